@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/demo"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
 )
 
 // Run runs one command line and gives the exit code.
@@ -64,7 +65,7 @@ func (p Program) command(started *bool) *cli.Command {
 	}
 	root.Commands = append(root.Commands, node.Commands(p.Version)...)
 	root.Commands = append(root.Commands, client.Commands()...)
-	root.Commands = append(root.Commands, demo.Command(), p.versionCommand())
+	root.Commands = append(root.Commands, demo.Command(), sandbox.Command(p.Version), p.versionCommand())
 	mark(root, started)
 	return root
 }

@@ -22,6 +22,7 @@ import (
 // allows public addresses only. It is safe for concurrent use.
 type Egress struct {
 	allow []netip.Prefix
+	only  bool         // public addresses are refused, too
 	log   *slog.Logger // gets what is denied to names; nil: nobody does
 }
 
@@ -32,6 +33,14 @@ func NewEgress(allow ...netip.Prefix) *Egress {
 	for _, p := range allow {
 		e.allow = append(e.allow, unmapPrefix(p))
 	}
+	return e
+}
+
+// NewEgressOnly makes a policy that allows the given ranges and no other address, public ones
+// neither.
+func NewEgressOnly(allow ...netip.Prefix) *Egress {
+	e := NewEgress(allow...)
+	e.only = true
 	return e
 }
 
@@ -103,6 +112,9 @@ func (e *Egress) refusal(addr netip.Addr, depth int) string {
 	}
 	if e.allows(addr, 0) {
 		return ""
+	}
+	if e != nil && e.only {
+		return "not one of the only ranges that are allowed"
 	}
 	if addr.Is4() {
 		return inRanges(refused4, addr)

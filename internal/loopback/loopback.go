@@ -1,5 +1,5 @@
 // Package loopback is what the fakes of platforms are made of: a server on a
-// loopback port whose answers can be lost or held back. It is for tests.
+// loopback port whose answers can be lost or held back. It is for tests and the sandbox.
 package loopback
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -20,8 +21,11 @@ type Server struct {
 }
 
 // Listen takes a free port. Who connects waits for Serve.
-func Listen() (*Server, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+func Listen() (*Server, error) { return ListenAt(0) }
+
+// ListenAt takes a port; 0: a free one. It fails with what the system says of a port that is taken.
+func ListenAt(port int) (*Server, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +45,9 @@ func (s *Server) URL() string {
 	}
 	return "http://" + s.listener.Addr().String()
 }
+
+// Port is the server's port.
+func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
 // Close ends the server and every connection. Safe to call twice, and on nil.
 func (s *Server) Close() error {

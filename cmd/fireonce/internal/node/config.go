@@ -78,6 +78,10 @@ type Config struct {
 	// Dev is for trying things out on one machine: AllowHTTP, and loopback
 	// receivers may be reached.
 	Dev bool
+	// Sandbox is for the fakes of `fireonce sandbox`: nothing but loopback addresses is
+	// reached, and what is waited for after an unknown outcome is seconds (see sandbox.go).
+	// No flag of `serve` sets it. It needs Dev, and every one of PlatformURLs.
+	Sandbox bool
 	// AllowOrigins are web origins that may call from a browser.
 	AllowOrigins []string
 	// AllowHosts are names, beside loopback ones, to serve under without a key.
@@ -148,6 +152,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	if err := c.checkPlatformURLs(); err != nil {
 		return listen, d, err
 	}
+	if err := c.checkSandbox(); err != nil {
+		return listen, d, err
+	}
 	if err := c.TLS.check(); err != nil {
 		return listen, d, err
 	}
@@ -214,10 +221,12 @@ func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
 // egress is the policy for addresses that may be sent to. The log tells operators which
 // names it denied.
 func (c *Config) egress() *connector.Egress {
-	allow := c.AllowEgress
+	allow, loopback := c.AllowEgress, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	if c.Sandbox {
+		return connector.NewEgressOnly(loopback...).LoggingTo(c.Log)
+	}
 	if c.Dev {
-		allow = append(allow[:len(allow):len(allow)],
-			netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+		allow = append(allow[:len(allow):len(allow)], loopback...)
 	}
 	return connector.NewEgress(allow...).LoggingTo(c.Log)
 }

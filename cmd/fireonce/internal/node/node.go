@@ -168,10 +168,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	n.scheduler = schedule.New(schedule.Config{
-		Store: n.store, Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log,
+		Store: n.cfg.entrance(n.store), Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log,
 	})
 	if n.server, err = server.New(server.Config{
-		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
+		Store: n.cfg.entrance(eng.Entrance(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
@@ -206,11 +206,11 @@ func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, Settle: mastodonSettle()}),
+		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, Settle: n.cfg.mastodonSettle()}),
 		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		x.New(x.Config{Sender: n.sender, Media: media, BaseURL: n.cfg.PlatformURLs[x.Name], Settle: xSettle()}),
+		x.New(x.Config{Sender: n.sender, Media: media, BaseURL: n.cfg.PlatformURLs[x.Name], Settle: n.cfg.xSettle()}),
 		tiktok.New(videos),
-		slack.New(slack.Config{Sender: n.sender, BaseURL: n.cfg.PlatformURLs[slack.Name], Settle: slackSettle()}),
+		slack.New(slack.Config{Sender: n.sender, BaseURL: n.cfg.PlatformURLs[slack.Name], Settle: n.cfg.slackSettle()}),
 		smtp.New(relays),
 		mails,
 	}
@@ -281,6 +281,9 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 
 // URL is where the API is served.
 func (n *Node) URL() string { return n.scheme() + "://" + n.listener.Addr().String() }
+
+// Port is the API's port.
+func (n *Node) Port() int { return n.listener.Addr().(*net.TCPAddr).Port }
 
 // Ready is one line that says what is served where.
 func (n *Node) Ready() string {

@@ -3,6 +3,7 @@ package node
 import (
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/resend"
@@ -54,34 +55,47 @@ func (c *Config) checkPlatformURLs() error {
 }
 
 // What connectors wait for after an unknown outcome is what they take to be safe.
-// Nobody but the crash campaign's own build makes it shorter.
+// Nobody but the crash campaign's own build makes it shorter, and the sandbox, whose
+// platforms are fakes.
 
-func xSettle() *x.Settle {
+// wait is how long a connector waits in place of d.
+func (c *Config) wait(d time.Duration) time.Duration {
+	if c.Sandbox {
+		return min(d, sandboxLag)
+	}
+	return failpoint.Hasten(d)
+}
+
+func (c *Config) xSettle() *x.Settle {
 	s := x.DefaultSettle
-	s.ReadLag, s.Spacing = failpoint.Hasten(s.ReadLag), failpoint.Hasten(s.Spacing)
+	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
 	return &s
 }
 
-func slackSettle() *slack.Settle {
+func (c *Config) slackSettle() *slack.Settle {
 	s := slack.DefaultSettle
-	s.ReadLag, s.Spacing = failpoint.Hasten(s.ReadLag), failpoint.Hasten(s.Spacing)
+	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
 	return &s
 }
 
-func mastodonSettle() *mastodon.Settle {
+func (c *Config) mastodonSettle() *mastodon.Settle {
 	s := mastodon.DefaultSettle
-	s.ReadLag, s.Spacing = failpoint.Hasten(s.ReadLag), failpoint.Hasten(s.Spacing)
+	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
 	return &s
 }
 
 // tiktokConfig leaves the time of an upload as it is: that is work, not waiting.
 func (n *Node) tiktokConfig() tiktok.Config {
-	return tiktok.Config{
+	out := tiktok.Config{
 		Sender: n.sender, HTTPSOnly: n.cfg.httpsOnly(), BaseURL: n.cfg.PlatformURLs[tiktok.Name],
-		ReadLag: failpoint.Hasten(tiktok.DefaultReadLag), UploadLife: failpoint.Hasten(tiktok.DefaultUploadLife),
+		ReadLag: n.cfg.wait(tiktok.DefaultReadLag), UploadLife: failpoint.Hasten(tiktok.DefaultUploadLife),
 	}
+	if n.cfg.Sandbox {
+		out.StepTime = sandboxTimeout
+	}
+	return out
 }
 
 func (n *Node) smtpConfig() smtp.Config {
-	return smtp.Config{Sender: n.sender, HTTPSOnly: n.cfg.httpsOnly(), BusyWait: failpoint.Hasten(smtp.DefaultBusyWait)}
+	return smtp.Config{Sender: n.sender, HTTPSOnly: n.cfg.httpsOnly(), BusyWait: n.cfg.wait(smtp.DefaultBusyWait)}
 }

@@ -1,4 +1,4 @@
-// Package apitest is an API for tests that dedupes on Idempotency-Key as
+// Package apitest is an API for tests and the sandbox that dedupes on Idempotency-Key as
 // draft-ietf-httpapi-idempotency-key-header and Stripe do, over real HTTP: it
 // commits what it gets, may then lose its answer, answers a repeat with what it
 // stored, and counts what really took effect.
@@ -39,6 +39,8 @@ const (
 	Silence
 	// CommitFail commits and answers 500, and stores that, as Stripe does.
 	CommitFail
+	// Unauthorized answers 401 without a commit, and stores nothing.
+	Unauthorized
 	// Forget commits and answers 504, and forgets the key: a repeat takes effect
 	// again. No API should; some do.
 	Forget
@@ -96,7 +98,12 @@ type API struct {
 	keys     map[string]*entry
 	requests map[string]int
 	effects  map[string]int
-	objects  int
+	objects  []Object
+}
+
+// Object is one that a request has made.
+type Object struct {
+	ID, Subject, Key, Body string
 }
 
 // entry is what is stored under a key.
@@ -108,15 +115,20 @@ type entry struct {
 	body     string
 }
 
-// Start makes an API and serves on a loopback port.
-func Start(opts Options) (*API, error) {
+// New makes an API that does not listen; it serves as an http.Handler.
+func New(opts Options) *API {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	if opts.Window == 0 {
 		opts.Window = 24 * time.Hour
 	}
-	a := &API{opts: opts, keys: make(map[string]*entry), requests: make(map[string]int), effects: make(map[string]int)}
+	return &API{opts: opts, keys: make(map[string]*entry), requests: make(map[string]int), effects: make(map[string]int)}
+}
+
+// Start makes an API and serves on a loopback port.
+func Start(opts Options) (*API, error) {
+	a := New(opts)
 	var err error
 	if a.server, err = loopback.Listen(); err != nil {
 		return nil, err
@@ -128,7 +140,7 @@ func Start(opts Options) (*API, error) {
 // Close ends the API and every answer that it holds back. Safe to call twice.
 func (a *API) Close() error { return a.server.Close() }
 
-// URL is where requests for a subject go.
+// URL is where requests for a subject go, of an API that listens.
 func (a *API) URL(subject string) string { return a.server.URL() + "/" + subject }
 
 // Effects counts the effects of a subject.
@@ -136,6 +148,13 @@ func (a *API) Effects(subject string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.effects[subject]
+}
+
+// Objects gives everything that was made, the oldest first.
+func (a *API) Objects() []Object {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]Object(nil), a.objects...)
 }
 
 // Requests counts the requests for a subject.
@@ -177,7 +196,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.opts.Plan != nil {
 		answer = a.opts.Plan(req)
 	}
-	a.answer(w, req, answer, a.settle(req, answer, mine))
+	a.answer(w, req, answer, a.settle(req, string(body), answer, mine))
 }
 
 // receive counts a request and finds what is stored under its key; mine is the
@@ -202,15 +221,16 @@ func (a *API) receive(req *Request, fingerprint [sha256.Size]byte) (known *entry
 
 // settle commits, and stores the answer under the key, or forgets the key. It
 // gives the answer's status and body.
-func (a *API) settle(req Request, answer Answer, mine *entry) entry {
+func (a *API) settle(req Request, body string, answer Answer, mine *entry) entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := entry{status: http.StatusInternalServerError, body: `{"error":{"type":"api_error"}}`}
 	if answer.commits() {
-		a.objects++
+		id := "object-" + strconv.Itoa(len(a.objects)+1)
+		a.objects = append(a.objects, Object{ID: id, Subject: req.Subject, Key: req.Key, Body: body})
 		a.effects[req.Subject]++
 		if answer != CommitFail {
-			out.status, out.body = http.StatusCreated, `{"data":{"id":"object-`+strconv.Itoa(a.objects)+`"}}`
+			out.status, out.body = http.StatusCreated, `{"data":{"id":"`+id+`"}}`
 		}
 	}
 	switch {
@@ -235,6 +255,8 @@ func (a *API) answer(w http.ResponseWriter, req Request, answer Answer, out entr
 	case RateLimit:
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusTooManyRequests, "too many requests")
+	case Unauthorized:
+		problem(w, http.StatusUnauthorized, "the API key is not valid")
 	case Invalid:
 		problem(w, http.StatusUnprocessableEntity, "the amount is not valid")
 	case Forget:

@@ -46,8 +46,19 @@ func fail(w http.ResponseWriter, code int, words string) {
 
 func (s *Server) authorized(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		planned := Reply
+		if s.opts.Plan != nil {
+			planned = s.opts.Plan(r.Method + " " + r.URL.Path)
+		}
+		if planned == RateLimit {
+			w.Header().Set("X-RateLimit-Limit", "300")
+			w.Header().Set("X-RateLimit-Remaining", "0")
+			w.Header().Set("X-RateLimit-Reset", s.clock().Add(s.opts.LimitFor).Format("2006-01-02T15:04:05.000Z"))
+			fail(w, http.StatusTooManyRequests, "Too many requests")
+			return
+		}
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !slices.Contains(s.opts.Tokens, token) {
+		if planned == Unauthorized || !s.opts.AnyToken && !slices.Contains(s.opts.Tokens, token) {
 			fail(w, http.StatusUnauthorized, "The access token is invalid")
 			return
 		}

@@ -1,7 +1,7 @@
 // Package mastodontest is a simulated Mastodon server, or one of its relatives, with
 // one account, over real HTTP: the part of the API that docs/platforms/mastodon.md
 // names, with the quirks that were read or seen there. It counts posts by itself. It is
-// for tests.
+// for tests and the sandbox.
 package mastodontest
 
 import (
@@ -33,11 +33,25 @@ const KeyLasts = time.Hour
 // AccountID is the account's id.
 const AccountID = "109350"
 
+// Answer is what becomes of a request to the API that carries a token.
+type Answer int
+
+const (
+	// Reply does what the request asks for.
+	Reply Answer = iota
+	// Unauthorized answers 401, without an effect.
+	Unauthorized
+	// RateLimit answers 429 with the time at which the limit ends, without an effect.
+	RateLimit
+)
+
 // Options make a Server. The zero value works.
 type Options struct {
 	Software Software
 	// Tokens are the account's access tokens. Nil: "first" and "second".
 	Tokens []string
+	// AnyToken takes every token for the account's.
+	AnyToken bool
 	// ReadLag is how long a post is not listed after its commit.
 	ReadLag time.Duration
 	// Now gives the time; nil means time.Now.
@@ -54,6 +68,10 @@ type Options struct {
 	LosesFiles bool
 	// Rewrite changes a text as it is stored, by rules of the server's own; nil: none.
 	Rewrite func(text string) string
+	// Plan says what becomes of a request, by its method and path. Nil: Reply.
+	Plan func(methodAndPath string) Answer
+	// LimitFor is how long RateLimit lasts; zero: 5 minutes.
+	LimitFor time.Duration
 	// HidesDirect has the server leave direct posts out of the account's list.
 	HidesDirect bool
 }
@@ -81,8 +99,9 @@ type File struct {
 
 // Server is one server. It is safe for concurrent use.
 type Server struct {
-	opts   Options
-	server *loopback.Server
+	opts    Options
+	handler http.Handler
+	server  *loopback.Server // nil: it does not listen
 
 	mu       sync.Mutex
 	skew     time.Duration
@@ -97,8 +116,8 @@ type key struct {
 	from, until time.Time
 }
 
-// Start starts a server on loopback.
-func Start(o Options) (*Server, error) {
+// New makes a server that does not listen; it serves as an http.Handler.
+func New(o Options) *Server {
 	if o.Tokens == nil {
 		o.Tokens = []string{"first", "second"}
 	}
@@ -111,14 +130,27 @@ func Start(o Options) (*Server, error) {
 	if o.MaxCharacters == 0 {
 		o.MaxCharacters = 500
 	}
+	if o.LimitFor == 0 {
+		o.LimitFor = 5 * time.Minute
+	}
 	s := &Server{opts: o, keys: make(map[string]key), requests: make(map[string]int)}
+	s.handler = s.routes()
+	return s
+}
+
+// Start starts a server on loopback.
+func Start(o Options) (*Server, error) {
+	s := New(o)
 	var err error
 	if s.server, err = loopback.Listen(); err != nil {
 		return nil, err
 	}
-	s.server.Serve(s.routes())
+	s.server.Serve(s)
 	return s, nil
 }
+
+// ServeHTTP serves the API.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // URL is the server's base URL, without a slash at its end.
 func (s *Server) URL() string { return s.server.URL() }
@@ -162,6 +194,12 @@ func (s *Server) Skew(d time.Duration) {
 
 // now is the server's clock; the caller holds mu.
 func (s *Server) now() time.Time { return s.opts.Now().UTC().Add(s.skew) }
+
+func (s *Server) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}
 
 // Delete deletes a post. Those that answer it answer nothing then.
 func (s *Server) Delete(id string) {

@@ -1,6 +1,6 @@
 // Package resendtest simulates Resend's API, as far as docs/platforms/resend.md
 // describes it, over real HTTP: it dedupes on Idempotency-Key for a day, loses
-// answers, fails after it has sent, limits and refuses, and counts what it has sent.
+// answers, fails after it has sent, limits and refuses, and counts what it has sent. It is for tests and the sandbox.
 package resendtest
 
 import (
@@ -42,6 +42,8 @@ const (
 	RateLimit
 	// DayQuota answers 429 without, and sends nothing.
 	DayQuota
+	// Unauthorized answers 403 with invalid_api_key, and sends nothing.
+	Unauthorized
 )
 
 func (a Answer) sends() bool { return a == Reply || a == Reset || a == CommitFail || a == Silence }
@@ -119,12 +121,17 @@ type entry struct {
 	id     string
 }
 
-// Start makes a platform and serves on a loopback port.
-func Start(o Options) (*Platform, error) {
+// New makes a platform that does not listen; it serves as an http.Handler.
+func New(o Options) *Platform {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Platform{opts: o, keys: make(map[string]*entry), requests: make(map[string]int)}
+	return &Platform{opts: o, keys: make(map[string]*entry), requests: make(map[string]int)}
+}
+
+// Start makes a platform and serves on a loopback port.
+func Start(o Options) (*Platform, error) {
+	p := New(o)
 	var err error
 	if p.server, err = loopback.Listen(); err != nil {
 		return nil, err
@@ -136,7 +143,7 @@ func Start(o Options) (*Platform, error) {
 // Close ends the platform. Safe to call twice.
 func (p *Platform) Close() error { return p.server.Close() }
 
-// URL is the API's base URL.
+// URL is the API's base URL; empty for a platform that does not listen.
 func (p *Platform) URL() string { return p.server.URL() }
 
 // Sent gives the e-mails that were sent, in order.
@@ -270,6 +277,8 @@ func (p *Platform) answer(w http.ResponseWriter, r *http.Request, answer Answer,
 	case RateLimit:
 		w.Header().Set("Ratelimit-Reset", "1")
 		fail(w, http.StatusTooManyRequests, "rate_limit_exceeded", "Too many requests")
+	case Unauthorized:
+		fail(w, http.StatusForbidden, "invalid_api_key", "API key is invalid")
 	case DayQuota:
 		fail(w, http.StatusTooManyRequests, "daily_quota_exceeded", "You have reached your daily email sending quota")
 	default:

@@ -1,4 +1,4 @@
-// Package slacktest is a simulated Slack for tests: the few methods of its Web API
+// Package slacktest is a simulated Slack for tests and the sandbox: the few methods of its Web API
 // that the connector slack calls, over real HTTP on loopback, with the quirks that
 // docs/platforms/slack.md names. It is written from documentation, not certified by
 // anybody. It knows nothing of jobs, and counts what took effect.

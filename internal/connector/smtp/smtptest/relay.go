@@ -1,4 +1,4 @@
-// Package smtptest is a mail relay for tests: a real SMTP server
+// Package smtptest is a mail relay for tests and the sandbox: a real SMTP server
 // (github.com/emersion/go-smtp) on a loopback port, that stores what it takes,
 // loses its answers or refuses when asked to, and counts what it has stored.
 package smtptest
@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/mail"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,6 +53,8 @@ const (
 // Options make a relay. The zero value takes everything, without TLS and login.
 type Options struct {
 	Security Security
+	// Port is the port to listen on; 0: a free one.
+	Port int
 	// User and Password are asked for if set.
 	User, Password string
 	// Mechanisms are the logins that are offered; nil: PLAIN. PLAIN and LOGIN work.
@@ -113,7 +116,7 @@ type Relay struct {
 // Start starts a relay.
 func Start(o Options) (*Relay, error) {
 	r := &Relay{options: o, password: o.Password, refused: make(map[string]*smtp.SMTPError), ended: make(chan struct{})}
-	raw, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	raw, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package tiktoktest is a simulated TikTok for tests: the part of its Content Posting
+// Package tiktoktest is a simulated TikTok for tests and the sandbox: the part of its Content Posting
 // API that docs/platforms/tiktok.md speaks of, over real HTTP, and what becomes of
 // posts by a clock that the test gives. It counts posts by itself. It is a fake, made
 // after the reference; the real platform was not asked.
@@ -12,6 +12,18 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/loopback"
+)
+
+// Answer is what becomes of a call of the API.
+type Answer int
+
+const (
+	// Reply does what the call asks for.
+	Reply Answer = iota
+	// Unauthorized answers 401 and access_token_invalid, without an effect.
+	Unauthorized
+	// RateLimit answers 429 and rate_limit_exceeded, without an effect.
+	RateLimit
 )
 
 // Options change a platform's behaviour. The zero value is prompt and allows all.
@@ -35,6 +47,9 @@ type Options struct {
 	// whose video is not whole by then stays what it is, or fails with FailUploads.
 	UploadLife  time.Duration
 	FailUploads bool
+	// Plan says what becomes of a call of the API, by its path, before anything else does;
+	// uploads are no calls. Nil: Reply.
+	Plan func(path string) Answer
 	// NoScopes leaves user.info.basic and video.list out of the token's scopes.
 	NoScopes bool
 }
@@ -81,8 +96,9 @@ type listed struct {
 	at       time.Time
 }
 
-// Start makes a platform and serves on a loopback port.
-func Start(opts Options) (*Platform, error) {
+// New makes a platform that does not listen; it serves as an http.Handler. Uploads says
+// where its uploads go.
+func New(opts Options) *Platform {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -93,20 +109,29 @@ func Start(opts Options) (*Platform, error) {
 		opts.Privacies = []string{"PUBLIC_TO_EVERYONE", "MUTUAL_FOLLOW_FRIENDS", "FOLLOWER_OF_CREATOR", "SELF_ONLY"}
 	}
 	p := &Platform{opts: opts, mux: http.NewServeMux()}
+	p.routes()
+	return p
+}
+
+// Start makes a platform and serves on a loopback port.
+func Start(opts Options) (*Platform, error) {
+	p := New(opts)
 	var err error
 	if p.server, err = loopback.Listen(); err != nil {
 		return nil, err
 	}
 	p.uploads = p.server.URL()
-	p.routes()
-	p.server.Serve(p.mux)
+	p.server.Serve(p)
 	return p, nil
 }
+
+// ServeHTTP serves the API, and uploads.
+func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
 // Close ends the platform. Safe to call twice.
 func (p *Platform) Close() error { return p.server.Close() }
 
-// URL is the base URL of the API.
+// URL is the base URL of the API; empty for a platform that does not listen.
 func (p *Platform) URL() string { return p.server.URL() }
 
 // Uploads sets the base URL that uploads go to, e.g. a proxy's.

@@ -42,8 +42,14 @@ func (p *Platform) api(serve func(*http.Request, []byte) (any, error)) http.Hand
 			return
 		}
 		p.mu.Lock()
+		planned := Reply
+		if p.opts.Plan != nil {
+			planned = p.opts.Plan(r.URL.Path)
+		}
 		var data any
-		if want := p.opts.Token; want != "" && r.Header.Get("Authorization") != "Bearer "+want {
+		if planned == RateLimit {
+			err = refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "The API rate limit was exceeded. Please try again later.")
+		} else if want := p.opts.Token; planned == Unauthorized || want != "" && r.Header.Get("Authorization") != "Bearer "+want {
 			err = refuse(http.StatusUnauthorized, "access_token_invalid", "The access token is invalid or not found in the request.")
 		} else {
 			data, err = serve(r, body)

@@ -1,4 +1,4 @@
-// Package xtest is a simulated X for tests: the few calls of its API v2 that the
+// Package xtest is a simulated X for tests and the sandbox: the few calls of its API v2 that the
 // connector x makes, over real HTTP on loopback, with the quirks that
 // docs/platforms/x.md names. It is written from documentation and reports, not
 // certified by anybody. It knows nothing of jobs, and counts what took effect.

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a server of `fireonce sandbox` keeps every rule of the protocol. It
+// only waits for shorter times, which are right for fakes that show a write immediately
+// and would make duplicates on the real platforms. So it reaches nothing but this machine.
+
+const (
+	// sandboxLag is the longest time between a write and its sight, and between two looks.
+	sandboxLag = time.Second
+	// sandboxTimeout is how long a request may take, and sandboxBackoff the wait after the
+	// first proven failure, of a job that does not say otherwise. What a job says holds.
+	sandboxTimeout = 3 * time.Second
+	sandboxBackoff = time.Second
+	// SandboxGrace is the grace of a sandbox's server.
+	SandboxGrace = time.Second
+)
+
+// checkSandbox refuses a sandbox that could reach a platform in earnest.
+func (c *Config) checkSandbox() error {
+	if !c.Sandbox {
+		return nil
+	}
+	if !c.Dev || len(c.AllowEgress) > 0 || len(c.Connectors) > 0 {
+		return errors.New("node: a sandbox is for development, and reaches nothing but loopback addresses")
+	}
+	for _, name := range elsewhere {
+		u, err := url.Parse(c.PlatformURLs[name])
+		if err != nil {
+			return err
+		}
+		if addr, err := netip.ParseAddr(u.Hostname()); err != nil || !addr.IsLoopback() {
+			return errors.New("node: a sandbox needs a fake of " + name + " at a loopback address")
+		}
+	}
+	return nil
+}
+
+// entrance is where jobs come into a store.
+func (c *Config) entrance(s store.Store) store.Store {
+	if !c.Sandbox {
+		return s
+	}
+	return hurried{s}
+}
+
+// hurried gives jobs that name no times those of the sandbox.
+type hurried struct{ store.Store }
+
+// Create implements store.Store.
+func (h hurried) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	for i := range items {
+		hurry(&items[i])
+	}
+	return h.Store.Create(ctx, items)
+}
+
+// Fire implements store.Store.
+func (h hurried) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bool, error) {
+	decide := p.Decide
+	p.Decide = func(due store.DueSchedule) store.FireDecision {
+		d := decide(due)
+		for _, f := range d.Firings {
+			if f.Job != nil {
+				hurry(f.Job)
+			}
+		}
+		return d
+	}
+	return h.Store.Fire(ctx, p)
+}
+
+func hurry(n *store.NewJob) {
+	if n.Spec.Retry.AttemptTimeout == 0 {
+		n.Spec.Retry.AttemptTimeout = sandboxTimeout
+	}
+	if n.Spec.Retry.MinBackoff == 0 {
+		n.Spec.Retry.MinBackoff = sandboxBackoff
+	}
+}

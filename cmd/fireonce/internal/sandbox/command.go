@@ -1,0 +1,90 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Command gives the subcommand.
+func Command(version string) *cli.Command {
+	return &cli.Command{
+		Name:  "sandbox",
+		Usage: "try every platform without an account: fakes on this machine, and a page of what was really posted",
+		Description: "Starts fakes of X, TikTok, Mastodon, Slack and Resend, an API that charges, a receiver of webhooks and a mail relay,\n" +
+			"and a server whose connections lead to them. Nothing leaves this machine. The page shows what the\n" +
+			"platforms have beside what Fireonce believes; faults come by its buttons, or by words such as\n" +
+			"[lose the answer] in a text. Ctrl-C ends it. See docs/accounts.md.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "the `FOLDER` to keep everything in, and to go on from", DefaultText: "a temporary one, which is removed at the end"},
+			&cli.IntFlag{Name: "server-port", Usage: "the `PORT` of Fireonce; 0: a free one", DefaultText: fmt.Sprint(ServerPort), Value: -1},
+			&cli.IntFlag{Name: "port", Usage: "the first `PORT` of the page and the platforms, which take the eight after it; 0: free ones", DefaultText: fmt.Sprint(FirstPort), Value: -1},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error { return run(ctx, cmd, version) },
+	}
+}
+
+func run(ctx context.Context, cmd *cli.Command, version string) (err error) {
+	if cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	for _, name := range []string{"server-port", "port"} {
+		const most = 65535 - 8
+		if p := cmd.Int(name); cmd.IsSet(name) && (p < 0 || p > most) {
+			return exit.Usagef("--%s must be 0 to %d", name, most)
+		}
+	}
+	opts := Options{Dir: cmd.String("dir"), ServerPort: cmd.Int("server-port"), FirstPort: cmd.Int("port"), Version: version}
+	if opts.Dir == "" {
+		if opts.Dir, err = os.MkdirTemp("", "fireonce-sandbox-"); err != nil {
+			return err
+		}
+		defer func() {
+			if gone := os.RemoveAll(opts.Dir); err == nil {
+				err = gone
+			}
+		}()
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, stop) // a second signal ends immediately
+	s.greet(cmd.Root().Writer, cmd.String("dir"))
+	if err := s.Run(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.Root().Writer, "The sandbox has ended.")
+	return nil
+}
+
+// greet says where everything is, and what to do next.
+func (s *Sandbox) greet(w io.Writer, dir string) {
+	fmt.Fprintf(w, "Fireonce sandbox ready. The platforms are simulated; nothing leaves this machine.\n\n")
+	fmt.Fprintf(w, "  The page    %s\n  Fireonce    %s\n", s.Page(), s.Server())
+	for _, one := range s.sites {
+		fmt.Fprintf(w, "  %-11s %s, connection %s\n", one.title, one.base, one.name)
+	}
+	fmt.Fprintf(w, "\nOpen the page, and in another terminal lose an answer:\n\n")
+	if s.Ports[nameServer] != ServerPort {
+		fmt.Fprintf(w, "  export FIREONCE_SERVER=%s\n", s.Server())
+	}
+	fmt.Fprintf(w, "  fireonce schedule --connection x --text 'Hello once. [lose the answer]' --key hello-1 --watch\n\n")
+	fmt.Fprintf(w, "or with curl:\n\n")
+	fmt.Fprintf(w, "  curl -s %s/fireonce.v1.JobService/ScheduleJob -H 'Content-Type: application/json' -d '{\n", s.Server())
+	fmt.Fprintf(w, "    \"idempotencyKey\": \"hello-2\", \"connectionKey\": \"x\", \"payload\": {\"socialPost\": {\"text\": \"Hello again. [lose the answer]\"}}}'\n\n")
+	fmt.Fprintf(w, "docs/accounts.md has more. ")
+	if dir == "" {
+		fmt.Fprintf(w, "Nothing is kept: --dir FOLDER keeps it. ")
+	}
+	fmt.Fprintf(w, "Ctrl-C ends it.\n")
+}

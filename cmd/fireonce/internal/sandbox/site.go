@@ -1,0 +1,321 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/loopback"
+)
+
+// Rules of this file:
+//   - a platform has one request at a time, at one moment of its clock: so the journal
+//     makes the same platform again;
+//   - what the network does is done here, what the platform says is the fake's own word.
+
+const (
+	// maxRequest bounds a request's body, in bytes.
+	maxRequest = 64 << 20
+	// mostVisits bounds the requests that the page tells of.
+	mostVisits = 12
+)
+
+// kind is what a request is for.
+type kind int
+
+const (
+	reads    kind = iota // it changes nothing
+	changes              // it changes something that nobody sees, an upload
+	prepares             // it begins an effect
+	effects              // it has the effect
+)
+
+// Thing is something that a platform has made.
+type Thing struct {
+	// ID is the platform's name for it, or a name that stays when it has none yet.
+	ID, Kind, Text, Note string
+	// At is when it was there first.
+	At time.Time
+}
+
+// Visit is a request that was to have an effect, and what became of it.
+type Visit struct {
+	At     time.Time
+	What   string
+	Fault  Fault
+	Status int // 0: no answer
+}
+
+// site is a fake of a platform at its address.
+type site struct {
+	name, title string
+	// about says what the fake is, for people. faults are those that it knows.
+	about  string
+	faults []Fault
+	// handler is the fake. nil: it does not speak HTTP.
+	handler http.Handler
+	// kind says what a request is for. tag joins the request that prepares an effect, by
+	// its answer, with the one that has it; nil: one request does both.
+	kind func(r request) kind
+	tag  func(r request, answer []byte) string
+	// list gives what the platform has, the oldest first.
+	list func() []Thing
+	// uploads is told the site's address; nil: it does not care.
+	uploads func(base string)
+
+	base    string
+	server  *loopback.Server
+	journal *journal
+	changed func()
+	end     context.Context //nolint:containedctx // the life of what the site does later
+	late    *sync.WaitGroup
+
+	mu     sync.Mutex
+	at     time.Time
+	refuse Fault
+	armed  Fault
+	struck map[[sha256.Size]byte]bool
+	kept   map[string]Fault
+	first  map[string]time.Time
+	visits []Visit
+}
+
+// now is the fake's clock: the request's moment while one is served.
+func (s *site) now() time.Time {
+	if s.at.IsZero() {
+		return time.Now()
+	}
+	return s.at
+}
+
+// planned is what the fake is to refuse with; None: nothing.
+func (s *site) planned() Fault { return s.refuse }
+
+// arm has a fault strike the next request for an effect; None takes it back.
+func (s *site) arm(f Fault) {
+	s.mu.Lock()
+	s.armed = f
+	s.mu.Unlock()
+	s.changed()
+}
+
+// strike gives the fault of a request; the caller holds mu.
+func (s *site) strike(r request, k kind) Fault {
+	asked := s.asked(r)
+	if k == effects && s.tag != nil {
+		tag := s.tag(r, nil)
+		kept := s.kept[tag]
+		delete(s.kept, tag)
+		if kept != None {
+			return kept
+		}
+	}
+	if asked == None && s.armed != None && s.fits(s.armed, k) {
+		asked, s.armed = s.armed, None
+	}
+	return asked
+}
+
+// fits reports whether a fault strikes this request, where two are needed for an effect: the
+// platform refuses the first one, the network loses the second.
+func (s *site) fits(f Fault, k kind) bool {
+	return s.tag == nil || f.refuses() == (k == prepares)
+}
+
+// asked gives the fault that a request's own text asks for. Only the first request with a
+// content is struck; the caller holds mu.
+func (s *site) asked(r request) Fault {
+	f := word(r.Body, s.faults)
+	if f == None {
+		return None
+	}
+	content := sha256.Sum256(append([]byte(r.Method+" "+r.URI+"\n"), r.Body...))
+	if s.struck[content] {
+		return None
+	}
+	s.struck[content] = true
+	return f
+}
+
+// ServeHTTP serves the platform.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		loopback.Reset(w)
+		return
+	}
+	req := request{Site: s.name, Method: r.Method, URI: r.URL.RequestURI(), Header: kept(r.Header), Body: body}
+	k := s.kind(req)
+	s.mu.Lock()
+	fault, later := None, None
+	if k == prepares || k == effects {
+		fault = s.strike(req, k)
+	}
+	if fault != None && !s.fits(fault, k) {
+		fault, later = None, fault
+	}
+	if k == effects || fault != None {
+		s.visits = append(s.visits, Visit{At: time.Now(), What: r.Method + " " + r.URL.Path, Fault: fault})
+		s.visits = s.visits[max(0, len(s.visits)-mostVisits):]
+	}
+	s.mu.Unlock()
+	defer s.changed()
+	switch fault {
+	case LoseRequest:
+		loopback.Reset(w)
+		return
+	case CommitLate:
+		s.late.Go(func() { s.actLater(r.Host, req, k) })
+		loopback.Reset(w)
+		return
+	default:
+	}
+	got := s.act(r.Host, req, k, fault)
+	if later != None {
+		s.mu.Lock()
+		s.kept[s.tag(req, got.body.Bytes())] = later
+		s.mu.Unlock()
+	}
+	s.answer(w, r, fault, got)
+}
+
+// answer hands the fake's answer on, or does not.
+func (s *site) answer(w http.ResponseWriter, r *http.Request, fault Fault, got *answer) {
+	switch fault {
+	case LoseAnswer:
+		loopback.Reset(w)
+		return
+	case Slow:
+		select {
+		case <-time.After(slowBy):
+		case <-r.Context().Done():
+			return
+		case <-s.end.Done():
+		}
+	default:
+	}
+	maps.Copy(w.Header(), got.header)
+	w.WriteHeader(got.status)
+	_, _ = w.Write(got.body.Bytes()) // a client that is gone is no news
+}
+
+// actLater acts when the client has long gone; a sandbox that ends first forgets it.
+func (s *site) actLater(host string, req request, k kind) {
+	select {
+	case <-time.After(lateBy):
+		s.act(host, req, k, None)
+		s.changed()
+	case <-s.end.Done():
+	}
+}
+
+// act has the fake serve a request, at one moment, and notes what is there since.
+func (s *site) act(host string, req request, k kind, fault Fault) *answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	req.At = time.Now().UTC()
+	if k != reads && !fault.refuses() {
+		if err := s.journal.add(req); err != nil {
+			got := newAnswer()
+			http.Error(got, "sandbox: "+err.Error(), http.StatusInsufficientStorage)
+			return got
+		}
+	}
+	got := s.play(host, req, fault)
+	if n := len(s.visits); n > 0 && k == effects && fault != LoseAnswer {
+		s.visits[n-1].Status = got.status
+	}
+	return got
+}
+
+// play has the fake serve a request at its moment; the caller holds mu, or is alone.
+func (s *site) play(host string, req request, fault Fault) *answer {
+	got := newAnswer()
+	to, err := url.ParseRequestURI(req.URI)
+	if err != nil {
+		http.Error(got, "sandbox: not an address", http.StatusBadRequest)
+		return got
+	}
+	// A request has arrived or it has not: what its client does meanwhile takes none back.
+	r := (&http.Request{
+		Method: req.Method, URL: to, RequestURI: req.URI, Host: host, Header: req.Header.Clone(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(req.Body)), ContentLength: int64(len(req.Body)),
+	}).WithContext(context.Background())
+	s.at, s.refuse = req.At, fault
+	s.handler.ServeHTTP(got, r)
+	s.refuse = None
+	s.see()
+	s.at = time.Time{}
+	return got
+}
+
+// see notes when things were there first; the caller holds mu, or is alone.
+func (s *site) see() {
+	for _, t := range s.list() {
+		if _, known := s.first[t.ID]; !known {
+			s.first[t.ID] = s.now()
+		}
+	}
+}
+
+// restore plays a request of the journal.
+func (s *site) restore(r request) {
+	s.asked(r)
+	s.play("", r, None)
+}
+
+// seen is what the page shows of a site.
+type seen struct {
+	Things []Thing
+	Visits []Visit
+	Armed  Fault
+}
+
+func (s *site) seen() seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.see()
+	out := seen{Things: s.list(), Visits: append([]Visit(nil), s.visits...), Armed: s.armed}
+	for i := range out.Things {
+		out.Things[i].At = s.first[out.Things[i].ID]
+	}
+	return out
+}
+
+// kept are the headers that fakes look at.
+func kept(h http.Header) http.Header {
+	out := make(http.Header)
+	for _, name := range []string{
+		"Authorization", "Content-Type", "Content-Range", "Idempotency-Key", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
+	} {
+		if v := h.Values(name); len(v) > 0 {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// answer is what a fake says.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newAnswer() *answer { return &answer{header: make(http.Header), status: http.StatusOK} }
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
+)
+
+// startSandbox starts a sandbox on free ports. stop ends it in order; the test's end does,
+// too.
+func startSandbox(t *testing.T, dir string) (s *sandbox.Sandbox, stop func()) {
+	t.Helper()
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	s, err := sandbox.Start(t.Context(), sandbox.Options{Dir: dir, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		end()
+		if err := <-ended; err != nil {
+			t.Errorf("the sandbox ended: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// sandboxPayloads are an effect of each platform that says a text.
+var sandboxPayloads = map[string]func(s *sandbox.Sandbox, text string) *fireoncev1.Payload{
+	"x": socialPost, "mastodon": socialPost, "slack": socialPost,
+	"tiktok": func(s *sandbox.Sandbox, text string) *fireoncev1.Payload {
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{
+			Text: text, Media: []*fireoncev1.MediaRef{{Url: s.Page() + "/files/bridge.mp4", MediaType: "video/mp4"}},
+			Options: &fireoncev1.SocialPost_Tiktok{Tiktok: &fireoncev1.TikTokOptions{Privacy: fireoncev1.TikTokOptions_PRIVACY_SELF_ONLY}},
+		}}}
+	},
+	"resend": email, "mail": email,
+	"payments": func(s *sandbox.Sandbox, text string) *fireoncev1.Payload {
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
+			Url: s.URL("payments") + "/v1/charges", ContentType: "application/x-www-form-urlencoded",
+			Content: &fireoncev1.HttpRequest_BodyText{BodyText: "amount=4200&description=" + text},
+		}}}
+	},
+	"orders": func(s *sandbox.Sandbox, text string) *fireoncev1.Payload {
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+			Url: s.URL("orders") + "/", Content: &fireoncev1.Webhook_BodyText{BodyText: fmt.Sprintf("{%q: 1}", text)},
+		}}}
+	},
+}
+
+func socialPost(_ *sandbox.Sandbox, text string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
+}
+
+func email(_ *sandbox.Sandbox, text string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
+		From: "shop@example.org", To: []string{"ada@example.com"}, Subject: text, TextBody: "Good to have you here.",
+	}}}
+}
+
+// things counts what a platform has with a text.
+func things(s *sandbox.Sandbox, name, text string) (n int) {
+	for _, thing := range s.Things(name) {
+		if strings.Contains(thing.Text, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSandboxFaults: each fault on each platform, asked for by its words. Whatever goes
+// wrong, the platform has one, and the job gets through the states that the fault is for.
+func TestSandboxFaults(t *testing.T) {
+	t.Parallel()
+	s, _ := startSandbox(t, t.TempDir())
+	api := dial(t, s.Server())
+	want := make(map[string]job) // by job id
+	for _, one := range sandbox.Platforms() {
+		for _, fault := range append([]sandbox.Fault{sandbox.None}, one.Faults...) {
+			if fault == sandbox.Unauthorized { // it holds all others: TestSandboxUnauthorized
+				continue
+			}
+			text := fmt.Sprintf("%s no. %d", one.Name, len(want))
+			if fault != sandbox.None {
+				text += " [" + string(fault) + "]"
+			}
+			want[scheduleIn(t, api, s, one.Name, text)] = job{one.Name, text, fault}
+		}
+	}
+	if len(want) != 8+7*5+4 {
+		t.Errorf("%d jobs", len(want))
+	}
+	h := settled(t, api, len(want))
+	for id, w := range want {
+		end, made := fireoncev1.JobState_JOB_STATE_SUCCEEDED, 1
+		if w.platform == "mail" { // nobody can ask a relay
+			switch w.fault {
+			case sandbox.LoseRequest:
+				end, made = fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, 0
+			case sandbox.LoseAnswer, sandbox.Slow:
+				end = fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION
+			default:
+			}
+		}
+		if got := h.state(id); got != end {
+			t.Errorf("%q: %v, not %v\n%s", w.text, got, end, h.undone())
+		}
+		if got := things(s, w.platform, w.text); got != made {
+			t.Errorf("%q: %s has %d of it, not %d", w.text, w.platform, got, made)
+		}
+		passes := fireoncev1.JobState_JOB_STATE_UNSPECIFIED
+		switch {
+		case w.fault == sandbox.RateLimit:
+			passes = fireoncev1.JobState_JOB_STATE_RETRYING
+		case w.fault != sandbox.None:
+			passes = fireoncev1.JobState_JOB_STATE_AMBIGUOUS
+		}
+		if w.platform != "mail" && passes != 0 && !h.passed(id, passes) {
+			t.Errorf("%q was never %v: %v", w.text, passes, h.events[id])
+		}
+	}
+}
+
+// job is one of a test's.
+type job struct {
+	platform, text string
+	fault          sandbox.Fault
+}
+
+// passed reports whether a job was in a state.
+func (h *history) passed(id string, state fireoncev1.JobState) bool {
+	for _, e := range h.events[id] {
+		if e.GetNewState() == state {
+			return true
+		}
+	}
+	return false
+}
+
+func scheduleIn(t *testing.T, api *client.API, s *sandbox.Sandbox, connection, text string) (id string) {
+	t.Helper()
+	resp, err := api.Jobs.ScheduleJob(waiting(t), &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: text, Connection: &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: connection},
+		Payload: sandboxPayloads[connection](s, text),
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return resp.GetJob().GetJobId()
+}
+
+func settled(t *testing.T, api *client.API, n int) *history {
+	t.Helper()
+	h, err := settle(waiting(t), t, api, n)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, h.undone())
+	}
+	return h
+}
+
+// TestSandboxUnauthorized: the platform refuses the credential, the job waits, and goes
+// through with a new one.
+func TestSandboxUnauthorized(t *testing.T) {
+	t.Parallel()
+	s, _ := startSandbox(t, t.TempDir())
+	api := dial(t, s.Server())
+	want := make(map[string]job)
+	for _, one := range sandbox.Platforms() {
+		if one.Name == "mail" {
+			continue
+		}
+		text := one.Name + " [401]"
+		want[scheduleIn(t, api, s, one.Name, text)] = job{one.Name, text, sandbox.Unauthorized}
+	}
+	held := make(map[string]bool)
+	for id := range want {
+		err := follow.Events(waiting(t), api.Jobs, follow.Options{Beginning: true, IncludeJob: true, Filter: &fireoncev1.EventFilter{JobIds: []string{id}}},
+			func(e *fireoncev1.JobEvent) error {
+				if k := e.GetJobChanged().GetJob().GetBlockedReason().GetConnectionCause(); k == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED {
+					held[id] = true
+				}
+				if held[id] || atRest(e.GetJobChanged().GetNewState()) {
+					return follow.ErrStop
+				}
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, w := range want {
+		if !held[id] {
+			t.Errorf("%q does not wait for a new credential", w.text)
+		}
+		credential := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "another-token"}}}
+		if w.platform == "orders" {
+			credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{
+				Secrets: []string{"whsec_bmV3LXNlY3JldC1vZi0yNC1ieXRlcy1vay4u", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+			}}}
+		}
+		if _, err := api.Connections.RotateCredential(waiting(t), &fireoncev1.RotateCredentialRequest{
+			Connection: &fireoncev1.RotateCredentialRequest_ConnectionKey{ConnectionKey: w.platform}, Credential: credential,
+		}); err != nil {
+			t.Fatalf("%s: %v", w.platform, err)
+		}
+	}
+	h := settled(t, api, len(want))
+	for id, w := range want {
+		if got := h.state(id); got != fireoncev1.JobState_JOB_STATE_SUCCEEDED || things(s, w.platform, w.text) != 1 {
+			t.Errorf("%q: %v, %d made\n%s", w.text, got, things(s, w.platform, w.text), h.undone())
+		}
+	}
+}
+
+// TestSandboxGoesOn: a second start on a directory has what was there, at the same ports,
+// and finds what was lost before.
+func TestSandboxGoesOn(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "sandbox")
+	s, stop := startSandbox(t, dir)
+	api := dial(t, s.Server())
+	ids := make(map[string]string)
+	for _, one := range sandbox.Platforms() {
+		ids[one.Name] = scheduleIn(t, api, s, one.Name, "kept on "+one.Name)
+	}
+	settled(t, api, len(ids))
+	before := fmt.Sprint(s.Things("x"), s.Ports)
+	stop()
+
+	s, stop = startSandbox(t, dir)
+	for name := range ids {
+		if n := things(s, name, "kept on "+name); n != 1 {
+			t.Errorf("%s has %d", name, n)
+		}
+	}
+	if after := fmt.Sprint(s.Things("x"), s.Ports); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	// The answer is lost, and so is the sandbox, before anybody has looked.
+	api = dial(t, s.Server())
+	lost := scheduleIn(t, api, s, "x", "there already [lose the answer]")
+	err := follow.Events(waiting(t), api.Jobs, follow.Options{Beginning: true}, func(e *fireoncev1.JobEvent) error {
+		if c := e.GetJobChanged(); c.GetJobId() == lost && c.GetNewState() == fireoncev1.JobState_JOB_STATE_AMBIGUOUS {
+			return follow.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	s, _ = startSandbox(t, dir)
+	h := settled(t, dial(t, s.Server()), len(ids)+1)
+	if got := h.state(lost); got != fireoncev1.JobState_JOB_STATE_SUCCEEDED || things(s, "x", "there already") != 1 {
+		t.Errorf("%v, and X has %d", got, things(s, "x", "there already"))
+	}
+}
+
+// TestSandboxSaysNo: what stands in a sandbox's way is said, with what to do.
+func TestSandboxSaysNo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, _ := startSandbox(t, filepath.Join(dir, "first"))
+	_, err := sandbox.Start(t.Context(), sandbox.Options{Dir: filepath.Join(dir, "second"), FirstPort: s.Ports["page"]})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d of this machine, where the page is to be, is taken", s.Ports["page"])) {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	_, err = sandbox.Start(t.Context(), sandbox.Options{Dir: filepath.Join(dir, "first"), FirstPort: s.Ports["page"] + 1})
+	if err == nil || !strings.Contains(err.Error(), "its jobs and connections lead to") {
+		t.Errorf("another port than the directory's: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "fireonce.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = sandbox.Start(t.Context(), sandbox.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "is no sandbox's") {
+		t.Errorf("a directory with a server's database: %v", err)
+	}
+}
+
+// TestFakesStayOut: a server that runs in earnest has no fake in it, not even one that
+// nothing calls.
+func TestFakesStayOut(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	fakes := regexp.MustCompile(`/internal/(sandbox|loopback|faultproxy|platformtest|chaos)|/internal/connector/[a-z]+/[a-z]+test$`)
+	list := func(pkg string) string {
+		cmd := exec.CommandContext(waiting(t), "go", "list", "-deps", pkg)
+		cmd.Dir = filepath.Join("..", "..")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for _, pkg := range []string{"./cmd/fireonce/internal/node", "./cmd/fireonce/internal/client"} {
+		for _, dep := range strings.Fields(list(pkg)) {
+			if fakes.MatchString(dep) {
+				t.Errorf("%s needs %s", pkg, dep)
+			}
+		}
+	}
+	if !fakes.MatchString("github.com/fireonce/fireonce/internal/connector/x/xtest") || !strings.Contains(list("./cmd/fireonce/internal/sandbox"), "/xtest\n") {
+		t.Error("the fakes are elsewhere than this test looks")
+	}
+}
