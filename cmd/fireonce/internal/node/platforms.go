@@ -91,7 +91,7 @@ func (n *Node) tiktokConfig() tiktok.Config {
 		ReadLag: n.cfg.wait(tiktok.DefaultReadLag), UploadLife: failpoint.Hasten(tiktok.DefaultUploadLife),
 	}
 	if n.cfg.Sandbox {
-		out.StepTime = sandboxTimeout
+		out.StepTime, out.UploadLife = sandboxTimeout, SandboxUploadLife+sandboxLag
 	}
 	return out
 }

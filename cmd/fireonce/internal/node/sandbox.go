@@ -21,6 +21,8 @@ const (
 	// first proven failure, of a job that does not say otherwise. What a job says holds.
 	sandboxTimeout = 3 * time.Second
 	sandboxBackoff = time.Second
+	// SandboxUploadLife is how long a sandbox's TikTok takes bytes of an upload.
+	SandboxUploadLife = 10 * time.Second
 	// SandboxGrace is the grace of a sandbox's server.
 	SandboxGrace = time.Second
 )

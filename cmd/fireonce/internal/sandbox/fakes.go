@@ -13,6 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/slack/slacktest"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 )
 
 // The platforms' names: their connections' keys, and their anchors on the page.
@@ -114,7 +116,7 @@ func tiktokSite() *site {
 		}
 		return ""
 	}
-	p := tiktoktest.New(tiktoktest.Options{Now: s.now, Process: sandboxWork, Moderate: sandboxWork, Plan: func(string) tiktoktest.Answer {
+	p := tiktoktest.New(tiktoktest.Options{Now: s.now, Process: sandboxWork, Moderate: sandboxWork, UploadLife: node.SandboxUploadLife, Plan: func(string) tiktoktest.Answer {
 		switch s.planned() {
 		case Unauthorized:
 			return tiktoktest.Unauthorized

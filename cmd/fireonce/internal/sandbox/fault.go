@@ -57,7 +57,7 @@ func (f Fault) About() string {
 	case Slow:
 		return "The platform acts, and answers after five seconds: Fireonce waits for three."
 	case Unauthorized:
-		return "The platform refuses the credential. The connection is on hold until you rotate it."
+		return "The platform refuses the credential. The account is on hold until you give it a new one; Payments and Webhooks refuse the job."
 	case RateLimit:
 		return "The platform asks to wait a few seconds."
 	default:

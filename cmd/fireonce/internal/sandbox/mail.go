@@ -45,9 +45,10 @@ func (r *relay) restore(req request) {
 	r.site.at = time.Time{}
 }
 
-// mailed is a message with its subject and body in plain text, for the words in it.
+// mailed is a message as far as its attempts have it in common, for the words in it.
 func mailed(req request) request {
-	req.Body = []byte(subject(smtptest.Message{Data: req.Body}) + "\n" + string(req.Body))
+	m := smtptest.Message{Data: req.Body}
+	req.Body = []byte(m.ID() + "\n" + subject(m))
 	return req
 }
 

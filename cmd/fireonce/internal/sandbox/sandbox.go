@@ -33,10 +33,10 @@ import (
 )
 
 const (
-	// ServerPort is where Fireonce is unless somebody says otherwise, and FirstPort where the
-	// page is. The platforms are at the ports after it.
+	// ServerPort is where Fireonce is unless somebody says otherwise.
 	ServerPort = 8080
-	FirstPort  = 8090
+	// FirstPort is where the page is then. The platforms are at the ports after it.
+	FirstPort = 8090
 
 	namePage   = "page"
 	nameServer = "fireonce"
