@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -240,4 +241,68 @@ func TestItemsAreChecked(t *testing.T) {
 	if items := f.listItems(c, id, func(*fireoncev1.ListScheduleItemsRequest) {}); len(items) != 1 || items[0].GetEtag() != first.GetEtag() {
 		t.Errorf("items %v", items)
 	}
+}
+
+// TestPreviewOfAQueue: the firings before those that are asked for take items, too.
+func TestPreviewOfAQueue(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId() // 15:00 and on
+		var items []string
+		for _, key := range []string{"a", "b", "c"} {
+			items = append(items, f.addItem(c, id, key, custom("good/v1", key)).GetItem().GetItemId())
+		}
+		f.must(second2(f.skipFiring(c, id, "2026-07-01T16:00:00/1", false)))
+		for _, tt := range []struct {
+			after time.Duration
+			want  []string
+		}{
+			{-2 * time.Hour, []string{"", "", "", items[0]}},      // 12:00, 13:00 and 14:00 have passed
+			{2 * time.Hour, []string{"", items[1], items[2], ""}}, // 16:00 is skipped
+			{4 * time.Hour, []string{items[2], "", "", ""}},
+			{48 * time.Hour, []string{"", "", "", ""}},
+		} {
+			res, err := ask[fireoncev1.PreviewScheduleResponse](t, c, schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
+				Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: id}, Count: 4, StartTime: timestamppb.New(f.clock.Now().Add(tt.after)),
+			})
+			f.must(err)
+			var got []string
+			for _, p := range res.GetFirings() {
+				got = append(got, p.GetItemId())
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("after %s: %q, want %q", tt.after, got, tt.want)
+			}
+		}
+	})
+}
+
+// TestBackfillOfAQueue: the answer says which times got an item and which did not.
+func TestBackfillOfAQueue(t *testing.T) {
+	var fires *schedule.Scheduler
+	f := start(t, firing(&fires), limitedTo("jobs=2"))
+	c := overGRPC(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId()
+	from := f.clock.Now().Add(time.Second)
+	f.firesAfter(fires, 4*time.Hour+time.Minute)
+	for _, key := range []string{"a", "b"} {
+		f.addItem(c, id, key, custom("good/v1", key))
+	}
+	for _, dry := range []bool{true, false} {
+		res, err := f.backfill(c, id, from, f.clock.Now(), func(r *fireoncev1.BackfillScheduleRequest) { r.DryRun = dry })
+		f.must(err)
+		if got := namesOf(res.GetFirings()); !slices.Equal(got, []string{"b:2026-07-01T15:00:00/1", "b:2026-07-01T16:00:00/1"}) {
+			t.Errorf("dry run %t: made %q", dry, got)
+		}
+		if got := namesOf(res.GetWithoutContent()); !slices.Equal(got, []string{"b:2026-07-01T17:00:00/1", "b:2026-07-01T18:00:00/1"}) {
+			t.Errorf("dry run %t: without content %q", dry, got)
+		}
+	}
+	// The next one has no item, so it needs no quota either.
+	res, err := f.backfill(c, id, from, f.clock.Now())
+	if err != nil || len(res.GetFirings()) != 0 || len(res.GetWithoutContent()) != 2 || res.GetPresent() != 2 {
+		t.Errorf("repeat %v, %v", res, err)
+	}
+	f.addItem(c, id, "c", custom("good/v1", "c"))
+	_, err = f.backfill(c, id, from, f.clock.Now())
+	wantReason(t, err, quotaExceeded)
 }

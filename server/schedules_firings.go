@@ -278,14 +278,26 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		if in.taken.Jobs > 0 {
 			return nil // counted before the schedule changed
 		}
+		if of.Queued { // it makes no more jobs than items wait
+			page, err := s.store.Items(ctx, store.ItemQuery{
+				Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: 1,
+			})
+			if err != nil {
+				return fmt.Errorf("read the queue: %w", err)
+			}
+			jobs = min(jobs, page.Waiting)
+		}
 		return in.countMany(ctx, jobs, contentSize(of))
 	}
 	if req.GetDryRun() {
 		admit = nil
 	}
 	done, err := s.cfg.Scheduler.Backfill(ctx, store.Ref{Project: of.Project, ID: of.ID}, from, until, admit)
-	if err == nil || errors.Is(err, store.ErrUnconfirmed) {
+	switch made := len(done.Firings); {
+	case errors.Is(err, store.ErrUnconfirmed):
 		in.kept = in.taken
+	case err == nil && !req.GetDryRun():
+		in.kept = store.StoredJobs{Jobs: int64(made), Bytes: int64(made) * int64(contentSize(of))}
 	}
 	if err != nil {
 		return nil, s.firingFault(of, err)
@@ -293,7 +305,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if len(done.Firings) > 0 && !req.GetDryRun() {
 		s.chronicled(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
 	}
-	out := &fireoncev1.BackfillScheduleResponse{Firings: firingsToWire(done.Firings), Present: int32(done.Present)}
+	out := &fireoncev1.BackfillScheduleResponse{Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty)}
 	if !done.Next.IsZero() {
 		out.NextPageToken = place{kind: backfillPages, owner: owner, at: done.Next.UnixMicro()}.String()
 	}

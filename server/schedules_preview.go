@@ -81,5 +81,31 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 	for i := range list {
 		list[i].Skipped = slices.Contains(of.Skips, list[i].Name)
 	}
-	return list, more, nil
+	return list, more, s.assignLater(ctx, of, list)
+}
+
+// mostAssigned bounds the firings that are looked through for the items that later ones take.
+const mostAssigned = 2 * mostPreviewed
+
+// assignLater says which items of a schedule's queue firings take that are not its next ones:
+// those before them take items, too.
+func (s *scheduleService) assignLater(ctx context.Context, of store.Schedule, list []schedule.Planned) error {
+	if !of.Queued || len(list) == 0 {
+		return nil
+	}
+	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), list[len(list)-1].Instant.Add(time.Nanosecond), mostAssigned)
+	if err != nil {
+		return evaluated(of, err)
+	}
+	if err := s.assign(ctx, of, next); err != nil {
+		return err
+	}
+	items := make(map[string]job.ID, len(next))
+	for _, p := range next {
+		items[p.Name] = p.Item
+	}
+	for i := range list {
+		list[i].Item = items[list[i].Name]
+	}
+	return nil
 }

@@ -440,7 +440,7 @@ func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) (p
 		made, item, err = d.make(b)
 	}
 	switch {
-	case errors.Is(err, errMoreItems):
+	case errors.Is(err, ErrMoreItems):
 		return false
 	case errors.Is(err, ErrNoContent): // those that waited were refused
 		return d.fire(b, origin, at)
@@ -505,6 +505,11 @@ func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 func Planned(b recur.Beat, origin store.FiringOrigin) store.Firing {
 	b.Name = BackfillName(b.Name)
 	return rowOf(b, origin, store.FiringFired, "")
+}
+
+// Without is a firing of a backfill that found no item in the queue.
+func Without(b recur.Beat) store.Firing {
+	return rowOf(b, store.FiredByBackfill, store.FiringNoContent, noItem)
 }
 
 func (d *decider) row(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) store.Firing {

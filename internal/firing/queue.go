@@ -43,8 +43,8 @@ var ErrNoContent = errors.New("no item waits in the schedule's queue")
 // errManyRefused says that too many items in a row were refused.
 var errManyRefused = errors.New("items of the queue were refused")
 
-// errMoreItems says that the items of this decision are used up, and others wait.
-var errMoreItems = errors.New("further items wait")
+// ErrMoreItems says that the items of a decision are used up, and others wait.
+var ErrMoreItems = errors.New("further items wait")
 
 // make builds the job of a firing. item is the one that it takes.
 func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error) {
@@ -69,7 +69,7 @@ func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error)
 		}
 	}
 	if d.due.MoreItems {
-		return made, item, errMoreItems
+		return made, item, ErrMoreItems
 	}
 	return made, item, ErrNoContent
 }
@@ -86,13 +86,16 @@ func cut(text string) string {
 	return text
 }
 
+// noItem says why a firing of a queue makes no job.
+const noItem = "No item waited."
+
 // spare reports whether a firing makes no job whatever other jobs there are, and why.
 func (d *decider) spare(b recur.Beat) (outcome store.FiringOutcome, reason string, spare bool) {
 	switch {
 	case d.dayFull(b):
 		return store.FiringSkippedByLimit, fmt.Sprintf("%s has its %d jobs.", d.s.Day, d.policies.MaxPerDay), true
 	case d.s.Queued && len(d.items) == 0 && !d.due.MoreItems:
-		return store.FiringNoContent, "No item waited.", true
+		return store.FiringNoContent, noItem, true
 	default:
 		return 0, "", false
 	}

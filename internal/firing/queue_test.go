@@ -244,7 +244,7 @@ func TestMaxPerDay(t *testing.T) {
 		t.Errorf("triggered %+v, %v", got, err)
 	}
 	past := recur.Beat{Name: "2026-11-02T20:00:00/1", Instant: begin.Add(11 * time.Hour), Offset: 3600}
-	back, err := firing.Backfill(f.due, f.plan, []recur.Beat{past})
+	back, _, err := firing.Backfill(f.due, f.plan, []recur.Beat{past})
 	if err != nil || len(back.Firings) != 1 || back.Schedule.DayCount != 2 || back.Schedule.Day != "2026-11-03" {
 		t.Errorf("made up %+v, %v", back, err)
 	}
@@ -275,13 +275,20 @@ func TestTriggerTakesAnItem(t *testing.T) {
 		t.Errorf("triggered %+v, %v", got, err)
 	}
 	beats := []recur.Beat{{Name: "a", Instant: begin}, {Name: "b", Instant: begin}, {Name: "c", Instant: begin}}
-	nothing, err := firing.Backfill(q.due, q.plan, beats)
-	if !errors.Is(err, firing.ErrNoContent) || len(nothing.Firings)+len(nothing.RefusedItems) != 0 {
-		t.Errorf("made up %+v, %v", nothing, err)
+	some, left, err := firing.Backfill(q.due, q.plan, beats)
+	if err != nil || len(some.Firings) != 2 || len(some.RefusedItems) != 1 || len(left.Later) != 0 || len(left.Empty) != 1 || left.Empty[0].Name != "b:c" {
+		t.Errorf("made up %+v, left %+v, %v", some, left, err)
 	}
 	q.due.MoreItems = true
-	if _, err = firing.Backfill(q.due, q.plan, beats); !errors.Is(err, firing.ErrNoContent) {
-		t.Errorf("made up more than was read: %v", err)
+	some, left, err = firing.Backfill(q.due, q.plan, beats)
+	if err != nil || len(some.Firings) != 2 || len(left.Empty) != 0 || len(left.Later) != 1 || left.Later[0].Name != "b:c" {
+		t.Errorf("made up %+v of a part of the queue, left %+v, %v", some, left, err)
+	}
+	// What it has is bad: it is refused, and a trigger is to be asked again.
+	q.due.Items = q.due.Items[:1]
+	got, err = firing.Trigger(q.due, q.plan, "k", false)
+	if !errors.Is(err, firing.ErrMoreItems) || len(got.Firings) != 0 || len(got.RefusedItems) != 1 || got.Schedule.RefusedInRow != 1 {
+		t.Errorf("triggered %+v, %v", got, err)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 
 // Rules of this file: a client asks for firings whose time has not come by itself. They have
 // names of their own, so that none of them is taken for a firing of the schedule's times,
-// and asking twice makes nothing twice. A refusal stores nothing, and pauses nothing.
+// and asking twice makes nothing twice. A refusal of a firing stores nothing, and pauses
+// nothing; bad items on the way to a good one are refused as ever.
 
 const (
 	triggerPrefix  = "t:"
@@ -41,7 +42,8 @@ func TriggerName(key string) string { return triggerPrefix + key }
 
 // Trigger makes a job now, for the firing with a trigger's name, unless an earlier job of the
 // schedule is in the way. It fails with *BlockedError, ErrEnded, ErrNoContent, or the
-// refusal of the job, and then writes nothing but the schedule's revision.
+// refusal of the job, and then writes nothing but the schedule's revision. It fails with
+// ErrMoreItems when all items that it has are bad: then it writes that, and is to be asked again.
 func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (store.FireDecision, error) {
 	d := newDecider(due, plan)
 	name := TriggerName(key) // the caller has it in FireParams.Names
@@ -51,7 +53,11 @@ func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (s
 	if overlap, blocking := d.overlap(); overlap != Allow && !allowOverlap {
 		return store.FireDecision{Schedule: due.Schedule}, &BlockedError{blocking}
 	}
-	return d.ask([]recur.Beat{BeatAt(plan.Times, name, due.Now)}, store.FiredByTrigger)
+	_, err := d.ask([]recur.Beat{BeatAt(plan.Times, name, due.Now)}, store.FiredByTrigger)
+	if err != nil && !errors.Is(err, ErrMoreItems) {
+		return store.FireDecision{Schedule: due.Schedule}, err
+	}
+	return d.decision(), err
 }
 
 // BeatAt is the beat of a firing whose time is an instant and no time of the schedule.
@@ -61,10 +67,19 @@ func BeatAt(times *recur.Schedule, name string, at time.Time) recur.Beat {
 	return recur.Beat{Name: name, Instant: at, Fire: at, Offset: offset, Civil: recur.CivilAt(at, offset)}
 }
 
-// Backfill makes jobs for times that have passed, a Pace apart. Each has the name of its time
-// with a prefix, and those that are known already are left out. It fails with ErrEnded,
-// ErrNoContent or the refusal of a job, and then writes nothing but the schedule's revision.
-func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireDecision, error) {
+// Left are times of a backfill that it made no jobs for, with the names of their firings.
+type Left struct {
+	// Empty found no item in the queue.
+	Empty []recur.Beat
+	// Later are to be asked about again: further items wait than one decision has.
+	Later []recur.Beat
+}
+
+// Backfill makes jobs for times that have passed, a Pace apart, as far as a queue has items.
+// Each has the name of its time with a prefix, and those that are known already are left out.
+// It fails with ErrEnded or the refusal of a job, and then writes nothing but the schedule's
+// revision.
+func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireDecision, Left, error) {
 	d := newDecider(due, plan)
 	named := make([]recur.Beat, 0, len(beats))
 	for _, b := range beats {
@@ -73,30 +88,37 @@ func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireD
 			named = append(named, b)
 		}
 	}
-	return d.ask(named, store.FiredByBackfill)
+	var left Left
+	done, err := d.ask(named, store.FiredByBackfill)
+	switch {
+	case errors.Is(err, ErrNoContent):
+		left.Empty = named[done:]
+	case errors.Is(err, ErrMoreItems):
+		left.Later = named[done:]
+	case err != nil:
+		return store.FireDecision{Schedule: due.Schedule}, left, err
+	}
+	return d.decision(), left, nil
 }
 
 // BackfillName is the name of the firing that makes up for one with the given name.
 func BackfillName(name string) string { return backfillPrefix + name }
 
-// ask makes the jobs of firings that a client asked for, all of them or none.
-func (d *decider) ask(beats []recur.Beat, origin store.FiringOrigin) (store.FireDecision, error) {
-	nothing := store.FireDecision{Schedule: d.due.Schedule}
+// ask makes the jobs of firings that a client asked for, up to the first one that cannot be
+// made. done is how many it made.
+func (d *decider) ask(beats []recur.Beat, origin store.FiringOrigin) (done int, err error) {
 	for i, b := range beats {
 		if d.full() {
-			return nothing, ErrEnded
+			return i, ErrEnded
 		}
 		if err := d.due.Refused[b.Name]; err != nil {
-			return nothing, fmt.Errorf("the job of %s: %w", b.Name, err)
+			return i, fmt.Errorf("the job of %s: %w", b.Name, err)
 		}
 		made, item, err := d.make(b)
-		if errors.Is(err, errMoreItems) {
-			err = fmt.Errorf("%w that fits into one call; ask for fewer firings", ErrNoContent)
-		}
 		if err != nil {
-			return nothing, err
+			return i, err
 		}
 		d.add(b, origin, d.due.Now.Add(time.Duration(i)*Pace), made, item)
 	}
-	return d.decision(), nil
+	return len(beats), nil
 }

@@ -32,6 +32,9 @@ const (
 	// maxLedgerPages bounds the pages of the ledger that one Backfill reads.
 	maxLedgerPages = 120
 	ledgerPage     = 500
+	// triggerTries bounds how often a Trigger passes bad items of a queue. Each time some are
+	// refused, and ten in a row end it.
+	triggerTries = 20
 	// backfillTries bounds how often a Backfill reads the ledger anew because the schedule
 	// has changed meanwhile.
 	backfillTries = 5
@@ -40,6 +43,15 @@ const (
 // Trigger makes the job of the trigger with a key now. created is false for a repeat, which
 // returns the firing as it was stored.
 func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
+	for range triggerTries {
+		if f, created, err = s.trigger(ctx, ref, key, allowOverlap); !errors.Is(err, firing.ErrMoreItems) {
+			break
+		}
+	}
+	return f, created, err
+}
+
+func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
 	var refused error
 	var known *store.Firing
 	name := firing.TriggerName(key)
@@ -106,6 +118,8 @@ func verdict(out []store.Fired, err, refused error) ([]store.FiredFiring, error)
 // Backfilled is what one Backfill has made, or would make.
 type Backfilled struct {
 	Firings []store.Firing
+	// Empty are firings that found no item in the queue. Nothing is stored of them.
+	Empty []store.Firing
 	// Present counts times of the range that have a job already.
 	Present int
 	// Next is where the next call begins; zero: the range is done.
@@ -150,29 +164,40 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if more && len(beats) == 0 {
 		return Backfilled{}, ErrRange
 	}
+	missing := slices.DeleteFunc(slices.Clone(beats), func(b recur.Beat) bool { return present[b.Instant.Unix()] })
 	var out Backfilled
-	var missing []recur.Beat
-	for _, b := range beats {
-		if present[b.Instant.Unix()] {
-			out.Present++
-		} else {
-			missing = append(missing, b)
-		}
-	}
 	if more {
 		out.Next = beats[len(beats)-1].Instant.Add(time.Second)
 	}
-	if admit == nil || len(missing) == 0 {
+	var left firing.Left
+	switch dry := admit == nil; {
+	case len(missing) == 0:
+	case dry && !sched.Queued:
 		for _, b := range missing {
 			out.Firings = append(out.Firings, firing.Planned(b, store.FiredByBackfill))
 		}
-		return out, nil
+	default:
+		if !dry {
+			if err := admit(len(missing)); err != nil {
+				return Backfilled{}, err
+			}
+		}
+		if out.Firings, left, err = s.makeUp(ctx, ref, sched.Revision, missing, dry); err != nil {
+			return Backfilled{}, err
+		}
 	}
-	if err := admit(len(missing)); err != nil {
-		return Backfilled{}, err
+	for _, b := range left.Empty {
+		out.Empty = append(out.Empty, firing.Without(b))
 	}
-	out.Firings, err = s.makeUp(ctx, ref, sched.Revision, missing)
-	return out, err
+	if len(left.Later) > 0 {
+		out.Next = left.Later[0].Instant
+	}
+	for _, b := range beats {
+		if present[b.Instant.Unix()] && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
+			out.Present++
+		}
+	}
+	return out, nil
 }
 
 // undecided reports whether the schedule itself may still fire for a nominal time before an
@@ -189,34 +214,51 @@ func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) 
 	return len(beats) > 0 || more, nil
 }
 
-// makeUp stores the jobs of times that have none.
-func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat) ([]store.Firing, error) {
+// makeUp stores the jobs of times that have none; dry: it stores nothing, and returns what it
+// would store.
+func (s *Scheduler) makeUp(
+	ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat, dry bool,
+) (firings []store.Firing, left firing.Left, err error) {
 	var refused error
+	var decided store.FireDecision
 	names := make([]string, len(missing))
 	for i, b := range missing {
 		names[i] = firing.BackfillName(b.Name)
 	}
 	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: names, Decide: func(due store.DueSchedule) store.FireDecision {
-		d, err := s.ask(due, func(plan firing.Plan) (store.FireDecision, error) {
+		decided, refused = s.ask(due, func(plan firing.Plan) (d store.FireDecision, err error) {
 			if due.Schedule.Revision != revision {
 				return store.FireDecision{Schedule: due.Schedule}, store.ErrStale
 			}
-			return firing.Backfill(due, plan, missing)
+			d, left, err = firing.Backfill(due, plan, missing)
+			return d, err
 		})
-		refused = err
-		return d
+		if dry {
+			return store.FireDecision{} // of no schedule: it is not written
+		}
+		return decided
 	}})
-	made, err := verdict(out, err, refused)
-	if err != nil {
-		return nil, err
-	}
-	var firings []store.Firing
-	for _, f := range made {
-		if f.Firing.Outcome == store.FiringFired { // beside them may be the buffered one, which max_firings drops
+	if dry && err == nil && refused == nil {
+		for _, f := range decided.Firings {
+			f.Firing.Run = 0
 			firings = append(firings, f.Firing)
 		}
+		return fired(firings), left, nil
 	}
-	return firings, nil
+	made, err := verdict(out, err, refused)
+	if err != nil {
+		return nil, left, err
+	}
+	for _, f := range made {
+		firings = append(firings, f.Firing)
+	}
+	return fired(firings), left, nil
+}
+
+// fired are the firings with jobs. Beside them may be the buffered one, which max_firings
+// drops.
+func fired(firings []store.Firing) []store.Firing {
+	return slices.DeleteFunc(firings, func(f store.Firing) bool { return f.Outcome != store.FiringFired })
 }
 
 // present are the nominal times from an instant on that have a job, or may get one.

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -66,6 +67,8 @@ type plug struct {
 	prepared            []connector.Request
 	fail                error
 	hold                string
+	// bad is what no payload may have; nil: nothing.
+	bad []byte
 }
 
 func (p *plug) Describe() connector.Description {
@@ -76,6 +79,9 @@ func (p *plug) Prepare(r connector.Request) (connector.Prepared, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prepared = append(p.prepared, r)
+	if p.bad != nil && bytes.Contains(r.Payload, p.bad) {
+		return connector.Prepared{}, &connector.InputError{Reason: connector.BadPayload, Msg: "bad"}
+	}
 	return connector.Prepared{HoldKey: p.hold}, p.fail
 }
 

@@ -97,8 +97,8 @@ const (
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES SchedulePauseCause = 2
 	// policies.pause_on_auth_hold: the connection has no credential that can be used.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_AUTH_HOLD SchedulePauseCause = 3
-	// The schedule cannot go on: a firing's job was refused for good, its times cannot be
-	// evaluated, or the database was restored and items of its queue may have been sent
+	// The schedule cannot go on: a firing's job was refused for good, or ten items of its
+	// queue in a row were; its times cannot be evaluated; or the database was restored and items of its queue may have been sent
 	// already. The note says which, and what to do before ResumeSchedule.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED SchedulePauseCause = 4
 )
@@ -1481,7 +1481,8 @@ type PlannedFiring struct {
 	// SkipFiring has taken it out: it will make no job.
 	Skipped bool `protobuf:"varint,7,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// The item that would be its job if nothing changed until then. Unset: none is left by
-	// then, policies.max_per_day leaves it out, or the schedule has no queue.
+	// then, policies.max_per_day leaves it out, the schedule has no queue, or it is not known:
+	// each firing before it takes one, and only the next 2,000 from now on are looked at.
 	ItemId        string `protobuf:"bytes,8,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2029,8 +2029,8 @@ type PreviewScheduleRequest struct {
 	// From when on. Unset: now; for a stored schedule, from where it stands, so that one that
 	// is ENDED or deleted has none. With a jitter, the fire_time of a spec that is not stored
 	// is only an example: the delay follows from the schedule's id. If it is set, a stored
-	// schedule is previewed by its spec alone, whatever its state: spec.max_firings and the
-	// queue do not count.
+	// schedule is previewed by its spec alone, whatever its state, and spec.max_firings does not
+	// count. The queue does: see PlannedFiring.item_id.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Up to when, not included. Unset: no bound.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
@@ -2337,8 +2337,11 @@ type BackfillScheduleResponse struct {
 	Present int32 `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
 	// There may be more: call again with this page_token. Empty: done.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Firings that found no item in the schedule's queue, oldest first, with the outcome
+	// NO_CONTENT. Nothing is stored of them: a later call makes their jobs, when items wait.
+	WithoutContent []*Firing `protobuf:"bytes,4,rep,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *BackfillScheduleResponse) Reset() {
@@ -2390,6 +2393,13 @@ func (x *BackfillScheduleResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *BackfillScheduleResponse) GetWithoutContent() []*Firing {
+	if x != nil {
+		return x.WithoutContent
+	}
+	return nil
 }
 
 type AddScheduleItemRequest struct {
@@ -3438,11 +3448,12 @@ const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x12'\n" +
 	"\n" +
 	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\x11\n" +
-	"\bschedule\x12\x05\xbaH\x02\b\x01\"\x8b\x01\n" +
+	"\bschedule\x12\x05\xbaH\x02\b\x01\"\xc9\x01\n" +
 	"\x18BackfillScheduleResponse\x12-\n" +
 	"\afirings\x18\x01 \x03(\v2\x13.fireonce.v1.FiringR\afirings\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\x05R\apresent\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"\xee\x03\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12<\n" +
+	"\x0fwithout_content\x18\x04 \x03(\v2\x13.fireonce.v1.FiringR\x0ewithoutContent\"\xee\x03\n" +
 	"\x16AddScheduleItemRequest\x12+\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
 	"scheduleId\x129\n" +
@@ -3650,59 +3661,60 @@ var file_fireonce_v1_schedule_service_proto_depIdxs = []int32{
 	57, // 39: fireonce.v1.BackfillScheduleRequest.start_time:type_name -> google.protobuf.Timestamp
 	57, // 40: fireonce.v1.BackfillScheduleRequest.end_time:type_name -> google.protobuf.Timestamp
 	51, // 41: fireonce.v1.BackfillScheduleResponse.firings:type_name -> fireonce.v1.Firing
-	58, // 42: fireonce.v1.AddScheduleItemRequest.payload:type_name -> fireonce.v1.Payload
-	44, // 43: fireonce.v1.AddScheduleItemRequest.labels:type_name -> fireonce.v1.AddScheduleItemRequest.LabelsEntry
-	59, // 44: fireonce.v1.AddScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
-	60, // 45: fireonce.v1.ListScheduleItemsRequest.states:type_name -> fireonce.v1.ScheduleItemState
-	59, // 46: fireonce.v1.ListScheduleItemsResponse.items:type_name -> fireonce.v1.ScheduleItem
-	58, // 47: fireonce.v1.UpdateScheduleItemRequest.payload:type_name -> fireonce.v1.Payload
-	45, // 48: fireonce.v1.UpdateScheduleItemRequest.labels:type_name -> fireonce.v1.UpdateScheduleItemRequest.LabelsEntry
-	59, // 49: fireonce.v1.UpdateScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
-	59, // 50: fireonce.v1.MoveScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
-	59, // 51: fireonce.v1.RemoveScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
-	0,  // 52: fireonce.v1.ScheduleService.CreateSchedule:input_type -> fireonce.v1.CreateScheduleRequest
-	2,  // 53: fireonce.v1.ScheduleService.GetSchedule:input_type -> fireonce.v1.GetScheduleRequest
-	5,  // 54: fireonce.v1.ScheduleService.ListSchedules:input_type -> fireonce.v1.ListSchedulesRequest
-	7,  // 55: fireonce.v1.ScheduleService.UpdateSchedule:input_type -> fireonce.v1.UpdateScheduleRequest
-	9,  // 56: fireonce.v1.ScheduleService.DeleteSchedule:input_type -> fireonce.v1.DeleteScheduleRequest
-	11, // 57: fireonce.v1.ScheduleService.PauseSchedule:input_type -> fireonce.v1.PauseScheduleRequest
-	13, // 58: fireonce.v1.ScheduleService.ResumeSchedule:input_type -> fireonce.v1.ResumeScheduleRequest
-	15, // 59: fireonce.v1.ScheduleService.BulkPauseSchedules:input_type -> fireonce.v1.BulkPauseSchedulesRequest
-	17, // 60: fireonce.v1.ScheduleService.BulkResumeSchedules:input_type -> fireonce.v1.BulkResumeSchedulesRequest
-	21, // 61: fireonce.v1.ScheduleService.TriggerSchedule:input_type -> fireonce.v1.TriggerScheduleRequest
-	23, // 62: fireonce.v1.ScheduleService.SkipFiring:input_type -> fireonce.v1.SkipFiringRequest
-	25, // 63: fireonce.v1.ScheduleService.ListFirings:input_type -> fireonce.v1.ListFiringsRequest
-	27, // 64: fireonce.v1.ScheduleService.PreviewSchedule:input_type -> fireonce.v1.PreviewScheduleRequest
-	29, // 65: fireonce.v1.ScheduleService.BackfillSchedule:input_type -> fireonce.v1.BackfillScheduleRequest
-	31, // 66: fireonce.v1.ScheduleService.AddScheduleItem:input_type -> fireonce.v1.AddScheduleItemRequest
-	33, // 67: fireonce.v1.ScheduleService.ListScheduleItems:input_type -> fireonce.v1.ListScheduleItemsRequest
-	35, // 68: fireonce.v1.ScheduleService.UpdateScheduleItem:input_type -> fireonce.v1.UpdateScheduleItemRequest
-	37, // 69: fireonce.v1.ScheduleService.MoveScheduleItem:input_type -> fireonce.v1.MoveScheduleItemRequest
-	39, // 70: fireonce.v1.ScheduleService.RemoveScheduleItem:input_type -> fireonce.v1.RemoveScheduleItemRequest
-	1,  // 71: fireonce.v1.ScheduleService.CreateSchedule:output_type -> fireonce.v1.CreateScheduleResponse
-	3,  // 72: fireonce.v1.ScheduleService.GetSchedule:output_type -> fireonce.v1.GetScheduleResponse
-	6,  // 73: fireonce.v1.ScheduleService.ListSchedules:output_type -> fireonce.v1.ListSchedulesResponse
-	8,  // 74: fireonce.v1.ScheduleService.UpdateSchedule:output_type -> fireonce.v1.UpdateScheduleResponse
-	10, // 75: fireonce.v1.ScheduleService.DeleteSchedule:output_type -> fireonce.v1.DeleteScheduleResponse
-	12, // 76: fireonce.v1.ScheduleService.PauseSchedule:output_type -> fireonce.v1.PauseScheduleResponse
-	14, // 77: fireonce.v1.ScheduleService.ResumeSchedule:output_type -> fireonce.v1.ResumeScheduleResponse
-	16, // 78: fireonce.v1.ScheduleService.BulkPauseSchedules:output_type -> fireonce.v1.BulkPauseSchedulesResponse
-	18, // 79: fireonce.v1.ScheduleService.BulkResumeSchedules:output_type -> fireonce.v1.BulkResumeSchedulesResponse
-	22, // 80: fireonce.v1.ScheduleService.TriggerSchedule:output_type -> fireonce.v1.TriggerScheduleResponse
-	24, // 81: fireonce.v1.ScheduleService.SkipFiring:output_type -> fireonce.v1.SkipFiringResponse
-	26, // 82: fireonce.v1.ScheduleService.ListFirings:output_type -> fireonce.v1.ListFiringsResponse
-	28, // 83: fireonce.v1.ScheduleService.PreviewSchedule:output_type -> fireonce.v1.PreviewScheduleResponse
-	30, // 84: fireonce.v1.ScheduleService.BackfillSchedule:output_type -> fireonce.v1.BackfillScheduleResponse
-	32, // 85: fireonce.v1.ScheduleService.AddScheduleItem:output_type -> fireonce.v1.AddScheduleItemResponse
-	34, // 86: fireonce.v1.ScheduleService.ListScheduleItems:output_type -> fireonce.v1.ListScheduleItemsResponse
-	36, // 87: fireonce.v1.ScheduleService.UpdateScheduleItem:output_type -> fireonce.v1.UpdateScheduleItemResponse
-	38, // 88: fireonce.v1.ScheduleService.MoveScheduleItem:output_type -> fireonce.v1.MoveScheduleItemResponse
-	40, // 89: fireonce.v1.ScheduleService.RemoveScheduleItem:output_type -> fireonce.v1.RemoveScheduleItemResponse
-	71, // [71:90] is the sub-list for method output_type
-	52, // [52:71] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	51, // 42: fireonce.v1.BackfillScheduleResponse.without_content:type_name -> fireonce.v1.Firing
+	58, // 43: fireonce.v1.AddScheduleItemRequest.payload:type_name -> fireonce.v1.Payload
+	44, // 44: fireonce.v1.AddScheduleItemRequest.labels:type_name -> fireonce.v1.AddScheduleItemRequest.LabelsEntry
+	59, // 45: fireonce.v1.AddScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
+	60, // 46: fireonce.v1.ListScheduleItemsRequest.states:type_name -> fireonce.v1.ScheduleItemState
+	59, // 47: fireonce.v1.ListScheduleItemsResponse.items:type_name -> fireonce.v1.ScheduleItem
+	58, // 48: fireonce.v1.UpdateScheduleItemRequest.payload:type_name -> fireonce.v1.Payload
+	45, // 49: fireonce.v1.UpdateScheduleItemRequest.labels:type_name -> fireonce.v1.UpdateScheduleItemRequest.LabelsEntry
+	59, // 50: fireonce.v1.UpdateScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
+	59, // 51: fireonce.v1.MoveScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
+	59, // 52: fireonce.v1.RemoveScheduleItemResponse.item:type_name -> fireonce.v1.ScheduleItem
+	0,  // 53: fireonce.v1.ScheduleService.CreateSchedule:input_type -> fireonce.v1.CreateScheduleRequest
+	2,  // 54: fireonce.v1.ScheduleService.GetSchedule:input_type -> fireonce.v1.GetScheduleRequest
+	5,  // 55: fireonce.v1.ScheduleService.ListSchedules:input_type -> fireonce.v1.ListSchedulesRequest
+	7,  // 56: fireonce.v1.ScheduleService.UpdateSchedule:input_type -> fireonce.v1.UpdateScheduleRequest
+	9,  // 57: fireonce.v1.ScheduleService.DeleteSchedule:input_type -> fireonce.v1.DeleteScheduleRequest
+	11, // 58: fireonce.v1.ScheduleService.PauseSchedule:input_type -> fireonce.v1.PauseScheduleRequest
+	13, // 59: fireonce.v1.ScheduleService.ResumeSchedule:input_type -> fireonce.v1.ResumeScheduleRequest
+	15, // 60: fireonce.v1.ScheduleService.BulkPauseSchedules:input_type -> fireonce.v1.BulkPauseSchedulesRequest
+	17, // 61: fireonce.v1.ScheduleService.BulkResumeSchedules:input_type -> fireonce.v1.BulkResumeSchedulesRequest
+	21, // 62: fireonce.v1.ScheduleService.TriggerSchedule:input_type -> fireonce.v1.TriggerScheduleRequest
+	23, // 63: fireonce.v1.ScheduleService.SkipFiring:input_type -> fireonce.v1.SkipFiringRequest
+	25, // 64: fireonce.v1.ScheduleService.ListFirings:input_type -> fireonce.v1.ListFiringsRequest
+	27, // 65: fireonce.v1.ScheduleService.PreviewSchedule:input_type -> fireonce.v1.PreviewScheduleRequest
+	29, // 66: fireonce.v1.ScheduleService.BackfillSchedule:input_type -> fireonce.v1.BackfillScheduleRequest
+	31, // 67: fireonce.v1.ScheduleService.AddScheduleItem:input_type -> fireonce.v1.AddScheduleItemRequest
+	33, // 68: fireonce.v1.ScheduleService.ListScheduleItems:input_type -> fireonce.v1.ListScheduleItemsRequest
+	35, // 69: fireonce.v1.ScheduleService.UpdateScheduleItem:input_type -> fireonce.v1.UpdateScheduleItemRequest
+	37, // 70: fireonce.v1.ScheduleService.MoveScheduleItem:input_type -> fireonce.v1.MoveScheduleItemRequest
+	39, // 71: fireonce.v1.ScheduleService.RemoveScheduleItem:input_type -> fireonce.v1.RemoveScheduleItemRequest
+	1,  // 72: fireonce.v1.ScheduleService.CreateSchedule:output_type -> fireonce.v1.CreateScheduleResponse
+	3,  // 73: fireonce.v1.ScheduleService.GetSchedule:output_type -> fireonce.v1.GetScheduleResponse
+	6,  // 74: fireonce.v1.ScheduleService.ListSchedules:output_type -> fireonce.v1.ListSchedulesResponse
+	8,  // 75: fireonce.v1.ScheduleService.UpdateSchedule:output_type -> fireonce.v1.UpdateScheduleResponse
+	10, // 76: fireonce.v1.ScheduleService.DeleteSchedule:output_type -> fireonce.v1.DeleteScheduleResponse
+	12, // 77: fireonce.v1.ScheduleService.PauseSchedule:output_type -> fireonce.v1.PauseScheduleResponse
+	14, // 78: fireonce.v1.ScheduleService.ResumeSchedule:output_type -> fireonce.v1.ResumeScheduleResponse
+	16, // 79: fireonce.v1.ScheduleService.BulkPauseSchedules:output_type -> fireonce.v1.BulkPauseSchedulesResponse
+	18, // 80: fireonce.v1.ScheduleService.BulkResumeSchedules:output_type -> fireonce.v1.BulkResumeSchedulesResponse
+	22, // 81: fireonce.v1.ScheduleService.TriggerSchedule:output_type -> fireonce.v1.TriggerScheduleResponse
+	24, // 82: fireonce.v1.ScheduleService.SkipFiring:output_type -> fireonce.v1.SkipFiringResponse
+	26, // 83: fireonce.v1.ScheduleService.ListFirings:output_type -> fireonce.v1.ListFiringsResponse
+	28, // 84: fireonce.v1.ScheduleService.PreviewSchedule:output_type -> fireonce.v1.PreviewScheduleResponse
+	30, // 85: fireonce.v1.ScheduleService.BackfillSchedule:output_type -> fireonce.v1.BackfillScheduleResponse
+	32, // 86: fireonce.v1.ScheduleService.AddScheduleItem:output_type -> fireonce.v1.AddScheduleItemResponse
+	34, // 87: fireonce.v1.ScheduleService.ListScheduleItems:output_type -> fireonce.v1.ListScheduleItemsResponse
+	36, // 88: fireonce.v1.ScheduleService.UpdateScheduleItem:output_type -> fireonce.v1.UpdateScheduleItemResponse
+	38, // 89: fireonce.v1.ScheduleService.MoveScheduleItem:output_type -> fireonce.v1.MoveScheduleItemResponse
+	40, // 90: fireonce.v1.ScheduleService.RemoveScheduleItem:output_type -> fireonce.v1.RemoveScheduleItemResponse
+	72, // [72:91] is the sub-list for method output_type
+	53, // [53:72] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_schedule_service_proto_init() }

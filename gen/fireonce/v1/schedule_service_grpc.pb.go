@@ -143,7 +143,8 @@ type ScheduleServiceClient interface {
 	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
 	// a change of the spec, or before the schedule began. The present spec says the times. A
 	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec made it. Each firing's name is "b:" and the name of the time, so a repeat
+	// the spec made it. With a queue, the earliest times get the items, and without_content
+	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
 	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
 	// call at most: call again with next_page_token until it is empty.
 	//
@@ -152,7 +153,7 @@ type ScheduleServiceClient interface {
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job.
+	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -163,7 +164,7 @@ type ScheduleServiceClient interface {
 	//   - INVALID_ARGUMENT, NOT_FOUND and FAILED_PRECONDITION as for ScheduleJob, when the
 	//     content is refused.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
-	//     refused), "schedule-item-bytes" (32 MiB).
+	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(ctx context.Context, in *AddScheduleItemRequest, opts ...grpc.CallOption) (*AddScheduleItemResponse, error)
 	// Those that wait, in the order of the queue, then the others, the last that left it first.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -484,7 +485,8 @@ type ScheduleServiceServer interface {
 	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
 	// a change of the spec, or before the schedule began. The present spec says the times. A
 	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec made it. Each firing's name is "b:" and the name of the time, so a repeat
+	// the spec made it. With a queue, the earliest times get the items, and without_content
+	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
 	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
 	// call at most: call again with next_page_token until it is empty.
 	//
@@ -493,7 +495,7 @@ type ScheduleServiceServer interface {
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job.
+	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -504,7 +506,7 @@ type ScheduleServiceServer interface {
 	//   - INVALID_ARGUMENT, NOT_FOUND and FAILED_PRECONDITION as for ScheduleJob, when the
 	//     content is refused.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
-	//     refused), "schedule-item-bytes" (32 MiB).
+	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(context.Context, *AddScheduleItemRequest) (*AddScheduleItemResponse, error)
 	// Those that wait, in the order of the queue, then the others, the last that left it first.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.

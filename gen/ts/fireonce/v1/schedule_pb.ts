@@ -750,7 +750,8 @@ export type PlannedFiring = Message<"fireonce.v1.PlannedFiring"> & {
 
   /**
    * The item that would be its job if nothing changed until then. Unset: none is left by
-   * then, policies.max_per_day leaves it out, or the schedule has no queue.
+   * then, policies.max_per_day leaves it out, the schedule has no queue, or it is not known:
+   * each firing before it takes one, and only the next 2,000 from now on are looked at.
    *
    * @generated from field: string item_id = 8;
    */
@@ -956,8 +957,8 @@ export enum SchedulePauseCause {
   AUTH_HOLD = 3,
 
   /**
-   * The schedule cannot go on: a firing's job was refused for good, its times cannot be
-   * evaluated, or the database was restored and items of its queue may have been sent
+   * The schedule cannot go on: a firing's job was refused for good, or ten items of its
+   * queue in a row were; its times cannot be evaluated; or the database was restored and items of its queue may have been sent
    * already. The note says which, and what to do before ResumeSchedule.
    *
    * @generated from enum value: SCHEDULE_PAUSE_CAUSE_JOB_REFUSED = 4;
