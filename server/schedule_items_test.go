@@ -306,3 +306,27 @@ func TestBackfillOfAQueue(t *testing.T) {
 	_, err = f.backfill(c, id, from, f.clock.Now())
 	wantReason(t, err, quotaExceeded)
 }
+
+// TestDryBackfillOfAQueueInPages: a page of a dry run knows what those before it would take.
+func TestDryBackfillOfAQueueInPages(t *testing.T) {
+	var fires *schedule.Scheduler
+	f := start(t, firing(&fires))
+	c := overGRPC(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId()
+	from := f.clock.Now().Add(time.Second)
+	f.firesAfter(fires, 150*time.Hour)
+	for n := range 110 {
+		f.addItem(c, id, fmt.Sprint(n), custom("good/v1", fmt.Sprint(n)))
+	}
+	for _, dry := range []bool{true, false} {
+		made, without, token := 0, 0, ""
+		for range 2 {
+			res, err := f.backfill(c, id, from, from.Add(150*time.Hour-time.Second), func(r *fireoncev1.BackfillScheduleRequest) { r.DryRun, r.PageToken = dry, token })
+			f.must(err)
+			made, without, token = made+len(res.GetFirings()), without+len(res.GetWithoutContent()), res.GetNextPageToken()
+		}
+		if made != 110 || without != 150-1-110 || token != "" {
+			t.Errorf("dry run %t: %d made, %d without content, next %q", dry, made, without, token)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -272,45 +273,82 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if at := after.time(); at.After(from) {
 		from = at
 	}
-	in := s.intake(ctx)
-	defer in.settle()
-	admit := func(jobs int) error {
-		if in.taken.Jobs > 0 {
-			return nil // counted before the schedule changed
-		}
-		if of.Queued { // it makes no more jobs than items wait
-			page, err := s.store.Items(ctx, store.ItemQuery{
-				Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: 1,
-			})
-			if err != nil {
-				return fmt.Errorf("read the queue: %w", err)
-			}
-			jobs = min(jobs, page.Waiting)
-		}
-		return in.countMany(ctx, jobs, contentSize(of))
+	items, err := s.waitingItems(ctx, of)
+	if err != nil {
+		return nil, err
 	}
-	if req.GetDryRun() {
-		admit = nil
-	}
-	done, err := s.cfg.Scheduler.Backfill(ctx, store.Ref{Project: of.Project, ID: of.ID}, from, until, admit)
-	switch made := len(done.Firings); {
-	case errors.Is(err, store.ErrUnconfirmed):
-		in.kept = in.taken
-	case err == nil && !req.GetDryRun():
-		in.kept = store.StoredJobs{Jobs: int64(made), Bytes: int64(made) * int64(contentSize(of))}
-	}
+	done, err := s.backfill(ctx, of, from, until, items, req.GetDryRun())
 	if err != nil {
 		return nil, s.firingFault(of, err)
 	}
-	if len(done.Firings) > 0 && !req.GetDryRun() {
+	taken := itemsTaken(after.id)
+	switch {
+	case !req.GetDryRun() && len(done.Firings) > 0:
 		s.chronicled(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
+	case req.GetDryRun() && of.Queued:
+		done.Share(max(0, items-taken))
+		taken += len(done.Firings)
 	}
-	out := &fireoncev1.BackfillScheduleResponse{Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty)}
+	out := &fireoncev1.BackfillScheduleResponse{
+		Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty),
+	}
 	if !done.Next.IsZero() {
-		out.NextPageToken = place{kind: backfillPages, owner: owner, at: done.Next.UnixMicro()}.String()
+		out.NextPageToken = place{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
 	}
 	return out, nil
 }
+
+// backfill makes the jobs of one page of a backfill, and counts them against the project's
+// quotas. items is how many wait in the schedule's queue: it makes no more jobs.
+func (s *scheduleService) backfill(
+	ctx context.Context, of store.Schedule, from, until time.Time, items int, dry bool,
+) (done schedule.Backfilled, err error) {
+	ref := store.Ref{Project: of.Project, ID: of.ID}
+	if dry {
+		return s.cfg.Scheduler.Backfill(ctx, ref, from, until, nil)
+	}
+	in := s.intake(ctx)
+	defer in.settle()
+	done, err = s.cfg.Scheduler.Backfill(ctx, ref, from, until, func(jobs int) error {
+		if in.taken.Jobs > 0 {
+			return nil // counted before the schedule changed
+		}
+		if of.Queued {
+			jobs = min(jobs, items)
+		}
+		return in.countMany(ctx, jobs, contentSize(of))
+	})
+	switch made := int64(len(done.Firings)); {
+	case errors.Is(err, store.ErrUnconfirmed):
+		in.kept = in.taken
+	case err == nil:
+		in.kept = store.StoredJobs{Jobs: made, Bytes: made * int64(contentSize(of))}
+	}
+	return done, err
+}
+
+// waitingItems is how many items of a schedule's queue wait; 0 where it has none.
+func (s *scheduleService) waitingItems(ctx context.Context, of store.Schedule) (int, error) {
+	if !of.Queued {
+		return 0, nil
+	}
+	page, err := s.store.Items(ctx, store.ItemQuery{
+		Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: 1,
+	})
+	if err != nil {
+		return 0, notFoundAs(fmt.Errorf("read the queue: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
+	}
+	return page.Waiting, nil
+}
+
+// idOfTaken has a page token of a dry run say how many items the pages before have taken: the
+// queue itself does not.
+func idOfTaken(items int) (id job.ID) {
+	binary.BigEndian.PutUint64(id[8:], uint64(items))
+	return id
+}
+
+func itemsTaken(id job.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
 
 // backfillSpan reads the range of a backfill.
 func (s *scheduleService) backfillSpan(req *fireoncev1.BackfillScheduleRequest) (from, until time.Time, err error) {

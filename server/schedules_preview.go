@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
 )
 
 const (

@@ -31,6 +31,8 @@ type pastSchedule struct {
 	dedupes  bool
 	timeout  time.Duration // of an attempt; 0: as by default
 	policies *fireoncev1.SchedulePolicies
+	// items are the URLs of the webhooks in its queue, which it has in the place of url.
+	items []string
 }
 
 // openStore opens a database. On SQLite no server may run.
@@ -76,11 +78,10 @@ func (p pastSchedule) plant(s store.Store) (store.Ref, error) {
 		class = job.Keyed
 	}
 	spec := &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{p.cron}, EndTime: timestamppb.New(p.until)}
-	template := &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: &fireoncev1.Payload{
-		Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
-			Url: p.url, Content: &fireoncev1.Webhook_BodyText{BodyText: `{"at":"{{nominal_time}}"}`},
-		}},
-	}}}
+	template := &fireoncev1.JobTemplate{Content: &fireoncev1.JobTemplate_Payload{Payload: pastPayload(p.url)}}
+	if len(p.items) > 0 {
+		template.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+	}
 	if p.timeout > 0 {
 		template.AttemptTimeout = durationpb.New(p.timeout)
 	}
@@ -108,7 +109,27 @@ func (p pastSchedule) plant(s store.Store) (store.Ref, error) {
 	}
 	_, _, err = s.CreateSchedule(context.Background(), store.NewSchedule{Schedule: store.Schedule{
 		ID: id, Project: "default", Key: id.String(), Connection: conn.ID, State: store.ScheduleActive, Cursor: cursor, Next: p.from,
-		Spec: encoded[1], Template: encoded[2], Policies: encoded[3],
+		Spec: encoded[1], Template: encoded[2], Policies: encoded[3], Queued: len(p.items) > 0,
 	}})
-	return store.Ref{Project: "default", ID: id}, err
+	if err != nil {
+		return store.Ref{}, err
+	}
+	for _, url := range p.items {
+		payload, err := proto.Marshal(pastPayload(url))
+		if err != nil {
+			return store.Ref{}, err
+		}
+		if _, _, err := s.AddItem(context.Background(), store.NewItem{Project: "default", Item: store.ScheduleItem{
+			ID: job.ID(uuid.Must(uuid.NewV7())), Schedule: id, Key: url, PayloadKind: "webhook", Payload: payload,
+		}}); err != nil {
+			return store.Ref{}, err
+		}
+	}
+	return store.Ref{Project: "default", ID: id}, nil
+}
+
+func pastPayload(url string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+		Url: url, Content: &fireoncev1.Webhook_BodyText{BodyText: `{"at":"{{nominal_time}}"}`},
+	}}}
 }

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/store"
@@ -60,6 +63,106 @@ func TestCrashWhileFiring(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestCrashWhileTakingItems kills servers between the decision that takes items out of queues
+// and its commit, and after it, while clients trigger the schedules. Each item is one job, and
+// one effect, in the order of its queue.
+func TestCrashWhileTakingItems(t *testing.T) {
+	t.Parallel()
+	const schedules, times, triggers = 40, 2, 3
+	const each = times + triggers
+	for _, place := range failpoint.Schedules {
+		at := place + ":1"
+		for _, d := range deployments {
+			t.Run(at+"/"+d.name, func(t *testing.T) {
+				t.Parallel()
+				to := startHooks(t, true, nil)
+				url := d.database(t)
+				begin := time.Now().Truncate(time.Minute).Add(-times * time.Minute)
+				var all []pastSchedule
+				for i := range schedules {
+					p := pastSchedule{
+						cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), dedupes: true,
+						policies: &fireoncev1.SchedulePolicies{
+							Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+						},
+					}
+					for n := range each {
+						p.items = append(p.items, to.URL(subjectOf(each*i+n)))
+					}
+					all = append(all, p)
+				}
+				refs := plant(t, url, all...)
+				f := newFleet(t, d, url)
+				f.start(at)
+				var asking sync.WaitGroup
+				for n := range triggers {
+					asking.Go(func() {
+						for i, ref := range refs {
+							f.triggers(i+n, ref, fmt.Sprint(n))
+						}
+					})
+				}
+				asking.Wait()
+				f.settle(schedules * each)
+				f.stop()
+				if f.kills(at) == 0 {
+					t.Errorf("no server was killed at %s", at)
+				}
+				s := openStore(t, url)
+				defer s.Close()
+				for i, ref := range refs {
+					judgeItems(t, s, ref, all[i].items)
+				}
+				for i := range schedules * each {
+					if n := to.Effects(subjectOf(i)); n != 1 {
+						t.Errorf("item %d: %d effects of %d requests, want 1", i, n, to.Requests(subjectOf(i)))
+					}
+				}
+			})
+		}
+	}
+}
+
+// triggers triggers a schedule at the server of place i, as a client that repeats what was not
+// answered.
+func (f *fleet) triggers(i int, ref store.Ref, key string) {
+	if err := f.call(waiting(f), i, func(ctx context.Context, api *client.API) error {
+		_, err := api.Schedules.TriggerSchedule(ctx, &fireoncev1.TriggerScheduleRequest{
+			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: ref.ID.String()}, TriggerKey: key, AllowOverlap: true,
+		})
+		return err
+	}); err != nil {
+		f.Errorf("trigger %s of %s: %v", key, ref.ID, err)
+	}
+}
+
+// judgeItems says what is wrong with a queue whose items were all to be used.
+func judgeItems(t *testing.T, s store.Store, ref store.Ref, keys []string) {
+	t.Helper()
+	ledger, err := s.Firings(t.Context(), store.FiringQuery{Project: ref.Project, Schedule: ref.ID, Limit: 500})
+	if err != nil || len(ledger.Firings) != len(keys) {
+		t.Errorf("%d firings of %d items, %v", len(ledger.Firings), len(keys), err)
+	}
+	made := make(map[string]store.Firing)
+	for _, f := range ledger.Firings {
+		made[f.Name] = f
+	}
+	for n, key := range keys {
+		i, err := s.Item(t.Context(), store.ItemRef{Project: ref.Project, Schedule: ref.ID, Key: key})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if f := made[i.Firing]; i.State != store.ItemUsed || f.Run != int64(n+1) || f.Job != i.Job {
+			t.Errorf("item %d is %+v, its firing %+v", n, i, f)
+		}
+	}
+	jobs, err := s.List(t.Context(), store.JobQuery{Project: ref.Project, Schedule: ref.ID, Limit: 500})
+	if err != nil || len(jobs.Jobs) != len(keys) {
+		t.Errorf("%d jobs of %d items, %v", len(jobs.Jobs), len(keys), err)
 	}
 }
 

@@ -507,9 +507,10 @@ func Planned(b recur.Beat, origin store.FiringOrigin) store.Firing {
 	return rowOf(b, origin, store.FiringFired, "")
 }
 
-// Without is a firing of a backfill that found no item in the queue.
-func Without(b recur.Beat) store.Firing {
-	return rowOf(b, store.FiredByBackfill, store.FiringNoContent, noItem)
+// Emptied is a planned firing that found no item in the queue.
+func Emptied(f store.Firing) store.Firing {
+	f.Outcome, f.Reason = store.FiringNoContent, noItem
+	return f
 }
 
 func (d *decider) row(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) store.Firing {

@@ -67,7 +67,7 @@ func BeatAt(times *recur.Schedule, name string, at time.Time) recur.Beat {
 	return recur.Beat{Name: name, Instant: at, Fire: at, Offset: offset, Civil: recur.CivilAt(at, offset)}
 }
 
-// Left are times of a backfill that it made no jobs for, with the names of their firings.
+// Left are times of a backfill that it made no jobs for.
 type Left struct {
 	// Empty found no item in the queue.
 	Empty []recur.Beat
@@ -81,10 +81,12 @@ type Left struct {
 // revision.
 func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireDecision, Left, error) {
 	d := newDecider(due, plan)
-	named := make([]recur.Beat, 0, len(beats))
+	var missing, named []recur.Beat
 	for _, b := range beats {
-		b.Name = BackfillName(b.Name)
-		if _, known := due.Known[b.Name]; !known {
+		name := BackfillName(b.Name)
+		if _, known := due.Known[name]; !known {
+			missing = append(missing, b)
+			b.Name = name
 			named = append(named, b)
 		}
 	}
@@ -92,9 +94,9 @@ func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireD
 	done, err := d.ask(named, store.FiredByBackfill)
 	switch {
 	case errors.Is(err, ErrNoContent):
-		left.Empty = named[done:]
+		left.Empty = missing[done:]
 	case errors.Is(err, ErrMoreItems):
-		left.Later = named[done:]
+		left.Later = missing[done:]
 	case err != nil:
 		return store.FireDecision{Schedule: due.Schedule}, left, err
 	}

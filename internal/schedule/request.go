@@ -118,12 +118,21 @@ func verdict(out []store.Fired, err, refused error) ([]store.FiredFiring, error)
 // Backfilled is what one Backfill has made, or would make.
 type Backfilled struct {
 	Firings []store.Firing
-	// Empty are firings that found no item in the queue. Nothing is stored of them.
+	// Empty are firings that found no item in the queue. Nothing is stored of them. Without
+	// admit there are none: see Share.
 	Empty []store.Firing
 	// Present counts times of the range that have a job already.
 	Present int
 	// Next is where the next call begins; zero: the range is done.
 	Next time.Time
+}
+
+// Share leaves firings without jobs for which no item is left, if so many wait.
+func (b *Backfilled) Share(items int) {
+	for _, f := range b.Firings[min(items, len(b.Firings)):] {
+		b.Empty = append(b.Empty, firing.Emptied(f))
+	}
+	b.Firings = b.Firings[:min(items, len(b.Firings))]
 }
 
 // Backfill makes jobs for the nominal times from an instant on and before another one that
@@ -170,24 +179,22 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 		out.Next = beats[len(beats)-1].Instant.Add(time.Second)
 	}
 	var left firing.Left
-	switch dry := admit == nil; {
+	switch {
 	case len(missing) == 0:
-	case dry && !sched.Queued:
+	case admit == nil:
 		for _, b := range missing {
 			out.Firings = append(out.Firings, firing.Planned(b, store.FiredByBackfill))
 		}
 	default:
-		if !dry {
-			if err := admit(len(missing)); err != nil {
-				return Backfilled{}, err
-			}
+		if err := admit(len(missing)); err != nil {
+			return Backfilled{}, err
 		}
-		if out.Firings, left, err = s.makeUp(ctx, ref, sched.Revision, missing, dry); err != nil {
+		if out.Firings, left, err = s.makeUp(ctx, ref, sched.Revision, missing); err != nil {
 			return Backfilled{}, err
 		}
 	}
 	for _, b := range left.Empty {
-		out.Empty = append(out.Empty, firing.Without(b))
+		out.Empty = append(out.Empty, firing.Emptied(firing.Planned(b, store.FiredByBackfill)))
 	}
 	if len(left.Later) > 0 {
 		out.Next = left.Later[0].Instant
@@ -214,51 +221,34 @@ func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) 
 	return len(beats) > 0 || more, nil
 }
 
-// makeUp stores the jobs of times that have none; dry: it stores nothing, and returns what it
-// would store.
-func (s *Scheduler) makeUp(
-	ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat, dry bool,
-) (firings []store.Firing, left firing.Left, err error) {
+// makeUp stores the jobs of times that have none.
+func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat) (firings []store.Firing, left firing.Left, err error) {
 	var refused error
-	var decided store.FireDecision
 	names := make([]string, len(missing))
 	for i, b := range missing {
 		names[i] = firing.BackfillName(b.Name)
 	}
 	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: names, Decide: func(due store.DueSchedule) store.FireDecision {
-		decided, refused = s.ask(due, func(plan firing.Plan) (d store.FireDecision, err error) {
+		d, err := s.ask(due, func(plan firing.Plan) (d store.FireDecision, err error) {
 			if due.Schedule.Revision != revision {
 				return store.FireDecision{Schedule: due.Schedule}, store.ErrStale
 			}
 			d, left, err = firing.Backfill(due, plan, missing)
 			return d, err
 		})
-		if dry {
-			return store.FireDecision{} // of no schedule: it is not written
-		}
-		return decided
+		refused = err
+		return d
 	}})
-	if dry && err == nil && refused == nil {
-		for _, f := range decided.Firings {
-			f.Firing.Run = 0
-			firings = append(firings, f.Firing)
-		}
-		return fired(firings), left, nil
-	}
 	made, err := verdict(out, err, refused)
 	if err != nil {
 		return nil, left, err
 	}
 	for _, f := range made {
-		firings = append(firings, f.Firing)
+		if f.Firing.Outcome == store.FiringFired { // beside them may be the buffered one, which max_firings drops
+			firings = append(firings, f.Firing)
+		}
 	}
-	return fired(firings), left, nil
-}
-
-// fired are the firings with jobs. Beside them may be the buffered one, which max_firings
-// drops.
-func fired(firings []store.Firing) []store.Firing {
-	return slices.DeleteFunc(firings, func(f store.Firing) bool { return f.Outcome != store.FiringFired })
+	return firings, left, nil
 }
 
 // present are the nominal times from an instant on that have a job, or may get one.

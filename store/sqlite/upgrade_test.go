@@ -3,6 +3,7 @@ package sqlite
 import (
 	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,5 +117,46 @@ func TestUpgradeKeepsPositions(t *testing.T) {
 	must(t, err)
 	if len(p.Events) != 1 || p.Events[0].Position != 15 {
 		t.Errorf("events: %+v", p.Events)
+	}
+}
+
+// TestUpgradeCountsItems: what waits in queues counts against the quota from version 46 on, also
+// what was there before.
+func TestUpgradeCountsItems(t *testing.T) {
+	newer := testPath(t)
+	must(t, Migrate(t.Context(), newer))
+	s := mustOpen(t, Options{Path: newer, Now: frozen})
+	conn := mustConnect(t, s)
+	of, _, err := s.CreateSchedule(t.Context(), store.NewSchedule{Schedule: store.Schedule{
+		ID: randomID(), Project: testProject, Key: "s", Connection: conn.ID, State: store.ScheduleActive, Queued: true,
+	}})
+	must(t, err)
+	for i, size := range []int{10, 200, 3000} {
+		_, _, err := s.AddItem(t.Context(), store.NewItem{Project: testProject, Item: store.ScheduleItem{
+			ID: randomID(), Schedule: of.ID, Key: strconv.Itoa(i), Payload: make([]byte, size),
+		}})
+		must(t, err)
+	}
+	must(t, s.Close())
+
+	older := testPath(t)
+	db := raw(t, older)
+	p, err := provider(db)
+	must(t, err)
+	_, err = p.UpTo(t.Context(), 45)
+	must(t, err)
+	sqlExec(t, db, "ATTACH '"+newer+"' AS newer")
+	for _, table := range []string{"connections", "schedules", "schedule_items"} {
+		var columns string
+		must(t, db.QueryRowContext(t.Context(), "SELECT group_concat(name) FROM pragma_table_info('"+table+"', 'main')").Scan(&columns))
+		sqlExec(t, db, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM newer."+table)
+	}
+	must(t, db.Close())
+	must(t, Migrate(t.Context(), older))
+	s = mustOpen(t, Options{Path: older, Now: frozen})
+	got, err := s.StoredJobs(t.Context(), testProject)
+	must(t, err)
+	if got != (store.StoredJobs{Bytes: 3210}) {
+		t.Errorf("stored %+v, want 3210 bytes", got)
 	}
 }

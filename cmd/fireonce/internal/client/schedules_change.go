@@ -273,6 +273,7 @@ func backfillSchedule(ctx context.Context, c *call) error {
 			return err
 		}
 		all.Firings, all.Present = append(all.Firings, resp.GetFirings()...), all.GetPresent()+resp.GetPresent()
+		all.WithoutContent = append(all.WithoutContent, resp.GetWithoutContent()...)
 		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
 			break
 		}
@@ -285,6 +286,9 @@ func backfillSchedule(ctx context.Context, c *call) error {
 		c.out.line("%d jobs would be made; %d times have one already. To do it: --confirm", len(all.GetFirings()), all.GetPresent())
 	} else {
 		c.out.line("%d jobs were made; %d times had one already.", len(all.GetFirings()), all.GetPresent())
+	}
+	if n := len(all.GetWithoutContent()); n > 0 {
+		c.out.line("%d times find no item in the queue; the first one is %s.", n, all.GetWithoutContent()[0].GetLocalTime())
 	}
 	return nil
 }
