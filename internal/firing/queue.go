@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -40,9 +40,6 @@ var ErrContent = errors.New("the item's content")
 // ErrNoContent says that no item waits in the queue.
 var ErrNoContent = errors.New("no item waits in the schedule's queue")
 
-// errManyRefused says that too many items in a row were refused.
-var errManyRefused = errors.New("items of the queue were refused")
-
 // ErrMoreItems says that the items of a decision are used up, and others wait.
 var ErrMoreItems = errors.New("further items wait")
 
@@ -65,7 +62,7 @@ func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error)
 		d.items, d.s.RefusedInRow = d.items[1:], d.s.RefusedInRow+1
 		d.refused = append(d.refused, store.RefusedItem{Item: first.ID, Reason: cut(err.Error())})
 		if d.s.RefusedInRow >= maxRefused {
-			return made, item, fmt.Errorf("%w: %d in a row, the last one for %w", errManyRefused, d.s.RefusedInRow, err)
+			return made, item, fmt.Errorf("%d items in a row were refused; the last one: %w", d.s.RefusedInRow, err)
 		}
 	}
 	if d.due.MoreItems {
@@ -74,16 +71,9 @@ func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error)
 	return made, item, ErrNoContent
 }
 
-// cut cuts a text to maxReason.
+// cut cuts a text to maxReason, between two letters.
 func cut(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	text = text[:maxReason]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
 // noItem says why a firing of a queue makes no job.
