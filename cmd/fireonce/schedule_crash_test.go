@@ -67,62 +67,60 @@ func TestCrashWhileFiring(t *testing.T) {
 }
 
 // TestCrashWhileTakingItems kills servers between the decision that takes items out of queues
-// and its commit, and after it, while clients trigger the schedules. Each item is one job, and
-// one effect, in the order of its queue.
+// and its commit, while clients trigger the schedules. Each item is one job, and one effect, in
+// the order of its queue.
 func TestCrashWhileTakingItems(t *testing.T) {
 	t.Parallel()
 	const schedules, times, triggers = 40, 2, 3
 	const each = times + triggers
-	for _, place := range failpoint.Schedules {
-		at := place + ":1"
-		for _, d := range deployments {
-			t.Run(at+"/"+d.name, func(t *testing.T) {
-				t.Parallel()
-				to := startHooks(t, true, nil)
-				url := d.database(t)
-				begin := time.Now().Truncate(time.Minute).Add(-times * time.Minute)
-				var all []pastSchedule
-				for i := range schedules {
-					p := pastSchedule{
-						cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), dedupes: true,
-						policies: &fireoncev1.SchedulePolicies{
-							Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
-						},
+	const at = failpoint.Decided + ":1"
+	for _, d := range deployments {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			to := startHooks(t, true, nil)
+			url := d.database(t)
+			begin := time.Now().Truncate(time.Minute).Add(-times * time.Minute)
+			var all []pastSchedule
+			for i := range schedules {
+				p := pastSchedule{
+					cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), dedupes: true,
+					policies: &fireoncev1.SchedulePolicies{
+						Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+					},
+				}
+				for n := range each {
+					p.items = append(p.items, to.URL(subjectOf(each*i+n)))
+				}
+				all = append(all, p)
+			}
+			refs := plant(t, url, all...)
+			f := newFleet(t, d, url)
+			f.start(at)
+			var asking sync.WaitGroup
+			for n := range triggers {
+				asking.Go(func() {
+					for i, ref := range refs {
+						f.triggers(i+n, ref, fmt.Sprint(n))
 					}
-					for n := range each {
-						p.items = append(p.items, to.URL(subjectOf(each*i+n)))
-					}
-					all = append(all, p)
+				})
+			}
+			asking.Wait()
+			f.settle(schedules * each)
+			f.stop()
+			if f.kills(at) == 0 {
+				t.Errorf("no server was killed at %s", at)
+			}
+			s := openStore(t, url)
+			defer s.Close()
+			for i, ref := range refs {
+				judgeItems(t, s, ref, all[i].items)
+			}
+			for i := range schedules * each {
+				if n := to.Effects(subjectOf(i)); n != 1 {
+					t.Errorf("item %d: %d effects of %d requests, want 1", i, n, to.Requests(subjectOf(i)))
 				}
-				refs := plant(t, url, all...)
-				f := newFleet(t, d, url)
-				f.start(at)
-				var asking sync.WaitGroup
-				for n := range triggers {
-					asking.Go(func() {
-						for i, ref := range refs {
-							f.triggers(i+n, ref, fmt.Sprint(n))
-						}
-					})
-				}
-				asking.Wait()
-				f.settle(schedules * each)
-				f.stop()
-				if f.kills(at) == 0 {
-					t.Errorf("no server was killed at %s", at)
-				}
-				s := openStore(t, url)
-				defer s.Close()
-				for i, ref := range refs {
-					judgeItems(t, s, ref, all[i].items)
-				}
-				for i := range schedules * each {
-					if n := to.Effects(subjectOf(i)); n != 1 {
-						t.Errorf("item %d: %d effects of %d requests, want 1", i, n, to.Requests(subjectOf(i)))
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
