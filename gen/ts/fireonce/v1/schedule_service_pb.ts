@@ -1111,7 +1111,7 @@ export type BackfillScheduleRequest = Message<"fireonce.v1.BackfillScheduleReque
   endTime?: Timestamp;
 
   /**
-   * Say what would be made, store nothing.
+   * Say what would be made, store nothing. Of the items of a queue, each counts as good.
    *
    * @generated from field: bool dry_run = 5;
    */
