@@ -193,18 +193,23 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 			return Backfilled{}, err
 		}
 	}
-	for _, b := range left.Empty {
-		out.Empty = append(out.Empty, firing.Emptied(firing.Planned(b, store.FiredByBackfill)))
-	}
-	if len(left.Later) > 0 {
-		out.Next = left.Later[0].Instant
-	}
+	out.leave(left)
 	for _, b := range beats {
 		if present[b.Instant.Unix()] && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
 			out.Present++
 		}
 	}
 	return out, nil
+}
+
+// leave notes the times for which a backfill made no jobs.
+func (b *Backfilled) leave(left firing.Left) {
+	for _, beat := range left.Empty {
+		b.Empty = append(b.Empty, firing.Emptied(firing.Planned(beat, store.FiredByBackfill)))
+	}
+	if len(left.Later) > 0 {
+		b.Next = left.Later[0].Instant
+	}
 }
 
 // undecided reports whether the schedule itself may still fire for a nominal time before an
