@@ -18,8 +18,8 @@ import (
 )
 
 // Rules of this file:
-//   - content is checked when it is added, as that of a job of the schedule's connection. What
-//     is refused later, when its turn comes, stops nothing;
+//   - content is checked when it is added, as that of a job of the schedule's connection. An
+//     item that is refused later, when its turn comes, stops nothing;
 //   - its bytes count against the project's quota, as those of the job that it becomes;
 //   - what is in place already succeeds before the etag is compared.
 
@@ -112,7 +112,7 @@ func (s *scheduleService) checkContent(ctx context.Context, of store.Schedule, c
 	return err
 }
 
-// itemQuota makes a fault of a queue that is full.
+// itemQuota returns the fault for a queue that is full.
 func itemQuota(of store.Schedule, err error) error {
 	var full *store.QuotaError
 	if !errors.As(err, &full) {
@@ -176,7 +176,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	return &fireoncev1.AddScheduleItemResponse{Item: wire, Created: true}, err
 }
 
-// repeatedItem answers a request whose key is bound.
+// repeatedItem answers a request whose key is bound, or refuses it as another one.
 func (s *scheduleService) repeatedItem(want itemContent, bound store.ScheduleItem) (*fireoncev1.AddScheduleItemResponse, error) {
 	if differ := want.print.Diff(bound.Fingerprint); len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{

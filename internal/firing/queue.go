@@ -17,9 +17,8 @@ import (
 //     and the firing takes the next one: bad content stops neither the queue nor the schedule.
 //     Many bad ones in a row are hardly the items' fault, and pause it before all are refused.
 //     They are counted in the schedule, because a decision sees a part of the queue;
-//   - a date is that of the nominal time in the zone. Its jobs are counted in the schedule,
-//     which the transaction writes that makes them: no ledger is read, and none that was
-//     pruned is missed. Only the newest date is known: a firing of an older one, which was
+//   - a date is that of the nominal time in the zone. The transaction that makes its jobs
+//     counts them in the schedule: no ledger is read, and none that was pruned is missed. Only the newest date is known: a firing of an older one, which was
 //     buffered until a trigger began a new date, counts for the newest.
 
 const (
@@ -29,8 +28,8 @@ const (
 	maxRefused = 10
 )
 
-// lostQueue says why a schedule with a queue is paused after its database was restored: an item
-// that was used in the state that was lost waits again, and would be the job of another firing.
+// lostQueue says why a schedule with a queue pauses after its database was restored: an item
+// that was used in the lost state waits again, and would be the job of another firing.
 const lostQueue = "The database was restored to an earlier state. Items that wait may have been sent in the state that was lost: " +
 	"see what the platform has, remove those, then ResumeSchedule."
 

@@ -15,8 +15,8 @@ import (
 )
 
 // Rules of this file:
-//   - who writes an item has its schedule locked, as Fire has: a queue that was read stays as
-//     it is until the end of the transaction.
+//   - a transaction that writes an item holds the lock of its schedule, as Fire does: a queue
+//     that it has read stays as it is until its end.
 
 // AddItem implements store.Store.
 func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleItem, bool, error) {
@@ -98,7 +98,7 @@ func queueOf(ctx context.Context, q *pgdb.Queries, schedule pgtype.UUID) (store.
 	return queue, nil
 }
 
-// placed is an item with its position.
+// placed returns an item with its position.
 func placed(ctx context.Context, q *pgdb.Queries, row pgdb.ScheduleItem) (store.ScheduleItem, error) {
 	item, err := toItem(row)
 	if err != nil || item.State != store.ItemWaiting {

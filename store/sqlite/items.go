@@ -85,7 +85,7 @@ func (v view) queue(ctx context.Context, schedule []byte) (store.Queue, error) {
 	return queue, nil
 }
 
-// placed is an item with its position.
+// placed returns an item with its position.
 func (v view) placed(ctx context.Context, row litedb.ScheduleItem) (store.ScheduleItem, error) {
 	item, err := toItem(row)
 	if err != nil || item.State != store.ItemWaiting {
@@ -224,7 +224,7 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 	})
 }
 
-// countItem counts the bytes that the items of a schedule grow by.
+// countItem counts the bytes by which the items of a schedule grow.
 func (t *tx) countItem(ctx context.Context, schedule []byte, bytes int64) error {
 	if bytes == 0 {
 		return nil
