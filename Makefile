@@ -254,6 +254,20 @@ chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be
 		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
+# Rules of schedules that are broken likewise.
+FIRED_MUTANTS := key-without-the-name cursor-stays
+
+.PHONY: chaos-schedules-mutants
+chaos-schedules-mutants: ## The campaign with broken rules of schedules, which must fail it; or FIRED_MUTANTS="overlap-ignored"
+	rm -rf $(OVERLAYS)
+	go run ./internal/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(FIRED_MUTANTS))))$$'
+	@for mutant in $(FIRED_MUTANTS); do \
+		echo "== $$mutant"; \
+		if go run ./internal/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
+
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
 	go run ./internal/chaos/recovery $(if $(JOBS),-jobs $(JOBS))

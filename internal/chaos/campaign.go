@@ -48,9 +48,10 @@ type campaign struct {
 	begun  time.Time
 	phase  atomic.Value // a string
 
-	owner   *owner // of the accounts; nil: there are none
-	planned int    // faults of the plan
-	stuck   string // why the campaign was given up; empty: it was not
+	owner     *owner     // of the accounts; nil: there are none
+	recurring *recurring // nil: no schedule fires
+	planned   int        // faults of the plan
+	stuck     string     // why the campaign was given up; empty: it was not
 }
 
 // outcome is what a campaign found.
@@ -70,6 +71,8 @@ type outcome struct {
 	asked   int // jobs that were to be submitted
 	owner   *owner
 	soak    *soak // nil: nobody was hostile
+	// Of schedules; nil: none fired.
+	recurring *recurringOutcome
 }
 
 // run carries out the campaign of one engine in a folder.
@@ -89,6 +92,11 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 		return nil, err
 	}
 	out := &outcome{engine: engine, asked: c.load.jobs}
+	if o.recurs() {
+		if c.recurring, err = newRecurring(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	if o.platforms {
 		out.owner = newOwner(c, s.to.places)
 		c.owner = out.owner
@@ -113,6 +121,11 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	out.lost, out.planned, out.stuck = s.db.lost(), c.planned, c.stuck
 	if err := c.heal(ctx); err != nil {
 		return nil, fmt.Errorf("heal: %w", err)
+	}
+	if c.recurring != nil {
+		if err := c.recurring.finish(ctx); err != nil {
+			return nil, fmt.Errorf("end the schedules: %w", err)
+		}
 	}
 	if err := c.rest(ctx); err != nil {
 		return nil, fmt.Errorf("wait for rest: %w", err)
@@ -145,17 +158,23 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 			giveUp()
 		})
 	})
-	var loadErr, nemesisErr, revokeErr error
+	var loadErr, nemesisErr, revokeErr, recurErr error
 	revoking, enough := context.WithCancel(loading)
 	defer enough()
 	if c.owner != nil {
 		work.Go(func() { revokeErr = c.owner.revokes(revoking) })
+	}
+	if c.recurring != nil {
+		work.Go(func() { recurErr = c.recurring.run(revoking) })
 	}
 	work.Go(func() {
 		defer enough()
 		nemesisErr = n.Run(loading)
 		c.load.allow(c.load.jobs)
 		c.load.reaches(settled(c.load.jobs))
+		if c.recurring != nil {
+			c.recurring.lasts(loading)
+		}
 	})
 	work.Go(func() { beside(loading, c.platform.URL, c.load) })
 	work.Go(func() { loadErr = c.load.run(calling) })
@@ -165,7 +184,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	if c.stuck != "" {
 		loadErr = nil // the clients gave up because they were told to
 	}
-	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr); err != nil {
+	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr, recurErr); err != nil {
 		return nil, err
 	}
 	return n.Delivered(), nil
@@ -191,6 +210,7 @@ func (c *campaign) nemesis() *nemesis.Nemesis {
 func (c *campaign) world() nemesis.World {
 	return nemesis.World{
 		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
+		Recurring: c.recurring != nil,
 	}
 }
 
@@ -312,6 +332,12 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	if err != nil {
 		return err
 	}
+	var scheduled []judge.Recurring
+	if c.recurring != nil {
+		if scheduled, err = c.recurring.accounts(reading); err != nil {
+			return err
+		}
+	}
 	c.stopAll()
 	log := c.platform.Log
 	if err := c.platform.Stop(); err != nil {
@@ -320,10 +346,17 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	if out.control, err = judge.Count(platform.ReadLog(log), isControl); err != nil {
 		return err
 	}
-	out.report, err = judge.Judge(judge.Input{
-		Name: c.engine, Submits: c.load.submitsOf(), Finals: all, Log: platform.ReadLog(log), Events: readEvents(path),
-		Ignore: isControl,
-	})
+	submits := c.load.submitsOf()
+	for i := range scheduled {
+		submits = append(submits, scheduled[i].Submits()...)
+	}
+	if out.report, err = judge.Judge(judge.Input{
+		Name: c.engine, Submits: submits, Finals: all, Log: platform.ReadLog(log), Events: readEvents(path),
+		Ignore: isControls,
+	}); err != nil || c.recurring == nil {
+		return err
+	}
+	out.recurring, err = c.recurring.judge(scheduled, log)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/chaos/judge"
@@ -53,4 +54,21 @@ func eventOf(e *fireoncev1.JobChanged) judge.Event {
 // itemError is the error that the item's own call would have had.
 func itemError(e *fireoncev1.ItemError, key string) error {
 	return connect.NewError(connect.Code(e.GetCode()), errors.New(key+": "+e.GetMessage()))
+}
+
+func ledgerRowOf(f *fireoncev1.Firing) judge.LedgerRow {
+	return judge.LedgerRow{
+		Name: f.GetName(), Nominal: f.GetNominalTime().AsTime(), Outcome: strings.TrimPrefix(f.GetOutcome().String(), "FIRING_OUTCOME_"),
+		JobID: f.GetJobId(), Blocking: f.GetBlockingJobId(), Run: f.GetRun(), Decided: f.GetDecideTime().AsTime(),
+	}
+}
+
+// countsOf has the counters by the outcomes' names.
+func countsOf(c *fireoncev1.FiringCounts) map[string]int64 {
+	out := make(map[string]int64)
+	c.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, n protoreflect.Value) bool {
+		out[strings.ToUpper(string(field.Name()))] = n.Int()
+		return true
+	})
+	return out
 }

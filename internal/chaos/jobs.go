@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -51,6 +52,7 @@ const (
 type spec struct {
 	key     string
 	subject string // what is to happen once, or twice where two jobs share it
+	path    string // of a hook's URL; empty: the subject, which the body has in any case
 	face    face
 	account int // of a feed
 	class   job.Class
@@ -129,10 +131,10 @@ var policies = map[job.Policy]fireoncev1.AmbiguityPolicy{
 }
 
 func (s spec) payload(platform string) *fireoncev1.Payload {
-	body := fmt.Sprintf(`{"subject":%q}`, s.subject)
+	body, path := fmt.Sprintf(`{"subject":%q}`, s.subject), cmp.Or(s.path, s.subject)
 	hook := func(kind string) *fireoncev1.Payload {
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
-			Url: platform + "/hook/" + kind + "/" + s.subject, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
+			Url: platform + "/hook/" + kind + "/" + path, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
 		}}}
 	}
 	switch s.face {
@@ -142,7 +144,7 @@ func (s spec) payload(platform string) *fireoncev1.Payload {
 		return hook("opaque")
 	case keyedHTTP:
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
-			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: platform + "/hook/keyed/" + s.subject,
+			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: platform + "/hook/keyed/" + path,
 			Content: &fireoncev1.HttpRequest_BodyText{BodyText: body}, IdJsonPointer: "/id",
 		}}}
 	default:

@@ -8,14 +8,17 @@
 //  1. Load under faults. Clients submit jobs of all classes and policies, and repeat
 //     what was not answered; the nemesis carries out its plan; the platform's answers
 //     go wrong by the seed; a naive client that retries does the same beside them.
+//     Schedules fire all the while; hands trigger, pause and resume them and fill their
+//     queues; a naive scheduler fires beside them, and dies when servers die.
 //     A fault waits until so many jobs are at rest as are its turn.
-//  2. Nine of ten jobs are at rest: all faults are over. Every job must come to rest in bounded time.
-//  3. Every job and every event is read over the API, and weighed against what the
-//     clients were told and what the platform logged.
+//  2. Nine of ten jobs are at rest: all faults are over. Every time of a schedule must be
+//     decided, and every job come to rest in bounded time.
+//  3. Every job, firing and event is read over the API, and weighed against what the
+//     clients were told, when schedules should have fired, and what the platform logged.
 //
 // It fails if there is a duplicate, a lost job, a false verdict or a gap in the
 // events; if too much was left undone, or nothing came forward for long; and if faults
-// did not arrive or the naive client made no duplicates, for then a zero would prove
+// did not arrive or the naive client or scheduler made no duplicates, for then a zero would prove
 // nothing.
 package main
 

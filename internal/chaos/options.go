@@ -200,6 +200,9 @@ func (o options) specs() func(i int) spec {
 	return func(i int) spec { return specOf(o.seed, i) }
 }
 
+// recurs reports whether schedules fire beside the clients' jobs.
+func (o options) recurs() bool { return !o.platforms && !o.soak && !o.outside }
+
 // goesWrong says what does at the platform.
 func (o options) goesWrong() platform.Faults {
 	if o.platforms {

@@ -28,27 +28,42 @@ func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
 		if err != nil {
 			return err
 		}
-		alive, atRest = 0, 0
-		for _, s := range resp.GetStateCounts() {
-			if state := states[int32(s.GetState())]; state.Terminal() || state == job.NeedsResolution {
-				atRest += int(s.GetCount())
-			} else {
-				alive += int(s.GetCount())
-			}
-		}
+		alive, atRest = counted(resp)
 		return nil
 	})
 	return alive, atRest, err
+}
+
+// counted adds up the jobs that are not at rest, and those that are.
+func counted(resp *fireoncev1.GetStatsResponse) (alive, atRest int) {
+	for _, s := range resp.GetStateCounts() {
+		if state := states[int32(s.GetState())]; state.Terminal() || state == job.NeedsResolution {
+			atRest += int(s.GetCount())
+		} else {
+			alive += int(s.GetCount())
+		}
+	}
+	return alive, atRest
 }
 
 // inDoubt is how far away the next look must be at least for a job of a blind kind to
 // count as at rest: several have told nothing by then.
 const inDoubt = 30 * time.Second
 
-// alive counts the jobs that are not at rest, and those that are.
+// alive counts the jobs that are not at rest, and those of clients that are.
 func (c *campaign) alive(ctx context.Context) (living, atRest int, err error) {
-	if living, atRest, err = alive(ctx, c.fleet); err != nil || living == 0 {
-		return living, atRest, err
+	scheduled := 0
+	if c.recurring != nil {
+		if scheduled, err = c.recurring.atRest(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
+	if living, atRest, err = alive(ctx, c.fleet); err != nil {
+		return 0, 0, err
+	}
+	atRest = max(0, atRest-scheduled)
+	if living == 0 {
+		return living, atRest, nil
 	}
 	var blind []string
 	for _, k := range kinds {

@@ -31,6 +31,10 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 		result.FaultsPlanned += out.planned
 		add(result.LookFaults, out.totals.LookFaults)
 		result.Controls[out.engine] = out.control
+		if out.recurring != nil {
+			result.Controls[out.engine+" schedules"] = out.recurring.Control
+			result.Recurring = append(result.Recurring, out.recurring.RecurringReport)
+		}
 	}
 	if err := judge.Table(w, result.Reports...); err != nil {
 		return false, err
@@ -68,8 +72,12 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 
 // print tells what was done to one engine's servers.
 func (out *outcome) print(w io.Writer) {
+	submitted := out.report.Total.Jobs
+	if out.recurring != nil {
+		submitted -= out.recurring.Jobs
+	}
 	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls, %d of them repeats of one without an answer; %v in all\n",
-		out.engine, out.report.Total.Jobs, out.asked, out.calls, out.repeats, out.took.Round(time.Second))
+		out.engine, submitted, out.asked, out.calls, out.repeats, out.took.Round(time.Second))
 	fmt.Fprintf(w, "  process faults: %s; %d planned; answers to COMMIT lost: %s\n", counts(out.faults), out.planned, counts(out.lost))
 	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.report.Faults))
 	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))
@@ -78,6 +86,9 @@ func (out *outcome) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  control, a client that tries %d times: %d subjects, %d requests, %d effects, %d duplicates\n",
 		controlTries, out.control.Subjects, out.control.Requests, out.control.Effects, out.control.Duplicates)
+	if out.recurring != nil {
+		out.recurring.print(w)
+	}
 }
 
 // wrong says why a campaign has failed; nothing: it has not.
@@ -96,6 +107,9 @@ func (out *outcome) wrong() []string {
 	}
 	if out.soak != nil {
 		why = append(why, out.soak.wrong()...)
+	}
+	if out.recurring != nil {
+		why = append(why, out.recurring.wrong()...)
 	}
 	if out.stuck != "" {
 		why = append(why, out.stuck)

@@ -32,8 +32,13 @@ func (t targets) connection(s spec) string {
 	return t.hooks[s.face]
 }
 
-// connectAll makes the connections.
+// connectAll makes the connections of the jobs that clients submit.
 func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error) {
+	return connectAs(ctx, f, url, "", 0, accounts)
+}
+
+// connectAs makes connections whose keys begin with a name, to some of the feed's accounts.
+func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, accounts int) (targets, error) {
 	t := targets{url: url, hooks: make(map[face]string)}
 	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 	window := durationpb.New(keyWindow)
@@ -50,16 +55,16 @@ func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}},
 	} {
-		id, err := create(ctx, f, fmt.Sprintf("hook-%d", face), c)
+		id, err := create(ctx, f, fmt.Sprintf("%shook-%d", name, face), c)
 		if err != nil {
 			return t, err
 		}
 		t.hooks[face] = id
 	}
 	for n := range accounts {
-		id, err := create(ctx, f, fmt.Sprintf("feed-%d", n), &fireoncev1.Connection{
+		id, err := create(ctx, f, fmt.Sprintf("%sfeed-%d", name, n), &fireoncev1.Connection{
 			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
-				BaseUrl: fmt.Sprintf("%s/feed/%d", url, n), ReadLag: durationpb.New(readLag),
+				BaseUrl: fmt.Sprintf("%s/feed/%d", url, first+n), ReadLag: durationpb.New(readLag),
 			}},
 		})
 		if err != nil {

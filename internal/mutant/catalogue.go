@@ -13,6 +13,11 @@ import (
 //go:embed mutants/*.diff
 var mutantFiles embed.FS
 
+// firedFiles drop the rules by which schedules fire.
+//
+//go:embed fired/*.diff
+var firedFiles embed.FS
+
 // mutant is one rule of the protocol, dropped.
 type mutant struct {
 	name string

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"embed"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -13,9 +12,6 @@ import (
 
 // Rules of this file: a rule by which schedules fire is dropped. The simulator of schedules
 // must notice, under one of the names that the mutant expects.
-
-//go:embed fired/*.diff
-var firedFiles embed.FS
 
 // firedWorlds is how many worlds a mutant may survive. The true code has to pass the first
 // of them in the package's own tests.

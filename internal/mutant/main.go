@@ -68,6 +68,14 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.overlays != "" {
+		// The campaigns take those of schedules, too, which the simulator of the engine cannot.
+		more, err := catalogue(firedFiles, "fired")
+		if err != nil {
+			return err
+		}
+		all = append(all, more...)
+	}
 	chosen := o.choose(all)
 	if len(chosen) == 0 {
 		return errors.New("no mutant has such a name")

@@ -16,6 +16,7 @@ import (
 type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections fireoncev1connect.ConnectionServiceClient
+	Schedules   fireoncev1connect.ScheduleServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
 }
 
@@ -42,6 +43,7 @@ func NewAPI(hc *http.Client, server, key string) *API {
 	return &API{
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, server, limit, signIn),
 		Connections: fireoncev1connect.NewConnectionServiceClient(hc, server, limit, signIn),
+		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, server, limit, signIn),
 		Stats:       fireoncev1connect.NewStatsServiceClient(hc, server, limit, signIn),
 	}
 }

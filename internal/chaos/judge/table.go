@@ -125,6 +125,8 @@ type Result struct {
 	LookFaults     map[platform.Fault]int `json:"look_faults"`
 	// Controls are clients that must be seen to duplicate.
 	Controls map[string]Tally `json:"controls,omitempty"`
+	// Recurring is what was found of schedules, in the order of Reports.
+	Recurring []*RecurringReport `json:"recurring,omitempty"`
 	// Wrong says why the campaign has failed, Ends which servers ended by themselves.
 	Wrong []string `json:"wrong,omitempty"`
 	Ends  []string `json:"ends,omitempty"`

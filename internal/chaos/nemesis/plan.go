@@ -6,6 +6,7 @@ package nemesis
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/failpoint"
@@ -59,6 +60,8 @@ type World struct {
 	Servers int
 	// Postgres has the faults of a database that is a process of its own.
 	Postgres bool
+	// Recurring says that schedules fire, which have places of their own.
+	Recurring bool
 	// Lease and Fence are the servers': a freeze lasts for a part of both together,
 	// or longer.
 	Lease, Fence time.Duration
@@ -67,6 +70,10 @@ type World struct {
 // hits bounds how many jobs pass a place before the server dies there. At the places
 // that only an unknown outcome leads to it dies the first time.
 const hits = 8
+
+// firings bounds how many decisions about schedules a server makes before it dies in one: three
+// servers share a few in a second.
+const firings = 3
 
 // Plan gives n faults. They come in rounds that have each kind and each place at
 // least once, in a new order each time, so that also a short plan has seen most.
@@ -94,6 +101,11 @@ func (w World) round() []Fault {
 	for _, place := range failpoint.All {
 		out = append(out, Fault{Kind: Die, Place: place})
 	}
+	if w.Recurring {
+		for _, place := range failpoint.Schedules {
+			out = append(out, Fault{Kind: Die, Place: place})
+		}
+	}
 	add(Kill, 5)
 	add(Freeze, 2)
 	add(Stop, 2)
@@ -119,6 +131,9 @@ func (w World) draw(random *rand.Rand, f Fault) Fault {
 		f.For = between(0, time.Second)
 	case Die:
 		f.Nth = 1 + random.IntN(hits)
+		if slices.Contains(failpoint.Schedules, f.Place) {
+			f.Nth = 1 + f.Nth%firings
+		}
 		if f.Place == failpoint.Swept || f.Place == failpoint.LookTaken {
 			f.Nth = 1
 		}

@@ -9,8 +9,9 @@ import (
 )
 
 var worlds = map[string]World{
-	"sqlite":   {Servers: 1, Lease: 3 * time.Second, Fence: 3 * time.Second},
-	"postgres": {Servers: 3, Postgres: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
+	"sqlite":    {Servers: 1, Lease: 3 * time.Second, Fence: 3 * time.Second},
+	"postgres":  {Servers: 3, Postgres: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
+	"schedules": {Servers: 1, Recurring: true, Lease: 3 * time.Second, Fence: 3 * time.Second},
 }
 
 func TestAPlanIsItsSeeds(t *testing.T) {
@@ -40,6 +41,11 @@ func TestAPlanHasEverything(t *testing.T) {
 		for _, place := range failpoint.All {
 			if !seen[Fault{Kind: Die, Place: place}.Name()] {
 				t.Errorf("%s: no server dies at %s", name, place)
+			}
+		}
+		for _, place := range failpoint.Schedules {
+			if seen[Fault{Kind: Die, Place: place}.Name()] != w.Recurring {
+				t.Errorf("%s: a server dies at %s: %v", name, place, !w.Recurring)
 			}
 		}
 		for _, k := range Kinds {
