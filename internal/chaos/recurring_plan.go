@@ -74,10 +74,9 @@ func recurrenceOf(seed uint64, i int) recurrence {
 	if r.job.class == job.Observable {
 		r.unresolved = r.overlap // the platform can be asked, so that no doubt is for ever
 	}
-	switch {
-	case i%6 == 4:
+	if i%6 == 4 {
 		r.cron, r.every = true, time.Minute
-	default:
+	} else {
 		r.every += time.Duration(random.IntN(6)) * time.Second
 		r.phase = time.Duration(random.Int64N(int64(r.every/time.Second))) * time.Second
 	}
