@@ -296,10 +296,14 @@ func (r *recurring) finish(ctx context.Context) error {
 		fleet.Pause(ctx, refusedPause)
 	}
 	pausing := &fireoncev1.BulkPauseSchedulesRequest{Filter: &fireoncev1.ScheduleFilter{Labels: map[string]string{recurringLabel: "yes"}}}
-	return r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+	err := r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
 		_, err := api.Schedules.BulkPauseSchedules(ctx, pausing) // fewer than one call takes
 		return err
 	})
+	for _, w := range r.all {
+		w.know.Stopped = time.Now()
+	}
+	return err
 }
 
 // read notes where the schedules stand, and counts those that fire and have something due.

@@ -125,6 +125,8 @@ type Recurring struct {
 	Healed, Read time.Time
 	State        string
 	Next         time.Time
+	// Stopped is when it surely fired no more.
+	Stopped time.Time
 	// The rest was read when it fired no more.
 	Counts map[string]int64
 	Ledger []LedgerRow
@@ -167,7 +169,7 @@ func (r *Recurring) possible() map[string]time.Time {
 	for _, s := range r.Spans {
 		end := s.Ended
 		if end.IsZero() {
-			end = r.Read
+			end = r.Stopped
 		}
 		for t := range r.times(s.Asked.Add(-clockSlack), end.Add(clockSlack)) {
 			out[r.name(t)] = t

@@ -25,7 +25,7 @@ func fired() *judge.Recurring {
 			{Asked: dawn.Add(2 * time.Minute), Begun: dawn.Add(2 * time.Minute)},
 		},
 		Triggers: []judge.Trigger{{Key: "now", Acks: []judge.Ack{{JobID: "job-now", Created: true}, {JobID: "job-now"}}}, {Key: "unheard"}},
-		Healed:   dawn.Add(3 * time.Minute), Read: dawn.Add(3*time.Minute + time.Second), State: judge.StateActive, Next: dawn.Add(3*time.Minute + 3*time.Second),
+		Healed:   dawn.Add(3 * time.Minute), Read: dawn.Add(3*time.Minute + time.Second), Stopped: dawn.Add(3*time.Minute + 4*time.Second), State: judge.StateActive, Next: dawn.Add(3*time.Minute + 3*time.Second),
 		Counts: map[string]int64{judge.OutcomeFired: 13, judge.OutcomeMissed: 0}, Jobs: make(map[string]string),
 	}
 	for _, minute := range []time.Duration{0, 2 * time.Minute} {
@@ -105,6 +105,13 @@ func logOf(r *judge.Recurring, apart time.Duration) iter.Seq2[platform.Record, e
 func TestSchedulesAsTheyShouldBe(t *testing.T) {
 	for name, r := range map[string]*judge.Recurring{
 		"plain": fired(), "queue": queued(),
+		"one more before it was stopped": func() *judge.Recurring {
+			r := fired()
+			add(r, "i:177236658", dawn.Add(3*time.Minute+3*time.Second))
+			r.Counts[judge.OutcomeFired]++
+			r.Jobs["job-14"] = "fireonce:schedule/the-id/i:177236658"
+			return r
+		}(),
 		"what came just before the pause is not caught up": func() *judge.Recurring { r := fired(); drop(r, 5); return r }(),
 		"kept by an earlier job": func() *judge.Recurring {
 			r := fired()
@@ -169,6 +176,7 @@ func TestForgedSchedulesAreRefused(t *testing.T) {
 		"a trigger stored twice":          {judge.FiredTwice, fired, func(r *judge.Recurring) { r.Triggers[0].Acks[1].Created = true }},
 		"a trigger that is lost":          {judge.LostContent, fired, func(r *judge.Recurring) { drop(r, 12) }},
 		"a firing while it is paused":     {judge.Unasked, fired, func(r *judge.Recurring) { add(r, "i:177236649", dawn.Add(93*time.Second)) }},
+		"a firing after it was stopped":   {judge.Unasked, fired, func(r *judge.Recurring) { add(r, "i:177236659", dawn.Add(3*time.Minute+13*time.Second)) }},
 		"a trigger that nobody asked for": {judge.Unasked, fired, func(r *judge.Recurring) { add(r, "t:then", dawn) }},
 		"a name at another time":          {judge.Unasked, fired, func(r *judge.Recurring) { r.Ledger[0].Nominal = dawn }},
 		"a count too many":                {judge.Miscounted, fired, func(r *judge.Recurring) { r.Counts[judge.OutcomeFired]++ }},
