@@ -85,7 +85,9 @@ type decider struct {
 	items   []store.ScheduleItem
 	refused []store.RefusedItem
 	// made is the number of jobs that this decision makes: each is in the way of later ones.
-	made int
+	// latest is the last of them.
+	made   int
+	latest job.ID
 	// silent is the number of firings that are counted and not written down.
 	silent int
 }
@@ -395,8 +397,8 @@ func localTime(b recur.Beat) string {
 // overlap is what a firing has to do now, and the job that is in its way.
 func (d *decider) overlap() (Overlap, job.ID) {
 	out, blocking := Allow, job.ID{}
-	if d.made > 0 {
-		out = d.policies.Overlap
+	if d.made > 0 && d.policies.Overlap != Allow {
+		out, blocking = d.policies.Overlap, d.latest
 	}
 	for _, o := range d.due.Open {
 		policy := d.policies.Overlap
@@ -459,7 +461,7 @@ func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, mad
 	if made.ScheduleTime = at; at.Before(d.due.Now) && origin != store.FiredByTime {
 		made.ScheduleTime = time.Time{}
 	}
-	d.made++
+	d.made, d.latest = d.made+1, made.Spec.ID
 	d.s.Run++
 	d.s.Counts.Fired++
 	count(&d.s, b, origin)

@@ -151,6 +151,37 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// A firing that is kept by a job of the same decision names that job, and none that is not in
+// its way.
+func TestTheJobInTheWayMayBeOfTheSameDecision(t *testing.T) {
+	made := job.ID{2, 15: 1}
+	for _, c := range []struct {
+		name     string
+		policies firing.Policies
+		open     []store.OpenJob
+	}{
+		{"skip", firing.Policies{Overlap: firing.Skip}, nil},
+		{"buffer", firing.Policies{Overlap: firing.BufferOne}, nil},
+		{"an unresolved one is not in the way", firing.Policies{Overlap: firing.Skip, WhileUnresolved: firing.Allow}, []store.OpenJob{open(job.NeedsResolution)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, c.policies)
+			f.plan.Build = func(recur.Beat, int64) (store.NewJob, error) { return store.NewJob{Spec: job.Spec{ID: made}}, nil }
+			got := f.at(2*time.Minute, c.open...)
+			if got[0].Firing.Outcome != store.FiringFired {
+				t.Fatalf("decided %s", short(got))
+			}
+			kept := f.due.Schedule.Buffered
+			if kept == nil {
+				kept = &got[1].Firing
+			}
+			if kept.Name[11:16] != "09:02" || kept.Blocking != made {
+				t.Errorf("%s was kept by %s, want %s", kept.Name, kept.Blocking, made)
+			}
+		})
+	}
+}
+
 // A released firing's window begins at its release, and its payload has its own time.
 func TestRelease(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
