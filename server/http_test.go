@@ -123,7 +123,7 @@ func TestHostCheck(t *testing.T) {
 func TestCORS(t *testing.T) {
 	preflight := map[string]string{
 		"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST",
-		"Access-Control-Request-Headers": "authorization,connect-protocol-version,content-type",
+		"Access-Control-Request-Headers": "authorization,baggage,connect-protocol-version,content-type,traceparent,tracestate", // as OpenTelemetry adds
 	}
 	const allow = "Access-Control-Allow-Origin"
 	off := start(t)

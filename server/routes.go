@@ -121,6 +121,8 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		AllowedHeaders: []string{
 			"Authorization", "Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms",
 			"Grpc-Timeout", "X-Grpc-Web", "X-User-Agent", requestIDHeader,
+			// What OpenTelemetry adds in browsers.
+			"Traceparent", "Tracestate", "Baggage",
 		},
 		ExposedHeaders: []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", requestIDHeader},
 		MaxAge:         int(corsMaxAge.Seconds()),

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -267,4 +269,30 @@ func TestStreamRules(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
+}
+
+// TestClientEndsWatch: a client that leaves is how a watch ends, and no line of the log.
+func TestClientEndsWatch(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		f.schedule(f.request("k"))
+		ctx, leave := context.WithCancel(t.Context())
+		req := &streamRequest{}
+		fromBeginning(req)
+		s := c.stream(ctx, req)
+		s.changes(t, 1)
+		leave()
+		s.close()
+		line := ""
+		for line == "" && t.Context().Err() == nil { // the handler ends by itself
+			for l := range strings.Lines(f.logs.String()) {
+				if strings.Contains(l, `"msg":"call"`) && strings.Contains(l, "StreamJobEvents") {
+					line = l
+				}
+			}
+			runtime.Gosched()
+		}
+		if !strings.Contains(line, `"level":"DEBUG"`) {
+			t.Errorf("a line of the log: %s", line)
+		}
+	})
 }

@@ -22,11 +22,10 @@ const (
 // Vitals are what an operator watches of a database, over all projects.
 type Vitals struct {
 	Now time.Time
-	// Waiting are SCHEDULED and RETRYING jobs that wait for no other job, due or not; at
-	// most VitalsWaiting.
+	// Waiting are SCHEDULED and RETRYING jobs, due or not; at most VitalsWaiting.
 	Waiting int64
 	// Due are those of them that are due and that nothing keeps back but free senders: no
-	// hold and no limit of their connection. OldestDue is how long the one that waits
+	// other job, and no hold and no limit of their connection. OldestDue is how long the one that waits
 	// longest has been due; zero: none waits.
 	Due       int64
 	OldestDue time.Duration

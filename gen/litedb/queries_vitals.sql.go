@@ -62,14 +62,21 @@ func (q *Queries) VitalFiring(ctx context.Context) (int64, error) {
 }
 
 const vitalInFlight = `-- name: VitalInFlight :one
-SELECT count(*) FROM (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) LIMIT ?1) AS f
+SELECT count(*) AS jobs, CAST(coalesce(sum(f.listed IN (1, 6)), 0) AS INTEGER) AS waited
+FROM (SELECT s.listed FROM job_state AS s WHERE s.state IN (2, 3) LIMIT ?1) AS f
 `
 
-func (q *Queries) VitalInFlight(ctx context.Context, most int64) (int64, error) {
+type VitalInFlightRow struct {
+	Jobs   int64
+	Waited int64
+}
+
+// And those of them that came from SCHEDULED or RETRYING.
+func (q *Queries) VitalInFlight(ctx context.Context, most int64) (VitalInFlightRow, error) {
 	row := q.queryRow(ctx, q.vitalInFlightStmt, vitalInFlight, most)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i VitalInFlightRow
+	err := row.Scan(&i.Jobs, &i.Waited)
+	return i, err
 }
 
 const vitalLimited = `-- name: VitalLimited :many
@@ -230,13 +237,21 @@ func (q *Queries) VitalUnknown(ctx context.Context, arg VitalUnknownParams) (Vit
 const vitalWaiting = `-- name: VitalWaiting :one
 
 SELECT count(*) FROM (
-    SELECT s.next_at FROM job_state AS s WHERE s.state IN (1, 6) AND s.waits_for IS NULL LIMIT ?1
+    SELECT s.listed FROM (SELECT u.project FROM project_use AS u ORDER BY u.project LIMIT ?1) AS p
+    CROSS JOIN job_state AS s WHERE s.project = p.project AND s.listed IN (1, 6) LIMIT ?2
 ) AS w
 `
 
+type VitalWaitingParams struct {
+	MaxRows int64
+	Most    int64
+}
+
 // What an operator watches over all projects. Each query reads a bounded part of an index.
-func (q *Queries) VitalWaiting(ctx context.Context, most int64) (int64, error) {
-	row := q.queryRow(ctx, q.vitalWaitingStmt, vitalWaiting, most)
+// By an index that has all that is asked, so by project. Those under way count where they
+// came from.
+func (q *Queries) VitalWaiting(ctx context.Context, arg VitalWaitingParams) (int64, error) {
+	row := q.queryRow(ctx, q.vitalWaitingStmt, vitalWaiting, arg.MaxRows, arg.Most)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

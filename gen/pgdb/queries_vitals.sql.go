@@ -222,7 +222,7 @@ func (q *Queries) VitalUnknown(ctx context.Context, arg VitalUnknownParams) (Vit
 const vitalWaiting = `-- name: VitalWaiting :one
 
 SELECT count(*) FROM (
-    SELECT s.next_at FROM job_state AS s WHERE s.state IN (1, 6) AND s.waits_for IS NULL LIMIT $1
+    SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity' LIMIT $1
 ) AS w
 `
 

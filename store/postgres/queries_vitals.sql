@@ -2,7 +2,7 @@
 
 -- name: VitalWaiting :one
 SELECT count(*) FROM (
-    SELECT s.next_at FROM job_state AS s WHERE s.state IN (1, 6) AND s.waits_for IS NULL LIMIT @most
+    SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity' LIMIT @most
 ) AS w;
 
 -- name: VitalDue :one

@@ -1,8 +1,11 @@
 -- What an operator watches over all projects. Each query reads a bounded part of an index.
 
 -- name: VitalWaiting :one
+-- By an index that has all that is asked, so by project. Those under way count where they
+-- came from.
 SELECT count(*) FROM (
-    SELECT s.next_at FROM job_state AS s WHERE s.state IN (1, 6) AND s.waits_for IS NULL LIMIT @most
+    SELECT s.listed FROM (SELECT u.project FROM project_use AS u ORDER BY u.project LIMIT @max_rows) AS p
+    CROSS JOIN job_state AS s WHERE s.project = p.project AND s.listed IN (1, 6) LIMIT @most
 ) AS w;
 
 -- name: VitalDue :one
@@ -31,7 +34,9 @@ FROM (
 ) AS r;
 
 -- name: VitalInFlight :one
-SELECT count(*) FROM (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) LIMIT @most) AS f;
+-- And those of them that came from SCHEDULED or RETRYING.
+SELECT count(*) AS jobs, CAST(coalesce(sum(f.listed IN (1, 6)), 0) AS INTEGER) AS waited
+FROM (SELECT s.listed FROM job_state AS s WHERE s.state IN (2, 3) LIMIT @most) AS f;
 
 -- name: VitalAccepted :one
 SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5) LIMIT @most) AS a WHERE a.state = 4;

@@ -29,9 +29,6 @@ type vitals struct{ view }
 func (m vitals) age(at int64) time.Duration { return measure{view: m.view}.age(at) }
 
 func (m vitals) due(ctx context.Context, out *store.Vitals) (err error) {
-	if out.Waiting, err = m.q.VitalWaiting(ctx, store.VitalsWaiting); err != nil {
-		return err
-	}
 	out.Due, err = m.q.VitalDue(ctx, litedb.VitalDueParams{Now: someMicros(m.now), MaxRows: store.VitalsRows, Most: store.VitalsCounted})
 	if err != nil || out.Due == 0 {
 		return err
@@ -42,9 +39,15 @@ func (m vitals) due(ctx context.Context, out *store.Vitals) (err error) {
 }
 
 func (m vitals) underWay(ctx context.Context, out *store.Vitals) (err error) {
-	if out.InFlight, err = m.q.VitalInFlight(ctx, store.VitalsCounted); err != nil {
+	moving, err := m.q.VitalInFlight(ctx, store.VitalsCounted)
+	if err != nil {
 		return err
 	}
+	waiting, err := m.q.VitalWaiting(ctx, litedb.VitalWaitingParams{MaxRows: store.VitalsCounted, Most: store.VitalsWaiting})
+	if err != nil {
+		return err
+	}
+	out.InFlight, out.Waiting = moving.Jobs, max(0, waiting-moving.Waited)
 	out.Accepted, err = m.q.VitalAccepted(ctx, store.VitalsCounted)
 	return err
 }

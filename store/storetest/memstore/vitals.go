@@ -13,9 +13,6 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 		out := store.Vitals{Now: t.now}
 		queues := t.queues()
 		for _, q := range queues {
-			out.Waiting += int64(len(q.jobs))
-		}
-		for _, q := range queues {
 			if at, ok := t.runnableAt(q); !ok || at.After(t.now) {
 				continue
 			}
@@ -28,6 +25,8 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 		}
 		for _, r := range t.all {
 			switch j := &r.job; j.State {
+			case job.Scheduled, job.Retrying:
+				out.Waiting++
 			case job.Claimed, job.Sending:
 				out.InFlight++
 			case job.Accepted:
