@@ -136,6 +136,11 @@ build: ## Compile everything, with and without failpoints
 clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other languages need
 	@for one in python ruby java browser; do .ci/need-clients $$one || exit 1; done
 
+.PHONY: sandbox-picture
+sandbox-picture: ## Take the picture of the sandbox's page anew: docs/sandbox.png
+	@.ci/need-clients browser
+	FIREONCE_WRITE_PICTURE=1 go test ./cmd/fireonce -count=1 -run '^TestSandboxInABrowser$$'
+
 # PostgreSQL's programs: the tests run clusters of their own, see internal/pgtest.
 .PHONY: need-postgres
 need-postgres:

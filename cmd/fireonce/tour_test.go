@@ -158,16 +158,7 @@ func javaTour(t *testing.T, root string) program {
 // browserTour compiles the tour and returns Chromium, and the folder of the tour's code.
 func browserTour(t *testing.T, root string) program {
 	t.Helper()
-	chromium, err := "", error(nil)
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if chromium, err = exec.LookPath(name); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		missing(t, "Chromium", err)
-	}
-	return program{args: []string{chromium, filepath.Dir(typescriptProgram(t, root).args[1])}}
+	return program{args: []string{findChromium(t), filepath.Dir(typescriptProgram(t, root).args[1])}}
 }
 
 // readmeBlock runs the commands of an example's README with another folder for what they
