@@ -51,6 +51,7 @@ func TestSandboxInABrowser(t *testing.T) {
 	if os.Getenv(skipClients) == "1" {
 		t.Skipf("%s=1: nothing is tested in a browser", skipClients)
 	}
+	t.Parallel()
 	chromium := findChromium(t)
 	s, _ := startSandbox(t, t.TempDir())
 	said := watchedPage(t, chromium, s.Page())

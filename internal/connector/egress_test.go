@@ -200,3 +200,15 @@ func answerLoopback(conn net.PacketConn) {
 		}
 	}
 }
+
+// NewEgressOnly refuses public addresses, too.
+func TestEgressOnly(t *testing.T) {
+	e := connector.NewEgressOnly(netip.MustParsePrefix("127.0.0.0/8"))
+	for addr, allowed := range map[string]bool{
+		"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": false, "1.1.1.1": false, "2606:4700::1111": false, "10.0.0.1": false, "169.254.169.254": false,
+	} {
+		if err := e.Check(netip.MustParseAddr(addr)); (err == nil) != allowed {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
