@@ -149,8 +149,8 @@ func (w *simWorld) endOfDoubt() {
 	for _, j := range w.jobs {
 		was, noted := w.doubt.windows[j.id]
 		s := w.store.Inspect(j.id).Snapshot
-		if !noted || s.Version != was.version {
-			continue
+		if !noted || s.Version != was.version || s.ScheduleTime.After(s.Now.Add(-time.Minute-simSlack)) {
+			continue // it was touched, or by the time that is believed now it was not due yet
 		}
 		if longer := s.StartDeadline.Sub(was.ends); (longer - stood).Abs() > time.Minute+simSlack {
 			w.broke("WINDOW", j, "everything stood still for %v, and its start window is %v longer", stood, longer)
