@@ -75,6 +75,12 @@ freeze: $(BUF) ## Take the contract as it is for what clients know
 # Each has a go.mod of its own, so that no tool's dependencies meet another's or
 # the service's. Built once into .tools; built again when its go.mod changes.
 
+$(TOOLS)/goreleaser: tools/goreleaser/go.mod tools/goreleaser/go.sum
+	$(call go-tool,goreleaser,github.com/goreleaser/goreleaser/v2)
+
+$(TOOLS)/cyclonedx-gomod: tools/cyclonedx-gomod/go.mod tools/cyclonedx-gomod/go.sum
+	$(call go-tool,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
+
 .PHONY: tools
 tools: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES) $(TOOLS)/sqlc $(TOOLS)/golangci-lint ## Install every tool now
 
@@ -336,6 +342,24 @@ lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract a
 	cd examples/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd examples/connector-go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd internal/oauth/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+
+# ---- Release --------------------------------------------------------------
+# .goreleaser.yaml says what a release consists of, deploy/ has what goes into it.
+
+RELEASE_TOOLS := $(TOOLS)/goreleaser $(TOOLS)/cyclonedx-gomod
+# Images need a Docker daemon there, and signatures the workflow that releases.
+SNAPSHOT := PATH="$(CURDIR)/$(TOOLS):$$PATH" goreleaser release --snapshot --clean --skip=docker,sign,before
+
+.PHONY: snapshot
+snapshot: $(RELEASE_TOOLS) ## Build what a release of this commit would be, for all platforms, into dist/
+	$(SNAPSHOT)
+
+.PHONY: packages
+packages: $(RELEASE_TOOLS) ## That for this machine's platform alone; then install each package and run it
+	@mkdir -p .tools
+	sed -e 's/goos: \[.*\]/goos: [linux]/' -e "s/goarch: \[.*\]/goarch: [$$(go env GOARCH)]/" .goreleaser.yaml >.tools/goreleaser.yaml
+	$(SNAPSHOT) --config .tools/goreleaser.yaml
+	.ci/try-packages
 
 .PHONY: verify
 verify: build lint gen-check test sim-short chaos-short ## Exactly what CI runs

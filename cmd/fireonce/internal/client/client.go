@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
@@ -37,7 +38,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), schedulesCommand(),
+		bulkCommand(), countCommand(), statsCommand(), healthCommand(), schedulesCommand(),
 		changeable(connectionsCommand()), connectorsCommand(),
 	}
 }
@@ -49,6 +50,7 @@ type API struct {
 	Schedules   fireoncev1connect.ScheduleServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
 	Access      fireoncev1connect.AccessServiceClient
+	Health      *connect.Client[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse]
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -85,6 +87,8 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, u.String(), limit),
 		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
 		Access:      fireoncev1connect.NewAccessServiceClient(hc, u.String(), limit),
+		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
+			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil
 }
 
