@@ -54,13 +54,18 @@ func (p Program) command(started *bool) *cli.Command {
 		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY.\n\n" +
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
 			"repeated unchanged), 6 access denied. With --json an error is one JSON object, the last line on standard error.",
-		Reader: p.Stdin, Writer: p.Stdout, ErrWriter: p.Stderr,
+		Version: p.Version,
+		Reader:  p.Stdin, Writer: p.Stdout, ErrWriter: p.Stderr,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
-				return exit.Usagef("no command %q", cmd.Args().First())
+				return noCommand(cmd)
 			}
 			return cli.ShowRootCommandHelp(cmd)
+		},
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(completion *cli.Command) {
+			completion.Hidden, completion.Usage = false, "print what makes a shell complete commands: bash, zsh, fish or pwsh"
 		},
 	}
 	root.Commands = append(root.Commands, node.Commands(p.Version)...)
@@ -83,7 +88,7 @@ func mark(cmd *cli.Command, started *bool) {
 	} else {
 		cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
-				return exit.Usagef("no command %q", cmd.Args().First())
+				return noCommand(cmd)
 			}
 			return cli.ShowSubcommandHelp(cmd)
 		}
@@ -91,6 +96,16 @@ func mark(cmd *cli.Command, started *bool) {
 	for _, sub := range cmd.Commands {
 		mark(sub, started)
 	}
+}
+
+// noCommand says that a command's first argument names no command below it, and which
+// one may be meant. Somebody who mistypes a name nearly always has its first letter right.
+func noCommand(cmd *cli.Command) error {
+	name := cmd.Args().First()
+	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" && name != "" && near[0] == name[0] {
+		return exit.Usagef("no command %q; did you mean %q?", name, near)
+	}
+	return exit.Usagef("no command %q", name)
 }
 
 func (p Program) versionCommand() *cli.Command {
