@@ -96,7 +96,7 @@ func (s *Server) runDue(ctx context.Context, out *fireoncev1.RunDueResponse) (ti
 			return 0, err
 		}
 		// The end of a job may have a buffered firing due, and time goes on meanwhile.
-		firing, err := s.store.NextFiring(ctx, runHorizon)
+		firing, err := s.cfg.Scheduler.Next(ctx, runHorizon)
 		if err != nil {
 			return 0, err
 		}

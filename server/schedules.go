@@ -13,6 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -391,6 +392,9 @@ func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (
 	}
 	if of.State == store.ScheduleActive {
 		out.NextFireTime = timeToWire(s.nextFire(ctx, of))
+		if !of.Next.IsZero() && s.cfg.Now().Sub(of.Next) > firing.Late {
+			out.OverdueTime = timeToWire(of.Next)
+		}
 	}
 	return out, nil
 }

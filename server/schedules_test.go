@@ -363,3 +363,32 @@ func TestListSchedules(t *testing.T) {
 		}
 	})
 }
+
+// TestOverdueSchedule: a schedule says since when nobody has decided about it, as long as that is
+// so.
+func TestOverdueSchedule(t *testing.T) {
+	var clockwork *schedule.Scheduler
+	f := start(t, firing(&clockwork))
+	c := overConnect(f)
+	s := f.recurring(t.Context(), c, f.newSchedule("s"))
+	due := s.GetNextFireTime().AsTime()
+	for _, tt := range []struct {
+		after time.Duration
+		want  bool
+	}{{time.Hour, false}, {time.Minute, false}, {time.Second, true}} {
+		f.clock.advance(tt.after)
+		got := f.getSchedule(c, s.GetScheduleId()).GetSchedule().GetOverdueTime()
+		if (got != nil) != tt.want || tt.want && !got.AsTime().Equal(due) {
+			t.Errorf("at %s: overdue since %v", f.clock.Now(), got)
+		}
+	}
+	list, err := ask[fireoncev1.ListSchedulesResponse](t, c, schedsPath+"ListSchedules", &fireoncev1.ListSchedulesRequest{})
+	f.must(err)
+	if got := list.GetSchedules()[0].GetOverdueTime(); !got.AsTime().Equal(due) {
+		t.Errorf("listed as overdue since %v", got)
+	}
+	f.firesAfter(clockwork, time.Second)
+	if got := f.getSchedule(c, s.GetScheduleId()).GetSchedule().GetOverdueTime(); got != nil {
+		t.Errorf("overdue since %v after a decision", got)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/grpchealth"
 
 	"github.com/fireonce/fireonce/internal/metrics"
+	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -68,6 +69,8 @@ type statusReport struct {
 	ClockDoubt *clockReport `json:"clock_doubt"`
 	// TZData says which time zone data schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
+	// SchedulesLeft are due schedules that this server leaves to others.
+	SchedulesLeft leftReport `json:"schedules_left"`
 	// Vitals are the numbers of GET /metrics; null: none were measured yet.
 	Vitals *vitalsReport `json:"vitals"`
 	// Guarantee is what this process has seen since it began.
@@ -94,7 +97,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
-		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), Vitals: s.reportVitals(ctx), Guarantee: reportGuarantee(s.cfg.Metrics.Guarantee()),
+		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), SchedulesLeft: reportLeft(s.cfg.Scheduler.Left()), Vitals: s.reportVitals(ctx), Guarantee: reportGuarantee(s.cfg.Metrics.Guarantee()),
 	})
 }
 
@@ -147,6 +150,17 @@ func reportGuarantee(g metrics.Guarantee) guaranteeReport {
 type tzdataReport struct {
 	Source  string `json:"source"`
 	Version string `json:"version"`
+}
+
+// leftReport is a schedule.Left.
+type leftReport struct {
+	Count int `json:"count"`
+	// MissingTimeZones is never null.
+	MissingTimeZones []string `json:"missing_time_zones"`
+}
+
+func reportLeft(l schedule.Left) leftReport {
+	return leftReport{Count: l.Schedules, MissingTimeZones: append([]string{}, l.Zones...)}
 }
 
 // clockReport is a ClockDoubt of the contract.

@@ -19,6 +19,8 @@ const (
 	// MaxFireBytes bounds the templates that are read and, once more, the payloads of the
 	// jobs that are made.
 	MaxFireBytes = 32 << 20
+	// MaxExcept bounds FireParams.Except.
+	MaxExcept = 1000
 	// MaxEndedJobs bounds DueSchedule.Ended.
 	MaxEndedJobs = 100
 	// fireRounds bounds how often a call asks about one schedule.
@@ -33,6 +35,9 @@ type FireParams struct {
 	// Names, with Only, are firings that are looked up before Decide is asked: those that
 	// are there are in DueSchedule.Known. At most MaxFirings.
 	Names []string
+	// Except are schedules that are passed over, as if they were not due. At most MaxExcept;
+	// Only does not know them.
+	Except []job.ID
 	// Limit bounds the schedules, at most MaxBatch.
 	Limit int
 	// Decide is asked about each schedule. It does no I/O and calls no store. It may be
@@ -102,6 +107,10 @@ type FireDecision struct {
 	Firings []FiringDecision
 	// RefusedItems are of DueSchedule.Items, and can be no jobs.
 	RefusedItems []RefusedItem
+	// Leave leaves the schedule as it is, due for another server. It is in no answer.
+	Leave bool
+	// Err, when set, refuses to decide: nothing is written, and it is in Fired.Err.
+	Err error
 }
 
 // RefusedItem is an item whose content is bad.
@@ -142,8 +151,8 @@ type FiredFiring struct {
 	Job Created
 }
 
-// Ask asks about a schedule, and returns the schedule as the decision leaves it. An
-// error is the verdict on the decision. For engines.
+// Ask calls Decide, and returns the schedule as the decision leaves it. An error is the verdict
+// on the decision. For engines.
 func (p FireParams) Ask(due DueSchedule) (Schedule, FireDecision, error) {
 	if p.Decide == nil {
 		return due.Schedule, FireDecision{}, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
@@ -151,6 +160,9 @@ func (p FireParams) Ask(due DueSchedule) (Schedule, FireDecision, error) {
 	asked := due
 	asked.Schedule = due.Schedule.Clone()
 	d := p.Decide(asked)
+	if d.Leave || d.Err != nil {
+		return due.Schedule, FireDecision{Leave: d.Leave}, d.Err
+	}
 	s, err := d.decided(due)
 	if err != nil {
 		return due.Schedule, FireDecision{}, err
@@ -180,7 +192,7 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	return s.normal(was, due.Now)
 }
 
-// prepare judges the firings, and completes them and their jobs.
+// prepare checks the firings, and fills in what the store sets of them and of their jobs.
 func (d *FireDecision) prepare(s Schedule, now time.Time) error {
 	if len(d.Firings) > MaxFirings {
 		return fmt.Errorf("%w: %d firings in a decision, at most %d", ErrIllegal, len(d.Firings), MaxFirings)
@@ -216,7 +228,7 @@ func (d *FireDecision) prepare(s Schedule, now time.Time) error {
 	return nil
 }
 
-// items judges what becomes of the items.
+// items checks that each item waits and is taken at most once.
 func (d *FireDecision) items(due DueSchedule) error {
 	free := make(map[job.ID]bool, len(due.Items))
 	for _, i := range due.Items {
@@ -248,8 +260,7 @@ func (d *FireDecision) items(due DueSchedule) error {
 	return nil
 }
 
-// FireRound is how a call of Fire asks about one schedule until its decision stands. For
-// engines.
+// FireRound asks Decide about one schedule until its decision is final. For engines.
 type FireRound struct {
 	Due      DueSchedule
 	Next     Schedule
@@ -260,9 +271,10 @@ type FireRound struct {
 	asked    []string // FireParams.Names, while they are looked up
 	looked   bool
 	answered bool
+	left     bool
 }
 
-// Ask has the decision made, unless it stands.
+// Ask asks Decide, unless its decision is final.
 func (r *FireRound) Ask(p FireParams) {
 	if r.answered {
 		return
@@ -277,7 +289,7 @@ func (r *FireRound) Ask(p FireParams) {
 	r.rounds++
 	var d FireDecision
 	r.Next, d, r.Err = p.Ask(r.Due)
-	r.Firings, r.Refused = d.Firings, d.RefusedItems
+	r.Firings, r.Refused, r.left = d.Firings, d.RefusedItems, d.Leave
 	for _, f := range r.Firings {
 		if err := r.Due.Refused[f.Firing.Name]; err != nil && f.Job != nil {
 			r.Err = err
@@ -288,8 +300,7 @@ func (r *FireRound) Ask(p FireParams) {
 	}
 }
 
-// Names are those of the firings that are to be looked up: it is not known whether they are
-// there.
+// Names are the names of the firings to look up.
 func (r *FireRound) Names() []string {
 	names := slices.Clone(r.asked)
 	for _, f := range r.Firings {
@@ -300,7 +311,7 @@ func (r *FireRound) Names() []string {
 	return names
 }
 
-// Jobs are those that are to be made, with their places among the firings.
+// Jobs are the jobs to make, and the indexes of their firings in Firings.
 func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
 	for i, f := range r.Firings {
 		if _, known := r.Due.Known[f.Firing.Name]; f.Job != nil && !known {
@@ -310,8 +321,8 @@ func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
 	return places, jobs
 }
 
-// Know notes a firing that is there. The decision is made anew.
-func (r *FireRound) Know(f Firing) {
+// AddKnown adds a firing that is stored to DueSchedule.Known. Decide is asked again.
+func (r *FireRound) AddKnown(f Firing) {
 	if _, known := r.Due.Known[f.Name]; known {
 		return
 	}
@@ -322,8 +333,9 @@ func (r *FireRound) Know(f Firing) {
 	r.answered = r.rounds >= fireRounds
 }
 
-// Refuse notes a job that cannot be made. The decision is made anew, or not written.
-func (r *FireRound) Refuse(name string, err error) {
+// AddRefused adds a job that cannot be made to DueSchedule.Refused. Decide is asked again, or
+// the decision is not written.
+func (r *FireRound) AddRefused(name string, err error) {
 	if r.rounds >= fireRounds {
 		r.Err, r.Firings, r.Refused = err, nil, nil
 		return
@@ -335,10 +347,13 @@ func (r *FireRound) Refuse(name string, err error) {
 	r.answered = false
 }
 
-// Stands reports whether the decision needs not be made anew.
-func (r *FireRound) Stands() bool { return r.answered }
+// Final reports whether Decide need not be asked again.
+func (r *FireRound) Final() bool { return r.answered }
 
-// Fired returns what becomes of the schedule, once made has the verdicts on the jobs.
+// Left reports whether the schedule is left to another server: nothing of it is written.
+func (r *FireRound) Left() bool { return r.left }
+
+// Fired returns the result for the schedule. places and made are the jobs' indexes and verdicts.
 func (r *FireRound) Fired(places []int, made []Created) Fired {
 	if r.Err != nil {
 		return Fired{Schedule: r.Due.Schedule, Err: r.Err}

@@ -58,8 +58,8 @@ type Schedules interface {
 	// a decision that is refused: the others are written without it, and it has its
 	// verdict in Fired.Err. Its schedule is due again after BufferedLook.
 	//
-	// A schedule that another call has is left out, and one that Only names is waited for. A
-	// job whose key is bound is not made: its firing names the job that the key is bound to,
+	// A schedule that another call has locked is left out, and one that Only names is waited
+	// for. A job whose key is bound is not made: its firing names the job that the key is bound to,
 	// also a removed one. A firing whose name is there stays as it is, and makes no job.
 	//
 	// more says that schedules were left for another call, which should follow immediately.
@@ -68,9 +68,9 @@ type Schedules interface {
 	// Firings reads a page of a schedule's firings, newest first. A firing that waits in the
 	// buffer is in its schedule only. ErrNotFound: no such schedule in the project.
 	Firings(ctx context.Context, q FiringQuery) (FiringPage, error)
-	// NextFiring returns how long until Fire may find a due schedule; at most limit, and
-	// limit where Fire is refused. Zero: now.
-	NextFiring(ctx context.Context, limit time.Duration) (time.Duration, error)
+	// NextFiring returns how long until Fire may find a due schedule that is none of except
+	// (at most MaxExcept); at most limit, and limit where Fire is refused. Zero: now.
+	NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error)
 }
 
 // ScheduleState is where a schedule stands. The numbers are the contract's, and part of the
@@ -116,7 +116,7 @@ const (
 	PausedByRefusal
 )
 
-// Schedule is a job again and again.
+// Schedule makes jobs at recurring times.
 type Schedule struct {
 	ID      job.ID
 	Project string
@@ -327,7 +327,7 @@ func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
 	return s.normal(was, now)
 }
 
-// keep puts back what no caller writes.
+// keep restores the fields that callers do not write.
 func (s *Schedule) keep(was Schedule) {
 	s.ID, s.Project, s.Key, s.Fingerprint = was.ID, was.Project, was.Key, was.Fingerprint
 	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
@@ -570,4 +570,4 @@ type FiringPage struct {
 const MaxFiringScan = 10_000
 
 // errNoDecider: a caller's bug.
-var errNoDecider = errors.New("nobody decides")
+var errNoDecider = errors.New("FireParams.Decide is not set")

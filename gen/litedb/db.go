@@ -492,14 +492,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.placeItemStmt, err = db.PrepareContext(ctx, placeItem); err != nil {
 		return nil, fmt.Errorf("error preparing query PlaceItem: %w", err)
 	}
+	if q.postponeScheduleStmt, err = db.PrepareContext(ctx, postponeSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query PostponeSchedule: %w", err)
+	}
 	if q.projectExistsStmt, err = db.PrepareContext(ctx, projectExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ProjectExists: %w", err)
 	}
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
-	}
-	if q.putOffScheduleStmt, err = db.PrepareContext(ctx, putOffSchedule); err != nil {
-		return nil, fmt.Errorf("error preparing query PutOffSchedule: %w", err)
 	}
 	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
 		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
@@ -1583,6 +1583,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing placeItemStmt: %w", cerr)
 		}
 	}
+	if q.postponeScheduleStmt != nil {
+		if cerr := q.postponeScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing postponeScheduleStmt: %w", cerr)
+		}
+	}
 	if q.projectExistsStmt != nil {
 		if cerr := q.projectExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing projectExistsStmt: %w", cerr)
@@ -1591,11 +1596,6 @@ func (q *Queries) Close() error {
 	if q.putEffectStmt != nil {
 		if cerr := q.putEffectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing putEffectStmt: %w", cerr)
-		}
-	}
-	if q.putOffScheduleStmt != nil {
-		if cerr := q.putOffScheduleStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing putOffScheduleStmt: %w", cerr)
 		}
 	}
 	if q.quarantineStmt != nil {
@@ -2288,9 +2288,9 @@ type Queries struct {
 	paceStmt                   *sql.Stmt
 	pauseReadyStmt             *sql.Stmt
 	placeItemStmt              *sql.Stmt
+	postponeScheduleStmt       *sql.Stmt
 	projectExistsStmt          *sql.Stmt
 	putEffectStmt              *sql.Stmt
-	putOffScheduleStmt         *sql.Stmt
 	quarantineStmt             *sql.Stmt
 	queueHeadStmt              *sql.Stmt
 	queueOfStmt                *sql.Stmt
@@ -2552,9 +2552,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		paceStmt:                   q.paceStmt,
 		pauseReadyStmt:             q.pauseReadyStmt,
 		placeItemStmt:              q.placeItemStmt,
+		postponeScheduleStmt:       q.postponeScheduleStmt,
 		projectExistsStmt:          q.projectExistsStmt,
 		putEffectStmt:              q.putEffectStmt,
-		putOffScheduleStmt:         q.putOffScheduleStmt,
 		quarantineStmt:             q.quarantineStmt,
 		queueHeadStmt:              q.queueHeadStmt,
 		queueOfStmt:                q.queueOfStmt,

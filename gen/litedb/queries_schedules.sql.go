@@ -37,16 +37,19 @@ func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, er
 }
 
 const dueSchedules = `-- name: DueSchedules :many
-SELECT id FROM schedules WHERE next_at IS NOT NULL AND next_at <= ?1 ORDER BY next_at LIMIT ?2
+SELECT id FROM schedules
+WHERE next_at IS NOT NULL AND next_at <= ?1 AND id NOT IN (SELECT unhex(value) FROM json_each(?2))
+ORDER BY next_at LIMIT ?3
 `
 
 type DueSchedulesParams struct {
-	Now     sql.NullInt64
-	MaxRows int64
+	Now       sql.NullInt64
+	ExceptIds interface{}
+	MaxRows   int64
 }
 
 func (q *Queries) DueSchedules(ctx context.Context, arg DueSchedulesParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.dueSchedulesStmt, dueSchedules, arg.Now, arg.MaxRows)
+	rows, err := q.query(ctx, q.dueSchedulesStmt, dueSchedules, arg.Now, arg.ExceptIds, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -647,11 +650,13 @@ func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (N
 }
 
 const nextSchedule = `-- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1
+SELECT next_at FROM schedules
+WHERE next_at IS NOT NULL AND id NOT IN (SELECT unhex(value) FROM json_each(?1))
+ORDER BY next_at LIMIT 1
 `
 
-func (q *Queries) NextSchedule(ctx context.Context) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.nextScheduleStmt, nextSchedule)
+func (q *Queries) NextSchedule(ctx context.Context, exceptIds interface{}) (sql.NullInt64, error) {
+	row := q.queryRow(ctx, q.nextScheduleStmt, nextSchedule, exceptIds)
 	var next_at sql.NullInt64
 	err := row.Scan(&next_at)
 	return next_at, err
@@ -695,18 +700,18 @@ func (q *Queries) OldFirings(ctx context.Context, arg OldFiringsParams) ([]OldFi
 	return items, nil
 }
 
-const putOffSchedule = `-- name: PutOffSchedule :exec
+const postponeSchedule = `-- name: PostponeSchedule :exec
 UPDATE schedules SET next_at = ?1 WHERE id = ?2 AND next_at IS NOT NULL AND next_at < ?1
 `
 
-type PutOffScheduleParams struct {
+type PostponeScheduleParams struct {
 	NextAt sql.NullInt64
 	ID     []byte
 }
 
 // One whose decision was not written.
-func (q *Queries) PutOffSchedule(ctx context.Context, arg PutOffScheduleParams) error {
-	_, err := q.exec(ctx, q.putOffScheduleStmt, putOffSchedule, arg.NextAt, arg.ID)
+func (q *Queries) PostponeSchedule(ctx context.Context, arg PostponeScheduleParams) error {
+	_, err := q.exec(ctx, q.postponeScheduleStmt, postponeSchedule, arg.NextAt, arg.ID)
 	return err
 }
 

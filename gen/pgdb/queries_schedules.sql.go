@@ -507,12 +507,14 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 
 const lockDueSchedules = `-- name: LockDueSchedules :many
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= $1 ORDER BY next_at LIMIT $2 FOR UPDATE SKIP LOCKED
+WHERE next_at IS NOT NULL AND next_at <= $1 AND id <> ALL ($2::uuid[])
+ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED
 `
 
 type LockDueSchedulesParams struct {
-	Now     *time.Time
-	MaxRows int32
+	Now       *time.Time
+	ExceptIds []pgtype.UUID
+	MaxRows   int32
 }
 
 type LockDueSchedulesRow struct {
@@ -523,7 +525,7 @@ type LockDueSchedulesRow struct {
 
 // What another transaction has is left to it.
 func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesParams) ([]LockDueSchedulesRow, error) {
-	rows, err := q.db.Query(ctx, lockDueSchedules, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, lockDueSchedules, arg.Now, arg.ExceptIds, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -807,11 +809,11 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 }
 
 const nextSchedule = `-- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1
+SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND id <> ALL ($1::uuid[]) ORDER BY next_at LIMIT 1
 `
 
-func (q *Queries) NextSchedule(ctx context.Context) (*time.Time, error) {
-	row := q.db.QueryRow(ctx, nextSchedule)
+func (q *Queries) NextSchedule(ctx context.Context, exceptIds []pgtype.UUID) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, nextSchedule, exceptIds)
 	var next_at *time.Time
 	err := row.Scan(&next_at)
 	return next_at, err
@@ -861,6 +863,21 @@ func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRo
 	return items, nil
 }
 
+const postponeSchedules = `-- name: PostponeSchedules :exec
+UPDATE schedules SET next_at = $1 WHERE id = ANY ($2::uuid[]) AND next_at IS NOT NULL AND next_at < $1
+`
+
+type PostponeSchedulesParams struct {
+	NextAt *time.Time
+	Ids    []pgtype.UUID
+}
+
+// Those whose decisions were not written.
+func (q *Queries) PostponeSchedules(ctx context.Context, arg PostponeSchedulesParams) error {
+	_, err := q.db.Exec(ctx, postponeSchedules, arg.NextAt, arg.Ids)
+	return err
+}
+
 const pruneFirings = `-- name: PruneFirings :one
 WITH old AS MATERIALIZED (
     SELECT f.schedule_id, f.name, f.decided_at FROM firings AS f WHERE f.decided_at < $1 ORDER BY f.decided_at LIMIT $2
@@ -891,21 +908,6 @@ func (q *Queries) PruneFirings(ctx context.Context, arg PruneFiringsParams) (int
 	var removed int64
 	err := row.Scan(&removed)
 	return removed, err
-}
-
-const putOffSchedules = `-- name: PutOffSchedules :exec
-UPDATE schedules SET next_at = $1 WHERE id = ANY ($2::uuid[]) AND next_at IS NOT NULL AND next_at < $1
-`
-
-type PutOffSchedulesParams struct {
-	NextAt *time.Time
-	Ids    []pgtype.UUID
-}
-
-// Those whose decisions were not written.
-func (q *Queries) PutOffSchedules(ctx context.Context, arg PutOffSchedulesParams) error {
-	_, err := q.db.Exec(ctx, putOffSchedules, arg.NextAt, arg.Ids)
-	return err
 }
 
 const removeFiringsOf = `-- name: RemoveFiringsOf :execrows

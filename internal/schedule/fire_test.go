@@ -101,8 +101,8 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 		"spec":     func(s *store.Schedule) { s.Spec = []byte{0xff} },
 		"policies": func(s *store.Schedule) { s.Policies = []byte{0xff} },
 		"template": func(s *store.Schedule) { s.Template = []byte{0xff} },
-		"zone": func(s *store.Schedule) {
-			s.Spec = encoded(t, &fireoncev1.ScheduleSpec{TimeZone: "Mars/Base", CronExpressions: []string{"* * * * *"}})
+		"times": func(s *store.Schedule) {
+			s.Spec = encoded(t, &fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * *"}})
 		},
 		"cursor": func(s *store.Schedule) { s.Cursor = "{}" },
 	} {

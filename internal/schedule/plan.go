@@ -79,6 +79,9 @@ func (p *plans) read(s store.Schedule) (*Plan, error) {
 			return nil, errDamaged("template", err)
 		}
 	}
+	if _, err := p.zones.Load(out.Spec.GetTimeZone()); err != nil {
+		return nil, errDamaged("times", &NoZoneError{out.Spec.GetTimeZone(), err})
+	}
 	var err error
 	if out.Times, err = Compile(s.ID, s.Generation, out.Spec, p.zones); err != nil {
 		return nil, errDamaged("times", err)

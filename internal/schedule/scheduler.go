@@ -52,6 +52,7 @@ type Store interface {
 type Scheduler struct {
 	cfg   Config
 	plans plans
+	left  left
 	// limit is how many schedules the next look asks for.
 	limit atomic.Int64
 }
@@ -62,6 +63,7 @@ func New(c Config) *Scheduler {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{cfg: c, plans: plans{zones: c.Zones, kept: make(map[job.ID]keptPlan)}}
+	s.left.until, s.left.zones = make(map[job.ID]time.Time), make(map[string]bool)
 	s.limit.Store(store.MaxBatch)
 	return s
 }
@@ -84,7 +86,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 			if more {
 				continue
 			}
-			wait, err = s.next(ctx)
+			wait, err = s.Next(ctx, idle)
 		}
 		if decided == 0 {
 			wait = max(wait, lockedPause) // what is due is another server's at the moment
@@ -98,11 +100,12 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// next is how long nothing will be due.
-func (s *Scheduler) next(ctx context.Context) (time.Duration, error) {
+// Next is how long nothing will be due for this server, at most limit. It fails as
+// store.Schedules.NextFiring does.
+func (s *Scheduler) Next(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	wait, err := s.cfg.Store.NextFiring(ctx, idle)
+	wait, err := s.cfg.Store.NextFiring(ctx, limit, s.left.ids(time.Now()))
 	if err != nil {
 		return afterFailure, err
 	}
@@ -139,9 +142,18 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	limit := int(s.limit.Load())
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	out, more, err := s.cfg.Store.Fire(ctx, store.FireParams{Limit: limit, Decide: s.decide})
+	left := 0
+	out, more, err := s.cfg.Store.Fire(ctx, store.FireParams{
+		Limit: limit, Except: s.left.ids(time.Now()), Decide: func(due store.DueSchedule) store.FireDecision {
+			d := s.decide(due)
+			if d.Leave {
+				left++
+			}
+			return d
+		},
+	})
 	if err == nil {
-		s.limit.Store(int64(nextLimit(limit, len(out), more)))
+		s.limit.Store(int64(nextLimit(limit, len(out)+left, more)))
 	}
 	for _, f := range out {
 		s.tell(ctx, f)
@@ -154,7 +166,7 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	if fired > 0 {
 		failpoint.Hit(failpoint.Fired)
 	}
-	return fired, len(out), more, err
+	return fired, len(out) + left, more, err
 }
 
 // nextLimit is how many schedules to ask for after a look that asked for limit and got some
@@ -166,10 +178,14 @@ func nextLimit(limit, decided int, more bool) int {
 	return min(2*limit, store.MaxBatch)
 }
 
-// decide is what a schedule does now. One that cannot be read pauses: its times are not
-// known, and other schedules go on.
+// decide is what a schedule does now. One whose zone this server lacks is left to others. One
+// that cannot be read for another reason pauses: its times are not known, and other schedules
+// go on.
 func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 	plan, err := s.plans.of(due.Schedule)
+	if lacks, ok := errors.AsType[*NoZoneError](err); ok {
+		return s.leave(due, lacks)
+	}
 	if err != nil {
 		return firing.Halt(due, fmt.Sprintf("The schedule cannot be evaluated: %v. ResumeSchedule goes on from now.", err))
 	}

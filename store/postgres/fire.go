@@ -34,7 +34,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bo
 		one, _, _, err := s.fire(ctx, p, []pgtype.UUID{id})
 		if err != nil && errors.Is(err, store.ErrIllegal) {
 			refused := store.Fired{Schedule: store.Schedule{ID: toID(id)}, Err: err}
-			if refused.Schedule, err = s.putOff(ctx, id); err == nil {
+			if refused.Schedule, err = s.postpone(ctx, id); err == nil {
 				one = []store.Fired{refused}
 			}
 		}
@@ -46,22 +46,22 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bo
 	return fired, more, nil
 }
 
-// putOff keeps a schedule whose decision was refused from being due immediately.
-func (s *Store) putOff(ctx context.Context, id pgtype.UUID) (store.Schedule, error) {
-	return write(ctx, s, "put off", func(ctx context.Context, t *tx) (store.Schedule, error) {
+// postpone makes a schedule whose decision was refused due after store.BufferedLook.
+func (s *Store) postpone(ctx context.Context, id pgtype.UUID) (store.Schedule, error) {
+	return write(ctx, s, "postpone", func(ctx context.Context, t *tx) (store.Schedule, error) {
 		row, err := t.q.LockSchedule(ctx, id)
 		if err != nil {
 			return store.Schedule{}, err
 		}
-		if err := t.putOff(ctx, []pgtype.UUID{id}); err != nil {
+		if err := t.postpone(ctx, []pgtype.UUID{id}); err != nil {
 			return store.Schedule{}, err
 		}
 		return toSchedule(row)
 	})
 }
 
-func (t *tx) putOff(ctx context.Context, ids []pgtype.UUID) error {
-	return named("put off", t.q.PutOffSchedules(ctx, pgdb.PutOffSchedulesParams{NextAt: someTime(t.now.Add(store.BufferedLook)), Ids: ids}))
+func (t *tx) postpone(ctx context.Context, ids []pgtype.UUID) error {
+	return named("postpone", t.q.PostponeSchedules(ctx, pgdb.PostponeSchedulesParams{NextAt: someTime(t.now.Add(store.BufferedLook)), Ids: ids}))
 }
 
 // fire decides about due schedules in one transaction; only about some of them if they are
@@ -153,7 +153,7 @@ func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error)
 		return rows, err
 	}
 	most := page(f.p.Limit)
-	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: &f.now, MaxRows: int32(most)})
+	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: &f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})
 	f.more = len(rows) == most
 	return rows, err
 }
@@ -175,7 +175,7 @@ func (f *firer) read(ids []pgtype.UUID, rows []pgdb.Schedule) error {
 		r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: f.now}}
 		for key, err := range f.refused {
 			if key.project == s.ID.String() {
-				r.Refuse(key.key, err)
+				r.AddRefused(key.key, err)
 			}
 		}
 		f.rounds = append(f.rounds, r)
@@ -249,13 +249,13 @@ func (f *firer) facts(ctx context.Context) error {
 	return err
 }
 
-// decide asks for the decisions until all of them stand.
+// decide asks until all decisions are final.
 func (f *firer) decide(ctx context.Context) error {
 	f.conns = make(map[job.ID]pgdb.ProspectsRow)
 	for {
 		var asked []*store.FireRound
 		for _, r := range f.rounds {
-			if !r.Stands() {
+			if !r.Final() {
 				r.Ask(f.p)
 				asked = append(asked, r)
 			}
@@ -263,17 +263,17 @@ func (f *firer) decide(ctx context.Context) error {
 		if len(asked) == 0 {
 			return nil
 		}
-		if err := f.know(ctx, asked); err != nil {
+		if err := f.lookUp(ctx, asked); err != nil {
 			return err
 		}
-		if err := f.refuse(ctx, asked); err != nil {
+		if err := f.checkJobs(ctx, asked); err != nil {
 			return err
 		}
 	}
 }
 
-// know finds the firings that are there already.
-func (f *firer) know(ctx context.Context, asked []*store.FireRound) error {
+// lookUp finds the firings that are there already.
+func (f *firer) lookUp(ctx context.Context, asked []*store.FireRound) error {
 	var p pgdb.KnownFiringsParams
 	of := make(map[job.ID]*store.FireRound, len(asked))
 	for _, r := range asked {
@@ -287,13 +287,13 @@ func (f *firer) know(ctx context.Context, asked []*store.FireRound) error {
 	}
 	rows, err := f.q.KnownFirings(ctx, p)
 	for _, row := range rows {
-		of[toID(row.ScheduleID)].Know(toFiring(row))
+		of[toID(row.ScheduleID)].AddKnown(toFiring(row))
 	}
 	return named("firings", err)
 }
 
-// refuse finds the jobs that cannot be made.
-func (f *firer) refuse(ctx context.Context, asked []*store.FireRound) error {
+// checkJobs finds the jobs that cannot be made.
+func (f *firer) checkJobs(ctx context.Context, asked []*store.FireRound) error {
 	var ids []job.ID
 	for _, r := range asked {
 		_, jobs := r.Jobs()
@@ -314,14 +314,14 @@ func (f *firer) refuse(ctx context.Context, asked []*store.FireRound) error {
 		}
 	}
 	for _, r := range asked {
-		if !r.Stands() {
+		if !r.Final() {
 			continue // asked anew in any case
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {
 			id := jobs[n].Spec.Connection
 			if conn := f.conns[id]; (conn.Deleted || conn.Project != jobs[n].Spec.Project) && r.Err == nil {
-				r.Refuse(r.Firings[i].Firing.Name, fmt.Errorf("connection %s: %w", id, store.ErrNotFound))
+				r.AddRefused(r.Firings[i].Firing.Name, fmt.Errorf("connection %s: %w", id, store.ErrNotFound))
 			}
 			if r.Err != nil {
 				break
@@ -344,6 +344,9 @@ func (f *firer) write(ctx context.Context) error {
 	var items []store.NewJob
 	var budget store.FireBudget
 	for _, r := range f.rounds {
+		if r.Left() {
+			continue
+		}
 		if !budget.Take(r) {
 			f.more = true
 			break
@@ -429,5 +432,5 @@ func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams,
 	if err := f.flush(ctx); err != nil || len(off) == 0 || !f.p.Only.ID.IsZero() {
 		return err
 	}
-	return f.putOff(ctx, off)
+	return f.postpone(ctx, off)
 }

@@ -43,7 +43,8 @@ SELECT * FROM schedules WHERE id = @id FOR UPDATE;
 -- name: LockDueSchedules :many
 -- What another transaction has is left to it.
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+WHERE next_at IS NOT NULL AND next_at <= @now AND id <> ALL (@except_ids::uuid[])
+ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 
 -- name: LockTheseSchedules :many
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
@@ -94,7 +95,7 @@ UPDATE schedules AS s SET
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND id <> ALL (@except_ids::uuid[]) ORDER BY next_at LIMIT 1;
 
 -- name: WakeSchedules :one
 -- Makes those due whose buffered firings may have waited for changes of jobs. busy are those
@@ -121,7 +122,7 @@ SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
 -- One that is locked.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
--- name: PutOffSchedules :exec
+-- name: PostponeSchedules :exec
 -- Those whose decisions were not written.
 UPDATE schedules SET next_at = @next_at WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at < @next_at;
 

@@ -278,7 +278,7 @@ func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.Fir
 }
 
 // NextFiring implements store.Store.
-func (s *Store) NextFiring(ctx context.Context, limit time.Duration) (time.Duration, error) {
+func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error) {
 	return read(ctx, s, "next firing", func(ctx context.Context, v view) (time.Duration, error) {
 		m, err := v.q.GetMeta(ctx)
 		if err != nil {
@@ -287,7 +287,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration) (time.Durat
 		if m.Quarantined != "" || v.doubt.Stands {
 			return limit, nil
 		}
-		at, err := v.q.NextSchedule(ctx)
+		at, err := v.q.NextSchedule(ctx, fromIDs(except))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return limit, nil
 		}

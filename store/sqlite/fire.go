@@ -60,7 +60,7 @@ func (f *firer) due(ctx context.Context) ([][]byte, error) {
 		return [][]byte{row.ID}, orNotFound(err)
 	}
 	most := page(f.p.Limit)
-	rows, err := f.q.DueSchedules(ctx, litedb.DueSchedulesParams{Now: someMicros(f.now), MaxRows: most})
+	rows, err := f.q.DueSchedules(ctx, litedb.DueSchedulesParams{Now: someMicros(f.now), ExceptIds: hexList(f.p.Except), MaxRows: most})
 	if err != nil {
 		return nil, fmt.Errorf("due schedules: %w", err)
 	}
@@ -85,21 +85,28 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 		if err != nil {
 			return err
 		}
+		if r.Left() {
+			continue
+		}
 		if !f.budget.Take(r) {
 			f.more = true
 			return nil
 		}
 		var one store.Fired
-		verdict, fatal := f.item(ctx, len(ids), func() (err error) {
-			one, err = f.write(ctx, row, r)
-			return err
-		})
-		if fatal != nil {
-			return fatal
+		verdict := r.Err
+		if verdict == nil {
+			var fatal error
+			verdict, fatal = f.item(ctx, len(ids), func() (err error) {
+				one, err = f.write(ctx, row, r)
+				return err
+			})
+			if fatal != nil {
+				return fatal
+			}
 		}
 		if verdict != nil {
 			one = store.Fired{Schedule: r.Due.Schedule, Err: verdict}
-			if err := f.putOff(ctx, id); err != nil {
+			if err := f.postpone(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -108,7 +115,7 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 	return nil
 }
 
-// decide reads what a decision depends on, and asks for it until it stands.
+// decide reads what a decision depends on, and asks until it is final.
 func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRound, error) {
 	s, err := toSchedule(row)
 	if err != nil {
@@ -122,7 +129,7 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 	if err := f.facts(ctx, &r.Due); err != nil {
 		return nil, err
 	}
-	for !r.Stands() {
+	for !r.Final() {
 		r.Ask(f.p)
 		for _, name := range r.Names() {
 			known, err := f.q.GetFiring(ctx, litedb.GetFiringParams{ScheduleID: row.ID, Name: name})
@@ -132,17 +139,17 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 			if err != nil {
 				return nil, fmt.Errorf("firing: %w", err)
 			}
-			r.Know(toFiring(known))
+			r.AddKnown(toFiring(known))
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {
-			if !r.Stands() {
+			if !r.Final() {
 				break // asked anew in any case
 			}
 			switch err := f.refusal(ctx, jobs[n]); {
 			case err == nil:
 			case isVerdict(err):
-				r.Refuse(r.Firings[i].Firing.Name, err)
+				r.AddRefused(r.Firings[i].Firing.Name, err)
 			default:
 				return nil, err
 			}
@@ -154,15 +161,15 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 	return r, nil
 }
 
-// putOff keeps a schedule whose decision was not written from being due immediately. It is
-// no write of the schedule's.
-func (f *firer) putOff(ctx context.Context, id []byte) error {
+// postpone makes a schedule whose decision was not written due after store.BufferedLook. Its
+// revision stays.
+func (f *firer) postpone(ctx context.Context, id []byte) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	err := f.q.PutOffSchedule(ctx, litedb.PutOffScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
+	err := f.q.PostponeSchedule(ctx, litedb.PostponeScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
 	if err != nil {
-		return fmt.Errorf("put off: %w", err)
+		return fmt.Errorf("postpone: %w", err)
 	}
 	return nil
 }
@@ -235,9 +242,6 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 
 // write writes a decision.
 func (f *firer) write(ctx context.Context, row litedb.Schedule, r *store.FireRound) (store.Fired, error) {
-	if r.Err != nil {
-		return store.Fired{}, r.Err
-	}
 	to, err := fromSchedule(r.Next)
 	if err != nil {
 		return store.Fired{}, err

@@ -61,16 +61,20 @@ UPDATE schedules SET
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many
-SELECT id FROM schedules WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+SELECT id FROM schedules
+WHERE next_at IS NOT NULL AND next_at <= @now AND id NOT IN (SELECT unhex(value) FROM json_each(@except_ids))
+ORDER BY next_at LIMIT @max_rows;
 
 -- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+SELECT next_at FROM schedules
+WHERE next_at IS NOT NULL AND id NOT IN (SELECT unhex(value) FROM json_each(@except_ids))
+ORDER BY next_at LIMIT 1;
 
 -- name: WakeSchedule :execrows
 -- One whose buffered firing may have waited for a change of a job.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
--- name: PutOffSchedule :exec
+-- name: PostponeSchedule :exec
 -- One whose decision was not written.
 UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL AND next_at < @next_at;
 

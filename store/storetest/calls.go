@@ -76,7 +76,7 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			_, err := f.s.ChangeItem(c, store.ItemChange{Ref: store.ItemRef{Schedule: ref.ID, ID: ref.ID}, Remove: true})
 			return err
 		},
-		"NextFiring":   func(c context.Context) error { _, err := f.s.NextFiring(c, time.Second); return err },
+		"NextFiring":   func(c context.Context) error { _, err := f.s.NextFiring(c, time.Second, nil); return err },
 		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
 		"Quarantine":   func(c context.Context) error { return f.s.Quarantine(c, "why") },
 		"Release":      func(c context.Context) error { return f.s.Release(c) },

@@ -36,6 +36,7 @@ var scheduleTests = []test{
 	{"one schedule", fireOnly},
 	{"what a decision depends on", fireFacts},
 	{"open jobs, of either kind", fireOpenJobs},
+	{"schedules that are passed over or left", fireExcept},
 	{"a buffered firing, for every end of a job", fireBuffered},
 	{"a buffered firing, when an outcome is unknown or known", fireReleased},
 	{"not under a quarantine", fireQuarantined},
@@ -405,7 +406,7 @@ func fireOne(f *fixture) {
 func fireDue(f *fixture) {
 	next := func(want time.Duration) {
 		f.Helper()
-		got, err := f.s.NextFiring(f.ctx, time.Hour)
+		got, err := f.s.NextFiring(f.ctx, time.Hour, nil)
 		f.ok(err)
 		f.is(got, want, "next firing")
 	}
@@ -851,6 +852,48 @@ func fireFacts(f *fixture) {
 	})
 }
 
+// fireExcept: a schedule that a server passes over is not due for it, one that it leaves stays
+// as it is, and both are due for others.
+func fireExcept(f *fixture) {
+	first := f.schedule().ID
+	f.clock.advance(time.Second)
+	second := f.schedule().ID
+	before := f.readSchedule(first)
+	asked := 0
+	out, more, err := f.s.Fire(f.ctx, store.FireParams{Limit: 10, Decide: func(d store.DueSchedule) store.FireDecision {
+		asked++
+		if d.Schedule.ID == first {
+			return store.FireDecision{Schedule: d.Schedule, Leave: true}
+		}
+		return f.beat(d)
+	}})
+	f.ok(err)
+	f.is([]any{asked, len(out), more, out[0].Schedule.ID}, []any{2, 1, false, second}, "decided beside one that is left")
+	f.is(f.readSchedule(first), before, "the schedule that is left")
+
+	f.clock.advance(time.Minute)
+	out, more, err = f.s.Fire(f.ctx, store.FireParams{Limit: 1, Except: []job.ID{first, f.id()}, Decide: f.beat})
+	f.ok(err)
+	f.is([]any{len(out), more, out[0].Schedule.ID}, []any{1, true, second}, "decided behind one that is passed over")
+	for _, tt := range []struct {
+		except []job.ID
+		soon   bool
+	}{{nil, true}, {[]job.ID{first}, false}} {
+		next, err := f.s.NextFiring(f.ctx, time.Hour, tt.except)
+		f.ok(err)
+		f.is(next == 0, tt.soon, "next firing except %v: in %v", tt.except, next)
+	}
+	broken := errors.New("not now")
+	out, _, err = f.s.Fire(f.ctx, store.FireParams{Limit: 10, Decide: func(d store.DueSchedule) store.FireDecision {
+		return store.FireDecision{Schedule: d.Schedule, Err: broken}
+	}})
+	f.ok(err)
+	f.is([]any{len(out), out[0].Schedule.ID}, []any{1, first}, "refused")
+	f.fails(out[0].Err, broken)
+	after := f.readSchedule(first)
+	f.is([]any{after.Revision, after.Next.Sub(f.clock.now())}, []any{before.Revision, store.BufferedLook}, "put off")
+}
+
 // fireOpenJobs: however many jobs of a schedule are open, the newest of either kind is known,
 // through all changes of their states.
 func fireOpenJobs(f *fixture) {
@@ -1011,7 +1054,7 @@ func fireQuarantined(f *fixture) {
 		_, _, err := f.s.Fire(f.ctx, store.FireParams{Only: only, Decide: f.beat})
 		f.fails(err, store.ErrQuarantined)
 	}
-	next, err := f.s.NextFiring(f.ctx, time.Hour)
+	next, err := f.s.NextFiring(f.ctx, time.Hour, nil)
 	f.ok(err)
 	f.is(next, time.Hour, "next firing")
 	f.ok(f.s.Release(f.ctx))

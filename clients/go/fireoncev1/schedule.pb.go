@@ -1160,8 +1160,12 @@ type Schedule struct {
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,23,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When the schedule was due, in an ACTIVE one that no server has decided about for more
+	// than a minute since: none runs, none has the data of its time zone, or the database is
+	// quarantined. Unset otherwise.
+	OverdueTime   *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=overdue_time,json=overdueTime,proto3" json:"overdue_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Schedule) Reset() {
@@ -1353,6 +1357,13 @@ func (x *Schedule) GetContentWithheld() bool {
 		return x.ContentWithheld
 	}
 	return false
+}
+
+func (x *Schedule) GetOverdueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OverdueTime
+	}
+	return nil
 }
 
 // Numbers of firings by outcome.
@@ -1806,7 +1817,7 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x14pause_after_failures\x18\x05 \x01(\x05R\x12pauseAfterFailures\x12+\n" +
 	"\x12pause_on_auth_hold\x18\x06 \x01(\bR\x0fpauseOnAuthHold\x126\n" +
 	"\tcool_down\x18\a \x01(\v2\x19.google.protobuf.DurationR\bcoolDown\x12\x1e\n" +
-	"\vmax_per_day\x18\b \x01(\x05R\tmaxPerDay\"\x82\t\n" +
+	"\vmax_per_day\x18\b \x01(\x05R\tmaxPerDay\"\xc1\t\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1d\n" +
@@ -1840,7 +1851,8 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"updated_by\x18\x15 \x01(\tR\tupdatedBy\x12\x12\n" +
 	"\x04etag\x18\x16 \x01(\tR\x04etag\x12)\n" +
-	"\x10content_withheld\x18\x17 \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\x10content_withheld\x18\x17 \x01(\bR\x0fcontentWithheld\x12=\n" +
+	"\foverdue_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\voverdueTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +
@@ -2002,19 +2014,20 @@ var file_fireonce_v1_schedule_proto_depIdxs = []int32{
 	21, // 33: fireonce.v1.Schedule.create_time:type_name -> google.protobuf.Timestamp
 	21, // 34: fireonce.v1.Schedule.update_time:type_name -> google.protobuf.Timestamp
 	21, // 35: fireonce.v1.Schedule.delete_time:type_name -> google.protobuf.Timestamp
-	21, // 36: fireonce.v1.PlannedFiring.nominal_time:type_name -> google.protobuf.Timestamp
-	21, // 37: fireonce.v1.PlannedFiring.fire_time:type_name -> google.protobuf.Timestamp
-	28, // 38: fireonce.v1.PlannedFiring.mark:type_name -> fireonce.v1.TimeMark
-	23, // 39: fireonce.v1.ScheduleItem.payload:type_name -> fireonce.v1.Payload
-	20, // 40: fireonce.v1.ScheduleItem.labels:type_name -> fireonce.v1.ScheduleItem.LabelsEntry
-	4,  // 41: fireonce.v1.ScheduleItem.state:type_name -> fireonce.v1.ScheduleItemState
-	21, // 42: fireonce.v1.ScheduleItem.create_time:type_name -> google.protobuf.Timestamp
-	21, // 43: fireonce.v1.ScheduleItem.update_time:type_name -> google.protobuf.Timestamp
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	21, // 36: fireonce.v1.Schedule.overdue_time:type_name -> google.protobuf.Timestamp
+	21, // 37: fireonce.v1.PlannedFiring.nominal_time:type_name -> google.protobuf.Timestamp
+	21, // 38: fireonce.v1.PlannedFiring.fire_time:type_name -> google.protobuf.Timestamp
+	28, // 39: fireonce.v1.PlannedFiring.mark:type_name -> fireonce.v1.TimeMark
+	23, // 40: fireonce.v1.ScheduleItem.payload:type_name -> fireonce.v1.Payload
+	20, // 41: fireonce.v1.ScheduleItem.labels:type_name -> fireonce.v1.ScheduleItem.LabelsEntry
+	4,  // 42: fireonce.v1.ScheduleItem.state:type_name -> fireonce.v1.ScheduleItemState
+	21, // 43: fireonce.v1.ScheduleItem.create_time:type_name -> google.protobuf.Timestamp
+	21, // 44: fireonce.v1.ScheduleItem.update_time:type_name -> google.protobuf.Timestamp
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_schedule_proto_init() }

@@ -191,11 +191,11 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 }
 
 // NextFiring implements store.Store.
-func (s *Store) NextFiring(ctx context.Context, limit time.Duration) (time.Duration, error) {
+func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error) {
 	return call(ctx, s, "next firing", func(t *tx) (time.Duration, error) {
 		next := limit
 		for _, c := range t.schedules {
-			if !c.Next.IsZero() && t.refuseClosed() == nil {
+			if !c.Next.IsZero() && t.refuseClosed() == nil && !slices.Contains(except, c.ID) {
 				next = min(next, max(0, c.Next.Sub(t.now)))
 			}
 		}
@@ -218,6 +218,9 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fir
 		var budget store.FireBudget
 		for _, c := range due {
 			r := t.decide(c, p)
+			if r.Left() {
+				continue
+			}
 			if !budget.Take(r) {
 				more = true
 				break
@@ -240,7 +243,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	}
 	var due []*schedule
 	for _, c := range t.schedules {
-		if !c.Next.IsZero() && !c.Next.After(t.now) {
+		if !c.Next.IsZero() && !c.Next.After(t.now) && !slices.Contains(p.Except, c.ID) {
 			due = append(due, c)
 		}
 	}
@@ -250,7 +253,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	return due[:min(len(due), page(p.Limit))], nil
 }
 
-// decide asks for a decision until it stands.
+// decide asks until a decision is final.
 func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now, HeldUntil: t.released}}
 	r.Due.Open = t.openJobs(c.ID)
@@ -266,20 +269,20 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	if c.Queued {
 		c.head(&r.Due)
 	}
-	for !r.Stands() {
+	for !r.Final() {
 		r.Ask(p)
 		for _, name := range r.Names() {
 			if f, known := c.firing(name); known {
-				r.Know(f)
+				r.AddKnown(f)
 			}
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {
-			if !r.Stands() || r.Err != nil {
+			if !r.Final() || r.Err != nil {
 				break
 			}
 			if err := t.refusal(jobs[n]); err != nil {
-				r.Refuse(r.Firings[i].Firing.Name, err)
+				r.AddRefused(r.Firings[i].Firing.Name, err)
 			}
 		}
 	}

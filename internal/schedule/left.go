@@ -1,0 +1,110 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a server without the data of a time zone, with older data or another
+// directory than the others, fires no schedule of that zone and does not pause it: servers that
+// have the data fire it. It passes such a schedule over for a while, so that those due behind it
+// have their turn, and then looks whether the schedule has another zone.
+
+const (
+	// maxLeft bounds the schedules that a server passes over. One more is put off for all
+	// servers, by store.BufferedLook.
+	maxLeft = store.MaxExcept
+	// leftFor is how long a server passes a schedule over before it reads it again.
+	leftFor = 30 * time.Second
+	// maxZonesNoted bounds the zones that are logged and reported.
+	maxZonesNoted = 100
+)
+
+// NoZoneError says that this server has no data of a schedule's time zone.
+type NoZoneError struct {
+	Zone string
+	Err  error
+}
+
+func (e *NoZoneError) Error() string { return fmt.Sprintf("this server lacks the zone: %v", e.Err) }
+
+// Unwrap returns the cause.
+func (e *NoZoneError) Unwrap() error { return e.Err }
+
+// Left is what a Scheduler leaves to other servers.
+type Left struct {
+	// Schedules is how many due schedules it passes over now; at most 1000.
+	Schedules int
+	// Zones are the time zones without data that schedules had since it was made, sorted; at
+	// most 100.
+	Zones []string
+}
+
+// left are the schedules that a server passes over.
+type left struct {
+	mu    sync.Mutex
+	until map[job.ID]time.Time
+	zones map[string]bool
+}
+
+// add passes a schedule over from now on. first says that its zone is a new one, and ok is
+// false if there are too many.
+func (l *left) add(id job.ID, zone string, now time.Time) (first, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first = !l.zones[zone] && len(l.zones) < maxZonesNoted; first {
+		l.zones[zone] = true
+	}
+	if _, known := l.until[id]; !known && len(l.until) >= maxLeft {
+		return first, false
+	}
+	l.until[id] = now.Add(leftFor)
+	return first, true
+}
+
+// ids are those that are passed over now.
+func (l *left) ids(now time.Time) []job.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]job.ID, 0, len(l.until))
+	for id, until := range l.until {
+		if !until.After(now) {
+			delete(l.until, id)
+			continue
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// Left reports which due schedules this server leaves to others.
+func (s *Scheduler) Left() Left {
+	n := len(s.left.ids(time.Now()))
+	s.left.mu.Lock()
+	defer s.left.mu.Unlock()
+	out := Left{Schedules: n}
+	for zone := range s.left.zones {
+		out.Zones = append(out.Zones, zone)
+	}
+	slices.Sort(out.Zones)
+	return out
+}
+
+// leave leaves a due schedule to servers that have its zone.
+func (s *Scheduler) leave(due store.DueSchedule, lacks *NoZoneError) store.FireDecision {
+	first, ok := s.left.add(due.Schedule.ID, lacks.Zone, time.Now())
+	if first {
+		s.cfg.Log.WarnContext(context.Background(), "this server lacks the data of a time zone; its schedules are left to other servers",
+			"time_zone", lacks.Zone, "schedule_id", due.Schedule.ID.String(), "error", lacks.Err)
+	}
+	if !ok {
+		return store.FireDecision{Schedule: due.Schedule, Err: lacks}
+	}
+	return store.FireDecision{Schedule: due.Schedule, Leave: true}
+}
