@@ -136,7 +136,7 @@ func (s firingStore) Fire(ctx context.Context, p store.FireParams) (fired []stor
 	if s.dead.Load() {
 		return nil, false, errDead
 	}
-	wait, err := s.w.store.NextFiring(ctx, time.Second)
+	wait, err := s.w.store.NextFiring(ctx, time.Second, p.Except)
 	if m, doubt := s.w.store.Meta(ctx); err == nil && doubt == nil && wait > 0 && !m.Clock.Stands {
 		return nil, false, nil
 	}
@@ -176,11 +176,11 @@ func (w *simWorld) fireOnce(ctx context.Context, p store.FireParams) (out []stor
 }
 
 // NextFiring does not park, as NextDue does not.
-func (s firingStore) NextFiring(ctx context.Context, limit time.Duration) (time.Duration, error) {
+func (s firingStore) NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error) {
 	if s.dead.Load() {
 		return 0, errDead
 	}
-	return s.w.store.NextFiring(ctx, limit)
+	return s.w.store.NextFiring(ctx, limit, except)
 }
 
 // Watch implements store.Store.
