@@ -68,7 +68,7 @@ func (v *vitals) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, vitalsPatience)
 	defer cancel()
 	late := false
-	if pending := v.begin(); pending != nil {
+	if pending := v.begin(); pending != nil { //nolint:contextcheck // a measurement is for all who ask, and outlives the first of them
 		select {
 		case <-pending:
 		case <-ctx.Done():
