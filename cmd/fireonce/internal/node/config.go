@@ -166,13 +166,21 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 			return listen, d, err
 		}
 	}
-	if c.OpsListen != "" {
-		if listen.ops, err = net.ResolveTCPAddr("tcp", c.OpsListen); err != nil {
-			return listen, d, exit.Usagef("--ops-listen %q: %v", c.OpsListen, err)
-		}
-	}
+	listen.ops, err = c.opsAddress()
 	d.synchronousStandby = c.SynchronousStandby
 	return listen, d, err
+}
+
+// opsAddress is where operations are served; nil: nowhere.
+func (c *Config) opsAddress() (*net.TCPAddr, error) {
+	if c.OpsListen == "" {
+		return nil, nil
+	}
+	addr, err := net.ResolveTCPAddr("tcp", c.OpsListen)
+	if err != nil {
+		return nil, exit.Usagef("--ops-listen %q: %v", c.OpsListen, err)
+	}
+	return addr, nil
 }
 
 func (c *Config) checkNumbers() error {
