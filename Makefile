@@ -137,6 +137,7 @@ build: ## Compile everything, with and without failpoints
 	go -C examples/go vet ./...
 	go -C examples/connector-go vet ./...
 	go -C internal/oauth/live vet ./...
+	go -C cmd/fireonce/internal/certs/live vet ./...
 
 .PHONY: clients
 clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other languages need
@@ -172,8 +173,13 @@ RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcfla
 # database's commits, or for a process that was killed.
 WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
+# What looks at the server's TLS from outside. Without it that test is skipped.
+.PHONY: need-sslscan
+need-sslscan:
+	-@.ci/need-sslscan
+
 .PHONY: test
-test: need-postgres need-postfix need-promtool clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
+test: need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
 	go test $(RACE) $(WIDE) -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
@@ -181,6 +187,7 @@ test: need-postgres need-postfix need-promtool clients $(PDS_MODULES) ## Run all
 	go -C clients/go test -race ./...
 	go -C examples/connector-go test -race ./...
 	go -C internal/oauth/live test ./...
+	go -C cmd/fireonce/internal/certs/live test ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -342,6 +349,7 @@ lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract a
 	cd examples/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd examples/connector-go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd internal/oauth/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd cmd/fireonce/internal/certs/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 
 # ---- Release --------------------------------------------------------------
 # .goreleaser.yaml says what a release consists of, deploy/ has what goes into it.
