@@ -261,6 +261,9 @@ func New(cfg Config) (*Server, error) {
 // HTTP/2 too: see HTTPServer.
 func (s *Server) Handler() http.Handler { return s.handler }
 
+// NotReady fails health checks and readiness from now on. Everything else goes on.
+func (s *Server) NotReady() { s.health.stop() }
+
 // Shutdown ends the event streams with UNAVAILABLE / SHUTTING_DOWN, lets no new
 // one begin, and waits for their ends. Health checks fail from now on. Calls
 // that are no streams go on: shut the http.Server down after this.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -32,6 +33,11 @@ const landingWait = 2 * time.Second
 func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if s.health.stopping.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable) // balancers ask here, too
+		_, _ = io.WriteString(w, "Fireonce\n\nShutting down.\n")
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), landingWait)
 	defer cancel()
 	notice := ""

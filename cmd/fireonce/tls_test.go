@@ -386,6 +386,11 @@ func TestTLSOfCommands(t *testing.T) {
 		{"--connector", "own=https://127.0.0.1:1", "--connector-client-cert", "own=" + pair.Cert},
 		{"--connector", "own=https://127.0.0.1:1", "--connector-ca-file", "other=" + callers.File},
 		{"--connector", "own=http://127.0.0.1:1", "--connector-ca-file", "own=" + callers.File},
+		{"--acme-domain", "fireonce.example.org"}, {"--acme-domain", "fireonce.example.org", "--acme-cache", s.dir},
+		{"--acme-cache", s.dir}, {"--acme-domain", "localhost", "--acme-cache", s.dir, "--acme-accept-terms"},
+		{"--acme-domain", "fireonce.example.org", "--acme-cache", s.dir, "--acme-accept-terms", "--acme-directory", "http://127.0.0.1:1"},
+		{"--acme-domain", "fireonce.example.org", "--acme-cache", s.dir, "--acme-accept-terms", "--tls-cert", pair.Cert, "--tls-key", pair.Key},
+		{"--shutdown-delay", "-1s"}, {"--shutdown-delay", "11m"},
 	} {
 		if out, code := command(t, append([]string{"serve", "--database", "sqlite:" + filepath.Join(t.TempDir(), "db"), "--listen", "127.0.0.1:0"}, args...)...); code != 2 {
 			t.Errorf("serve %v: %d, %s", args, code, out)

@@ -105,6 +105,25 @@ func serveCommand(version string) *cli.Command {
 				Name: "tls-client-ca", Sources: cli.EnvVars("FIREONCE_TLS_CLIENT_CA"),
 				Usage: "the PEM `FILE` of authorities: each caller shows a certificate that one of them signed, beside its API key",
 			},
+			&cli.StringFlag{
+				Name: "acme-domain", Sources: cli.EnvVars("FIREONCE_ACME_DOMAIN"),
+				Usage: "names, `NAME,…`, to obtain certificates for by ACME, in place of --tls-cert; see docs/operations.md",
+			},
+			&cli.StringFlag{
+				Name: "acme-cache", Usage: "the `FOLDER` that keeps what was obtained; servers with the same names share it", Sources: cli.EnvVars("FIREONCE_ACME_CACHE"),
+			},
+			&cli.BoolFlag{
+				Name: "acme-accept-terms", Usage: "you agree to the terms of the authority", Sources: cli.EnvVars("FIREONCE_ACME_ACCEPT_TERMS"),
+			},
+			&cli.StringFlag{
+				Name: "acme-email", Usage: "the `ADDRESS` that the authority may write to", Sources: cli.EnvVars("FIREONCE_ACME_EMAIL"),
+			},
+			&cli.StringFlag{
+				Name: "acme-directory", Usage: "the `URL` of the authority; default: Let's Encrypt", Sources: cli.EnvVars("FIREONCE_ACME_DIRECTORY"),
+			},
+			&cli.StringFlag{
+				Name: "acme-ca-file", Usage: "the PEM `FILE` of authorities that sign the certificate of --acme-directory", Sources: cli.EnvVars("FIREONCE_ACME_CA_FILE"),
+			},
 			databaseFlag(),
 			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
 			namespaceFlag(),
@@ -173,6 +192,10 @@ func serveCommand(version string) *cli.Command {
 			&cli.DurationFlag{
 				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
 				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
+			},
+			&cli.DurationFlag{
+				Name: "shutdown-delay", Sources: cli.EnvVars("FIREONCE_SHUTDOWN_DELAY"),
+				Usage: "how long a server that is told to end goes on after it has said that it is not ready, so that balancers see it",
 			},
 			&cli.BoolFlag{
 				// No variable: it is for one start.
@@ -341,17 +364,27 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		OpsListen: ops, OpsOptional: !cmd.IsSet("ops-listen"),
 		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"),
-		TLS:      TLS{Pair: certs.Pair{Cert: cmd.String("tls-cert"), Key: cmd.String("tls-key")}, ClientCA: cmd.String("tls-client-ca")},
+		TLS:      tlsOf(cmd),
 		Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
-		StateDir: cmd.String("state-dir"), TZDataDir: cmd.String("tzdata-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
+		StateDir: cmd.String("state-dir"), TZDataDir: cmd.String("tzdata-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), ShutdownDelay: cmd.Duration("shutdown-delay"), Quarantined: cmd.Bool("quarantined"),
 		DatabaseInArguments: inArguments(cmd, "database", databaseVariable),
 		Senders:             cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		ClockDoubt: cmd.Duration("clock-doubt"), TrustClock: cmd.Bool("trust-clock"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
+}
+
+func tlsOf(cmd *cli.Command) TLS {
+	return TLS{
+		Pair: certs.Pair{Cert: cmd.String("tls-cert"), Key: cmd.String("tls-key")}, ClientCA: cmd.String("tls-client-ca"),
+		ACME: certs.ACME{
+			Domains: splitList(cmd.String("acme-domain")), Cache: cmd.String("acme-cache"), AcceptTerms: cmd.Bool("acme-accept-terms"),
+			Email: cmd.String("acme-email"), Directory: cmd.String("acme-directory"), CA: cmd.String("acme-ca-file"),
+		},
+	}
 }
 
 // inArguments reports whether a flag's value is from the command line, and not from its

@@ -44,6 +44,9 @@ type Config struct {
 	DatabaseWait time.Duration
 	// Quarantined starts without sending, until `fireonce recover`.
 	Quarantined bool
+	// ShutdownDelay is how long a server that is told to end goes on after it has said that it
+	// is not ready, so that balancers send it no more calls.
+	ShutdownDelay time.Duration
 	// StateDir is the folder in which the newest state of the database that was seen is
 	// noted. Empty: on PostgreSQL beside the key file, if files can be made there.
 	StateDir string
@@ -183,6 +186,9 @@ func (c *Config) opsAddress() (*net.TCPAddr, error) {
 	return addr, nil
 }
 
+// maxShutdownDelay is longer than any balancer needs.
+const maxShutdownDelay = 10 * time.Minute
+
 func (c *Config) checkNumbers() error {
 	if c.Senders < 0 {
 		return exit.Usagef("--senders must be positive")
@@ -192,6 +198,9 @@ func (c *Config) checkNumbers() error {
 	}
 	if c.Lease != 0 && c.Lease < time.Second {
 		return exit.Usagef("--lease must be at least 1s")
+	}
+	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
+		return exit.Usagef("--shutdown-delay must be from 0 to %v", maxShutdownDelay)
 	}
 	if c.DatabaseWait < 0 {
 		return exit.Usagef("--database-wait must not be negative; 0 does not wait")

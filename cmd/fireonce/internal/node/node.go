@@ -75,7 +75,9 @@ type Node struct {
 	// tls secures both ports; nil: they have no TLS. reloads look at its files now.
 	tls     *certs.Server
 	reloads []func() error
-	meta    store.Meta
+	// authority obtains the certificate; nil: it is in files.
+	authority *certs.Authority
+	meta      store.Meta
 
 	// worker is what attempts and events call this process.
 	worker  string
@@ -271,6 +273,10 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	})
 	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
+	if n.authority != nil {
+		// An order that is under way at the end is not waited for.
+		go n.authority.Obtain(ctx)
+	}
 	beside.Go(func() { n.scheduler.Run(ctx) })
 	go func() {
 		err := eng.Run(ctx)
@@ -315,13 +321,28 @@ func (n *Node) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		n.cfg.Log.Info("shutting down; a second signal ends at once")
+		n.server.NotReady()
+		n.cfg.Log.Info("shutting down; a second signal ends at once", "after", n.cfg.ShutdownDelay.String())
+		err = n.linger()
 	case err = <-n.failed:
 	case err = <-lost(n.store):
 		n.cfg.Log.Error("THE DATABASE WAS REPLACED under this server: nothing more is sent, and the server ends", "why", err,
 			"then", "see \"A database that was restored\" in docs/operations.md before the next start")
 	}
 	return errors.Join(err, n.shutdown())
+}
+
+// linger goes on with everything for as long as balancers need to see that this server is
+// not ready. It fails when a part does.
+func (n *Node) linger() error {
+	select {
+	case <-time.After(n.cfg.ShutdownDelay):
+		return nil
+	case err := <-n.failed:
+		return err
+	case err := <-lost(n.store):
+		return err
+	}
 }
 
 func (n *Node) shutdown() error {

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
@@ -21,17 +23,44 @@ type TLS struct {
 	// ClientCA is a file of authorities: every caller shows a certificate that one of them
 	// has signed, beside its API key. Empty: callers show none.
 	ClientCA string
+	// ACME obtains the certificate instead of Pair.
+	ACME certs.ACME
 }
 
 // on reports whether the node serves TLS.
-func (t *TLS) on() bool { return !t.Pair.IsZero() }
+func (t *TLS) on() bool { return !t.Pair.IsZero() || !t.ACME.IsZero() }
 
 func (t *TLS) check() error {
 	switch {
 	case t.Pair.Check() != nil:
 		return exit.Usagef("--tls-cert and --tls-key go together")
 	case t.ClientCA != "" && !t.on():
-		return exit.Usagef("--tls-client-ca goes with --tls-cert")
+		return exit.Usagef("--tls-client-ca goes with --tls-cert or --acme-domain")
+	}
+	return t.checkACME()
+}
+
+func (t *TLS) checkACME() error {
+	a := t.ACME
+	switch {
+	case a.IsZero() && (a.Cache != "" || a.Directory != "" || a.CA != "" || a.Email != "" || a.AcceptTerms):
+		return exit.Usagef("--acme-domain is missing: the names to obtain certificates for")
+	case a.IsZero():
+		return nil
+	case !t.Pair.IsZero():
+		return exit.Usagef("--acme-domain does not go with --tls-cert")
+	case a.Cache == "":
+		return exit.Usagef("--acme-domain needs --acme-cache: a folder that outlives the server, or each start asks for a new certificate")
+	case !a.AcceptTerms:
+		return exit.Usagef("--acme-domain needs --acme-accept-terms: you agree to the terms of the authority")
+	}
+	for _, name := range a.Domains {
+		if !strings.Contains(strings.Trim(name, "."), ".") || strings.ContainsAny(name, "*:/") {
+			return exit.Usagef("--acme-domain %q: must be a name such as fireonce.example.org", name)
+		}
+	}
+	if u, err := url.Parse(a.Directory); a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		return exit.Usagef("--acme-directory %q: must be an https:// URL", a.Directory)
 	}
 	return nil
 }
@@ -43,7 +72,26 @@ func (n *Node) openTLS() error {
 		return nil
 	}
 	o := certs.Options{Log: n.cfg.Log}
-	own, err := certs.FollowPair(t.Pair, o)
+	var err error
+	if t.ACME.IsZero() {
+		err = n.followPair(o)
+	} else {
+		err = n.openACME()
+	}
+	if err != nil {
+		return err
+	}
+	if t.ClientCA != "" {
+		if n.tls.Clients, err = certs.FollowAuthorities(t.ClientCA, o); err != nil {
+			return err
+		}
+		n.reloads = append(n.reloads, n.tls.Clients.Reload)
+	}
+	return nil
+}
+
+func (n *Node) followPair(o certs.Options) error {
+	own, err := certs.FollowPair(n.cfg.TLS.Pair, o)
 	if err != nil {
 		return err
 	}
@@ -53,11 +101,15 @@ func (n *Node) openTLS() error {
 	}
 	n.tls = &certs.Server{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Current(), nil }}
 	n.reloads = append(n.reloads, own.Reload)
-	if t.ClientCA != "" {
-		if n.tls.Clients, err = certs.FollowAuthorities(t.ClientCA, o); err != nil {
-			return err
-		}
-		n.reloads = append(n.reloads, n.tls.Clients.Reload)
+	return nil
+}
+
+func (n *Node) openACME() (err error) {
+	if n.authority, err = certs.OpenACME(n.cfg.TLS.ACME, n.cfg.Log); err != nil {
+		return err
+	}
+	n.tls = &certs.Server{
+		Certificate: n.authority.Certificate, Challenge: certs.Challenge, ChallengeProtocols: []string{certs.ChallengeProtocol},
 	}
 	return nil
 }
