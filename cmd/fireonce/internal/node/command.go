@@ -46,7 +46,7 @@ const DefaultDatabase = "sqlite:fireonce.db"
 
 // Commands gives the subcommands that open a database.
 func Commands(version string) []*cli.Command {
-	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), namespaceCommand(), keysCommand(), apiKeysCommand(), projectsCommand()}
+	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), namespaceCommand(), keysCommand(), apiKeysCommand(), projectsCommand(), doctorCommand(version)}
 }
 
 func databaseFlag() cli.Flag {

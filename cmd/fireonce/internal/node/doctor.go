@@ -1,0 +1,164 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/internal/hostclock"
+)
+
+// Rules of this file: the doctor looks and changes nothing. Each thing it finds says what
+// is, and, unless all is well, what to do. A failure is what makes a server fail, refuse
+// to start, or break a promise; a warning is what may.
+
+// doctorTime bounds all questions together.
+const doctorTime = 30 * time.Second
+
+// finding is what one check found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // statusOK, statusWarning, statusFailure
+	Found  string `json:"found"`
+	// Do says what to do; empty: nothing.
+	Do string `json:"do,omitempty"`
+}
+
+const (
+	statusOK      = "ok"
+	statusWarning = "warning"
+	statusFailure = "failure"
+)
+
+// doctor collects findings.
+type doctor struct {
+	cfg      Config
+	database Database
+	findings []finding
+}
+
+func (d *doctor) ok(check, found string, args ...any) {
+	d.findings = append(d.findings, finding{Check: check, Status: statusOK, Found: fmt.Sprintf(found, args...)})
+}
+
+func (d *doctor) warn(check, do, found string, args ...any) {
+	d.findings = append(d.findings, finding{Check: check, Status: statusWarning, Found: fmt.Sprintf(found, args...), Do: do})
+}
+
+func (d *doctor) fail(check, do, found string, args ...any) {
+	d.findings = append(d.findings, finding{Check: check, Status: statusFailure, Found: fmt.Sprintf(found, args...), Do: do})
+}
+
+func doctorCommand(version string) *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "look at what a server would run with, and say what to do",
+		Description: "Takes the flags and variables of `serve`: give it the same ones. It looks at clock, database, disk, keys, egress,\n" +
+			"TLS and user, beside a server that runs or before one starts, and changes nothing. An SQLite file is taken for a\n" +
+			"moment while no server has it; PostgreSQL is asked over one connection. Exit code 1: something is a failure.",
+		Flags: append(serveCommand(version).Flags, &cli.BoolFlag{Name: "json", Usage: "print JSON: an array of check, status, found and do"}),
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			cfg, err := configOf(cmd, version)
+			if err != nil {
+				return err
+			}
+			_, database, err := cfg.check()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, doctorTime)
+			defer cancel()
+			d := &doctor{cfg: cfg, database: database}
+			d.examine(ctx)
+			return d.report(cmd.Root().Writer, cmd.Bool("json"))
+		},
+	}
+}
+
+func (d *doctor) examine(ctx context.Context) {
+	d.clock()
+	if d.database.url != "" {
+		d.postgres(ctx)
+	} else {
+		d.sqlite(ctx)
+	}
+	d.folders()
+	d.keyFiles()
+	d.egress()
+	d.tls(time.Now())
+	d.user()
+}
+
+// report prints what was found. It fails when something is a failure.
+func (d *doctor) report(out io.Writer, asJSON bool) error {
+	failures := 0
+	for _, f := range d.findings {
+		if f.Status == statusFailure {
+			failures++
+		}
+	}
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(d.findings); err != nil {
+			return err
+		}
+	} else {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "CHECK\tSTATUS\tFOUND")
+		for _, f := range d.findings {
+			status := f.Status
+			if status != statusOK {
+				status = strings.ToUpper(status)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, status, f.Found)
+			if f.Do != "" {
+				fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if failures > 0 {
+		return fmt.Errorf("failures: %d of %d findings", failures, len(d.findings))
+	}
+	return nil
+}
+
+func (d *doctor) clock() {
+	if !hostclock.Synchronized() {
+		d.warn("clock", "run chrony or systemd-timesyncd here", "the kernel does not say that anything keeps this machine's clock synchronized")
+		return
+	}
+	d.ok("clock", "this machine's clock is kept synchronized")
+}
+
+// schema judges the version of a schema.
+func (d *doctor) schema(has, wants int64) {
+	switch {
+	case has == 0:
+		d.ok("schema", "there is none yet; the first `serve` makes it")
+	case has < wants:
+		d.warn("schema", "start the new version, or run `fireonce migrate`; make a backup before", "version %d; this program needs %d", has, wants)
+	case has > wants:
+		d.fail("schema", "run the newer version of fireonce that has made it", "version %d; this program knows %d", has, wants)
+	default:
+		d.ok("schema", "version %d", has)
+	}
+}
+
+func (d *doctor) user() {
+	if os.Geteuid() == 0 {
+		d.warn("user", "run it as a user of its own that runs nothing else", "it runs as root")
+		return
+	}
+	d.ok("user", "it runs as user %d", os.Geteuid())
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+)
+
+// renewSoon is when a certificate should have been renewed.
+const renewSoon = 14 * 24 * time.Hour
+
+func (d *doctor) keyFiles() {
+	source, err := d.database.keys(d.cfg.Keys, d.cfg.KeyFile)
+	if err != nil {
+		d.fail("key file", "name one with --key-file, or set "+keysVariable, "%v", err)
+		return
+	}
+	switch keys, err := source.load(); {
+	case errors.Is(err, fs.ErrNotExist):
+		d.warn("key file", "if this database has credentials, put the file back; otherwise `serve` makes one: back it up", "there is no %s", source)
+	case err != nil:
+		d.fail("key file", "it must be readable by its owner alone (chmod 600), whole, and nothing but keys", "%v", err)
+	default:
+		d.ok("key file", "%s has %d keys", source, len(keys.KeyIDs()))
+	}
+	if d.cfg.OAuthApps == "" {
+		return
+	}
+	if _, err := d.cfg.loadApps(); err != nil {
+		d.fail("oauth apps", "see docs/operations.md; the file is for its owner alone (chmod 600)", "%v", err)
+		return
+	}
+	d.ok("oauth apps", "%s can be read", d.cfg.OAuthApps)
+}
+
+// metadata are the addresses at which clouds hand out a machine's own credentials.
+var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254")}
+
+func (d *doctor) egress() {
+	const narrow = "allow the single addresses of your gateways, and no more"
+	bad := false
+	for _, p := range d.cfg.AllowEgress {
+		switch {
+		case p.Contains(metadata[0]) || p.Contains(metadata[1]):
+			bad = true
+			d.fail("egress", narrow, "--allow-egress %v has the address of the cloud's metadata: a job could fetch this machine's credentials", p)
+		case p.IsSingleIP():
+		case p.Addr().Is4() && p.Bits() < 16, p.Addr().Is6() && p.Bits() < 48:
+			bad = true
+			d.warn("egress", narrow, "--allow-egress %v is a large part of a network", p)
+		}
+	}
+	if d.cfg.Dev {
+		bad = true
+		d.warn("egress", "leave --dev out wherever others may schedule", "--dev: jobs may be sent to this machine's own ports, and over plain HTTP")
+	} else if d.cfg.AllowHTTP {
+		bad = true
+		d.warn("egress", "leave --allow-http out", "--allow-http: credentials and content may cross networks in the clear")
+	}
+	if !bad {
+		d.ok("egress", "public addresses, and %d ranges of --allow-egress", len(d.cfg.AllowEgress))
+	}
+}
+
+func (d *doctor) tls(now time.Time) {
+	for _, words := range d.cfg.secretsInTheOpen() {
+		d.fail("tls", "see \"TLS\" and \"Hardening\" in docs/operations.md", "%s", words)
+	}
+	t := d.cfg.TLS
+	if !t.on() {
+		if len(d.cfg.secretsInTheOpen()) == 0 {
+			d.ok("tls", "none; the ports are reached from this machine alone")
+		}
+		return
+	}
+	if !t.ACME.IsZero() {
+		d.ok("tls", "certificates by ACME, kept in %s", t.ACME.Cache)
+	} else {
+		d.certificate("tls", t.Pair, now)
+	}
+	if t.ClientCA != "" {
+		if _, err := certs.ReadPool(t.ClientCA); err != nil {
+			d.fail("tls", "--tls-client-ca is a PEM file of certificates", "%v", err)
+		} else {
+			d.ok("tls", "callers show certificates of %s", t.ClientCA)
+		}
+	}
+	for _, r := range d.cfg.Connectors {
+		if !r.TLS.Pair.IsZero() {
+			d.certificate("connector "+r.Name, r.TLS.Pair, now)
+		}
+	}
+}
+
+// certificate looks at a certificate and its key.
+func (d *doctor) certificate(check string, p certs.Pair, now time.Time) {
+	c, err := certs.FollowPair(p, certs.Options{Log: d.cfg.Log})
+	if err != nil {
+		d.fail(check, "both files are PEM, and belong together", "%v", err)
+		return
+	}
+	leaf := c.Current().Leaf
+	info, err := os.Stat(p.Key)
+	switch {
+	case certs.Validity(leaf, now) != nil:
+		d.fail(check, "renew it; a server that runs reads the files again", "%v", certs.Validity(leaf, now))
+	case leaf.NotAfter.Sub(now) < renewSoon:
+		d.warn(check, "renew it; a server that runs reads the files again", "the certificate for %s ends on %s", certs.Names(leaf), leaf.NotAfter.UTC().Format(time.RFC3339))
+	case err == nil && info.Mode().Perm()&0o077 != 0:
+		d.warn(check, "chmod 600 "+p.Key, "others of this machine may read the private key (%v)", info.Mode().Perm())
+	default:
+		d.ok(check, "the certificate for %s is good until %s", certs.Names(leaf), leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+}
