@@ -98,7 +98,7 @@ func TestDoctorOnSQLite(t *testing.T) {
 		t.Parallel()
 		path := healthy(t)
 		for _, file := range []string{path, path + ".key"} {
-			if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // that is what is tested
+			if err := os.Chmod(file, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,7 +154,7 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look("--tls-cert", key, "--tls-key", key), "tls", "failure", key)
 	finds(t, look(append(of(certstest.Leaf{}), "--tls-client-ca", key)...), "tls", "failure", "no certificate")
 	ca.Issue(t, cert, key, certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})
-	if err := os.Chmod(key, 0o644); err != nil { //nolint:gosec // that is what is tested
+	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	finds(t, look("--tls-cert", cert, "--tls-key", key), "tls", "warning", "private key")

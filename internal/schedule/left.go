@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -100,7 +99,7 @@ func (s *Scheduler) Left() Left {
 func (s *Scheduler) leave(due store.DueSchedule, lacks *NoZoneError) store.FireDecision {
 	first, ok := s.left.add(due.Schedule.ID, lacks.Zone, time.Now())
 	if first {
-		s.cfg.Log.WarnContext(context.Background(), "this server lacks the data of a time zone; its schedules are left to other servers",
+		s.cfg.Log.Warn("this server lacks the data of a time zone; its schedules are left to other servers",
 			"time_zone", lacks.Zone, "schedule_id", due.Schedule.ID.String(), "error", lacks.Err)
 	}
 	if !ok {

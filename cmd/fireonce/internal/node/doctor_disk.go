@@ -28,7 +28,7 @@ func (d *doctor) disk(check, folder string) {
 		d.fail(check, "see what the disk says", "%s: %v", folder, err)
 		return
 	}
-	free := uint64(s.Bavail) * uint64(s.Bsize)
+	free := s.Bavail * uint64(s.Bsize)
 	switch {
 	case free < noSpace:
 		d.fail(check, "make room: a full disk stops everything", "%s has %d MiB left", folder, free>>20)
