@@ -97,7 +97,8 @@ func withholdRefusal(c *fireoncev1.Connection) {
 // its jobs.
 func withholdNote(s *fireoncev1.Schedule) {
 	switch s.GetPauseCause() {
-	case fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES, fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED:
+	case fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES, fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED,
+		fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED: // its note may be that of another cause
 		s.ContentWithheld = s.GetNote() != ""
 		s.Note = ""
 	default:

@@ -20,7 +20,8 @@ import (
 // Rules of this file: a schedule is read, the change is decided, and it is written for the
 // revision that was read, which firings change too; if somebody came between, all again. What
 // is in place already succeeds before the etag is compared, and the etag comes before every
-// check, because the client judged by another state.
+// check, because the client judged by another state. After a restore, the firings that may
+// have taken place in the state that was lost are decided before anything is changed.
 
 // revision is what a client wants of one schedule.
 type revision struct {
@@ -29,6 +30,8 @@ type revision struct {
 	inPlace func(store.Schedule) (bool, error)
 	// from are the states that it can be changed in.
 	from []store.ScheduleState
+	// settles: so can a queue that a person has to look at after a restore, in any state.
+	settles bool
 	// change makes of a copy what is to be written.
 	change func(ctx context.Context, c *store.ScheduleChange) error
 	// what is the line in the log.
@@ -60,7 +63,13 @@ func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revisio
 		if r.etag != "" && r.etag != etagOf(was.ID, was.Version) {
 			return was, scheduleChanged(was)
 		}
-		if !slices.Contains(r.from, was.State) {
+		if store.Settled(was.State, was.HeldUntil) != nil {
+			if err := s.settle(ctx, was); err != nil {
+				return was, err
+			}
+			continue
+		}
+		if !slices.Contains(r.from, was.State) && !(r.settles && was.Doubtful()) {
 			return was, scheduleState(was, "the schedule is "+stateName(was))
 		}
 		c := store.ScheduleChange{Schedule: was.Clone(), Actor: callerOf(ctx).actor}
@@ -68,7 +77,7 @@ func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revisio
 			return was, err
 		}
 		after, err := s.store.ChangeSchedule(ctx, c)
-		if errors.Is(err, store.ErrStale) {
+		if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrUndecided) {
 			continue
 		}
 		if err != nil {
@@ -80,6 +89,15 @@ func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revisio
 	return was, scheduleChanged(was)
 }
 
+// settle has the firings of a schedule's lost time decided.
+func (s *scheduleService) settle(ctx context.Context, of store.Schedule) error {
+	err := s.cfg.Scheduler.Settle(ctx, store.Ref{Project: of.Project, ID: of.ID})
+	if err != nil {
+		return s.firingFault(of, err)
+	}
+	return nil
+}
+
 func scheduleChanged(s store.Schedule) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
 		fmt.Sprintf("schedule %s has changed since it was read; its etag is now %s", s.ID, etagOf(s.ID, s.Version)),
@@ -88,8 +106,17 @@ func scheduleChanged(s store.Schedule) *fault {
 
 // scheduleState refuses what a schedule's state does not allow.
 func scheduleState(s store.Schedule, why string) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE,
+	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE,
 		fmt.Sprintf("not possible with schedule %s: %s", s.ID, why), "schedule_id", s.ID.String(), "state", stateName(s))
+	if cause := s.Cause(); cause != 0 {
+		f.metadata["pause_cause"] = causeName(cause)
+	}
+	return f
+}
+
+// causeName is the contract's name of why a schedule is paused, without its prefix.
+func causeName(c store.PauseCause) string {
+	return fireoncev1.SchedulePauseCause(c).String()[len("SCHEDULE_PAUSE_CAUSE_"):]
 }
 
 // stateName is the contract's name of a schedule's state, without its prefix.
@@ -263,10 +290,11 @@ func (s *scheduleService) begin(ctx context.Context, c *store.ScheduleChange, ti
 	return nil
 }
 
-// passed is the time up to which a schedule's times are passed: now, or the newest nominal
-// time that made a job where this server's clock is behind the store's. Under another version
-// of the spec that time has another name, and would make a second job. The change is
-// written only if the schedule has not fired since it was read.
+// passed is the time up to which a schedule's times are passed: now, or, where this server's
+// clock is behind the store's, the newest nominal time that made a job or may have made one
+// in a state that was lost. Under another version of the spec that time has another name, and
+// would make a second job. The change is written only if the schedule has not fired since it
+// was read.
 func (s *scheduleService) passed(ctx context.Context, of store.Schedule) (time.Time, error) {
 	now := s.cfg.Now()
 	page, err := s.store.Firings(ctx, store.FiringQuery{
@@ -282,6 +310,9 @@ func (s *scheduleService) passed(ctx context.Context, of store.Schedule) (time.T
 	}
 	if b := of.Buffered; b != nil && b.Nominal.After(now) {
 		now = b.Nominal
+	}
+	if of.HeldUntil.After(now) {
+		now = of.HeldUntil
 	}
 	return now, nil
 }
@@ -350,9 +381,10 @@ func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.Re
 // resuming is the revision that has a schedule fire again.
 func (s *scheduleService) resuming(etag, note string) revision {
 	return revision{
-		etag: etag, from: []store.ScheduleState{store.SchedulePaused}, what: "a schedule was resumed",
+		etag: etag, from: []store.ScheduleState{store.SchedulePaused}, settles: true, what: "a schedule was resumed",
 		inPlace: func(was store.Schedule) (bool, error) {
-			return was.State == store.ScheduleActive || was.State == store.ScheduleEnded, nil
+			// The word of a person who has not seen that it pauses after a restore does not count.
+			return was.State == store.ScheduleActive || was.State == store.ScheduleEnded && !was.Doubtful(), nil
 		},
 		change: func(ctx context.Context, c *store.ScheduleChange) error {
 			to := &c.Schedule
@@ -365,7 +397,9 @@ func (s *scheduleService) resuming(etag, note string) revision {
 				return evaluated(*to, err)
 			}
 			to.State, to.PauseCause, to.Note, to.Skips = store.ScheduleActive, 0, note, left
-			return s.begin(ctx, c, plan.Times, plan.Spec.GetMaxFirings())
+			err = s.begin(ctx, c, plan.Times, plan.Spec.GetMaxFirings())
+			to.HeldUntil = time.Time{} // after begin, which passes the lost time
+			return err
 		},
 	}
 }

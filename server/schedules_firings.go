@@ -222,9 +222,13 @@ func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 	case errors.As(err, &blocked):
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED,
 			fmt.Sprintf("job %s of schedule %s has not ended; nothing was stored", blocked.Job, id), "schedule_id", id, "job_id", blocked.Job.String())
-	case errors.Is(err, schedule.ErrUndecided):
+	case errors.Is(err, firing.ErrDoubtful):
+		f := scheduleState(of, err.Error())
+		f.metadata["pause_cause"] = causeName(store.PausedByRestore) // also of one that has ended
+		return f
+	case errors.Is(err, schedule.ErrUndecided), errors.Is(err, store.ErrUndecided):
 		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED,
-			fmt.Sprintf("schedule %s is about to decide about firings of the range; repeat the call", id), "schedule_id", id)
+			fmt.Sprintf("schedule %s is about to decide about firings whose time has come; repeat the call", id), "schedule_id", id)
 		f.retry = time.Second
 		return f
 	case errors.Is(err, firing.ErrNoContent):

@@ -100,8 +100,8 @@ type EndedJob struct {
 // FireDecision is what is to be written.
 type FireDecision struct {
 	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run, Counts,
-	// Day, DayCount and RefusedInRow, and maybe another State, PauseCause and Note. Nothing else of it is
-	// written.
+	// Day, DayCount, RefusedInRow and HeldUntil, and maybe another State, PauseCause and Note.
+	// Nothing else of it is written. HeldUntil is as it was, or zero if there is no queue.
 	Schedule Schedule
 	// Firings, oldest first, each name once.
 	Firings []FiringDecision
@@ -179,12 +179,15 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	if !was.State.Next(in.State) || in.State == ScheduleDeleted {
 		return was, fmt.Errorf("%w: firing brings a schedule from state %d to %d", ErrIllegal, was.State, in.State)
 	}
+	if !in.HeldUntil.Equal(was.HeldUntil) && (was.Queued || !in.HeldUntil.IsZero()) {
+		return was, fmt.Errorf("%w: firing settles a queue after a restore, or begins its doubt", ErrIllegal)
+	}
 	if err := errors.Join(d.prepare(was, due.Now), d.items(due)); err != nil {
 		return was, err
 	}
 	s := was
 	s.Cursor, s.Next, s.Buffered, s.Skips, s.Run, s.Counts = in.Cursor, in.Next, in.Buffered, in.Skips, in.Run, in.Counts
-	s.Day, s.DayCount, s.RefusedInRow = in.Day, in.DayCount, in.RefusedInRow
+	s.Day, s.DayCount, s.RefusedInRow, s.HeldUntil = in.Day, in.DayCount, in.RefusedInRow, in.HeldUntil
 	s.State, s.PauseCause, s.Note, s.Revision = in.State, in.PauseCause, in.Note, was.Revision+1
 	if s.State != was.State {
 		s.Version, s.Updated = was.Version+1, due.Now
@@ -235,6 +238,9 @@ func (d *FireDecision) items(due DueSchedule) error {
 		free[i.ID] = true
 	}
 	take := func(id job.ID) error {
+		if due.Schedule.Doubtful() {
+			return fmt.Errorf("%w: item %s may have been sent before the restore", ErrIllegal, id)
+		}
 		if !free[id] {
 			return fmt.Errorf("%w: item %s does not wait, or is taken twice", ErrIllegal, id)
 		}

@@ -48,6 +48,8 @@ type Schedules interface {
 	// Of concurrent calls, also of Fire, that read one revision, one writes.
 	//
 	//   - ErrNotFound: no such schedule in the project.
+	//   - ErrQuarantined: what the lost state has made of the schedule is not settled.
+	//   - ErrUndecided: the schedule is ACTIVE, and its HeldUntil is set. Fire decides first.
 	//   - ErrStale: another revision than the one that was read. Read and decide again.
 	//   - ErrIllegal: it is deleted, the state machine has no such move, or the schedule is
 	//     out of bounds.
@@ -114,6 +116,9 @@ const (
 	PausedByFailures
 	PausedByAuthHold
 	PausedByRefusal
+	// PausedByRestore is what Schedule.Cause says of a queue whose items may have been sent.
+	// It is never stored.
+	PausedByRestore
 )
 
 // Schedule makes jobs at recurring times.
@@ -168,9 +173,37 @@ type Schedule struct {
 
 	Created, Updated, Deleted time.Time
 	CreatedBy, UpdatedBy      string
+	// HeldUntil is when the database was released from a quarantine, as long as the lost time
+	// of the schedule is not settled; zero: nothing is open. Its firings up to then may have
+	// made their jobs in the state that was lost, and the items that wait in its queue, too.
+	// Release sets it. A decision that has passed those firings settles it, but never for a
+	// queue: that is for a person to do, by a change.
+	HeldUntil time.Time
 	// LedgerBegin is from when on all its firings are there, but those that were not decided
 	// one by one.
 	LedgerBegin time.Time
+}
+
+// Settled returns ErrUndecided for a schedule that has to be decided about before it is
+// changed.
+func Settled(state ScheduleState, heldUntil time.Time) error {
+	if state == ScheduleActive && !heldUntil.IsZero() {
+		return ErrUndecided
+	}
+	return nil
+}
+
+// Doubtful reports whether items that wait in the queue may have been sent in a state of the
+// database that was lost. Until a person has looked, no firing takes one.
+func (s Schedule) Doubtful() bool { return s.Queued && !s.HeldUntil.IsZero() }
+
+// Cause is why the schedule is paused, as people are told: what keeps a queue from going on
+// after a restore comes before the cause that is stored.
+func (s Schedule) Cause() PauseCause {
+	if s.State == SchedulePaused && s.Doubtful() {
+		return PausedByRestore
+	}
+	return s.PauseCause
 }
 
 // BufferedLook is how long a schedule with a buffered firing waits at most until it is due,
@@ -270,7 +303,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	s := n.Schedule
 	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
 	s.Created, s.Updated, s.Deleted, s.LedgerBegin, s.UpdatedBy = now, now, time.Time{}, now, s.CreatedBy
-	s.Day, s.DayCount, s.RefusedInRow = "", 0, 0
+	s.Day, s.DayCount, s.RefusedInRow, s.HeldUntil = "", 0, 0, time.Time{}
 	fp, err := job.ParseFingerprint(s.Fingerprint.Bytes())
 	switch {
 	case err != nil:
@@ -287,8 +320,8 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 // ScheduleChange is a schedule as its caller wants it, made of the one that was read.
 type ScheduleChange struct {
 	// Schedule has the Revision that was read. Its id, project, key, fingerprint, versions,
-	// times of creation and change, PausedAt, Day, DayCount and LedgerBegin are not written.
-	// RefusedInRow begins anew.
+	// times of creation and change, PausedAt, Day, DayCount and LedgerBegin are not written,
+	// and HeldUntil only if it is zero. RefusedInRow begins anew.
 	Schedule Schedule
 	// Firings are decided by the change, and make no job. At most MaxBatch.
 	Firings []Firing
@@ -318,7 +351,7 @@ func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
 	s.keep(was)
 	if s.State == ScheduleDeleted {
 		s.Template, s.Note, s.Cursor, s.Next, s.Buffered, s.Skips, s.PauseCause = nil, "", "", time.Time{}, nil, nil, 0
-		s.Deleted = now
+		s.Deleted, s.HeldUntil = now, time.Time{}
 	}
 	s.Version, s.Updated = was.Version+1, now
 	if c.Actor != "" {
@@ -333,6 +366,9 @@ func (s *Schedule) keep(was Schedule) {
 	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
 	s.Created, s.Updated, s.Deleted, s.CreatedBy, s.UpdatedBy = was.Created, was.Updated, was.Deleted, was.CreatedBy, was.UpdatedBy
 	s.Day, s.DayCount, s.RefusedInRow = was.Day, was.DayCount, 0
+	if !s.HeldUntil.IsZero() {
+		s.HeldUntil = was.HeldUntil
+	}
 }
 
 // normal returns a schedule as it is stored, or ErrIllegal.
@@ -525,7 +561,7 @@ func (q ScheduleQuery) Selects(s Schedule) bool {
 	switch {
 	case len(q.States) == 0 && s.State == ScheduleDeleted,
 		len(q.States) > 0 && !slices.Contains(q.States, s.State),
-		len(q.PauseCauses) > 0 && !slices.Contains(q.PauseCauses, s.PauseCause),
+		len(q.PauseCauses) > 0 && !slices.Contains(q.PauseCauses, s.Cause()),
 		len(q.Connections) > 0 && !slices.Contains(q.Connections, s.Connection):
 		return false
 	}

@@ -73,6 +73,9 @@ var (
 	// ErrQuarantined: the database may be a copy or an old state (see Meta); no
 	// claim is given until an operator releases it.
 	ErrQuarantined = errors.New("quarantined")
+	// ErrUndecided: the database was restored, and firings of the schedule that may have
+	// taken place in the state that was lost are not decided yet. Fire decides about them.
+	ErrUndecided = errors.New("firings of the lost time are not decided")
 )
 
 // Store keeps jobs, their events, connections and schedules.
@@ -234,6 +237,8 @@ type Store interface {
 	// attempt is no earlier than now plus the time for that attempt's answer plus
 	// LostGrace, nor is its next look, absences that were counted are forgotten,
 	// and a look's lease ends. That is no change of the job: no version, no event.
+	// Every schedule that is not deleted gets its HeldUntil, in the same transaction, and an
+	// ACTIVE one is due.
 	Release(ctx context.Context) error
 	// Close ends all work; calls under way may fail with ErrUnavailable.
 	Close() error

@@ -303,6 +303,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.holdRateStmt, err = db.PrepareContext(ctx, holdRate); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldRate: %w", err)
 	}
+	if q.holdSchedulesStmt, err = db.PrepareContext(ctx, holdSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query HoldSchedules: %w", err)
+	}
 	if q.inFlightStmt, err = db.PrepareContext(ctx, inFlight); err != nil {
 		return nil, fmt.Errorf("error preparing query InFlight: %w", err)
 	}
@@ -1268,6 +1271,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing holdRateStmt: %w", cerr)
 		}
 	}
+	if q.holdSchedulesStmt != nil {
+		if cerr := q.holdSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing holdSchedulesStmt: %w", cerr)
+		}
+	}
 	if q.inFlightStmt != nil {
 		if cerr := q.inFlightStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing inFlightStmt: %w", cerr)
@@ -2225,6 +2233,7 @@ type Queries struct {
 	holdAuthStmt               *sql.Stmt
 	holdOfStmt                 *sql.Stmt
 	holdRateStmt               *sql.Stmt
+	holdSchedulesStmt          *sql.Stmt
 	inFlightStmt               *sql.Stmt
 	insertAPIKeyStmt           *sql.Stmt
 	insertAttemptStmt          *sql.Stmt
@@ -2489,6 +2498,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		holdAuthStmt:               q.holdAuthStmt,
 		holdOfStmt:                 q.holdOfStmt,
 		holdRateStmt:               q.holdRateStmt,
+		holdSchedulesStmt:          q.holdSchedulesStmt,
 		inFlightStmt:               q.inFlightStmt,
 		insertAPIKeyStmt:           q.insertAPIKeyStmt,
 		insertAttemptStmt:          q.insertAttemptStmt,

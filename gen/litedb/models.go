@@ -349,6 +349,7 @@ type Schedule struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          sql.NullInt64
 }
 
 type ScheduleItem struct {

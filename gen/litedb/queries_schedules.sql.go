@@ -225,7 +225,7 @@ func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, e
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = ?
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
@@ -276,8 +276,23 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
+}
+
+const holdSchedules = `-- name: HoldSchedules :exec
+UPDATE schedules SET
+    held_until = ?1, revision = revision + 1, version = version + (queued AND state <> 1),
+    next_at = CASE WHEN state = 1 THEN ?1 END
+WHERE state < 4
+`
+
+// Their lost time is not settled: those that fire are decided about now. A queue that does not
+// fire gets a new etag: its cause of a pause is another one.
+func (q *Queries) HoldSchedules(ctx context.Context, heldUntil sql.NullInt64) error {
+	_, err := q.exec(ctx, q.holdSchedulesStmt, holdSchedules, heldUntil)
+	return err
 }
 
 const insertFiring = `-- name: InsertFiring :execrows
@@ -335,13 +350,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row
+    skipped_by_limit, day, day_count, held, refused_in_row, held_until
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
     ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
     ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-    ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44
+    ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45
 )
 `
 
@@ -390,6 +405,7 @@ type InsertScheduleParams struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          sql.NullInt64
 }
 
 // Recurring schedules and their firings.
@@ -439,6 +455,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.DayCount,
 		arg.Held,
 		arg.RefusedInRow,
+		arg.HeldUntil,
 	)
 	return err
 }
@@ -448,7 +465,8 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
+    held_until
 FROM schedules WHERE id = ?
 `
 
@@ -496,6 +514,7 @@ type ListedScheduleRow struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          sql.NullInt64
 }
 
 // Without its template.
@@ -546,12 +565,13 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
 }
 
 const liveSchedules = `-- name: LiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
 `
 
 type LiveSchedulesParams struct {
@@ -613,6 +633,7 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.DayCount,
 			&i.Held,
 			&i.RefusedInRow,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -768,7 +789,7 @@ func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobPa
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE key_digest = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE key_digest = ?
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -819,6 +840,7 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
 }
@@ -856,7 +878,7 @@ func (q *Queries) SchedulesOf(ctx context.Context, arg SchedulesOfParams) ([][]b
 }
 
 const schedulesPage = `-- name: SchedulesPage :many
-SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = ?1 AND (created_at < ?2 OR created_at = ?2 AND id < ?3)
 ORDER BY created_at DESC, id DESC LIMIT ?4
 `
@@ -875,6 +897,8 @@ type SchedulesPageRow struct {
 	PauseCause   int64
 	ConnectionID []byte
 	Labels       string
+	Queued       int64
+	HeldUntil    sql.NullInt64
 }
 
 // What a list looks at.
@@ -899,6 +923,8 @@ func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([
 			&i.PauseCause,
 			&i.ConnectionID,
 			&i.Labels,
+			&i.Queued,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -921,8 +947,8 @@ UPDATE schedules SET
     missed = ?15, coalesced = ?16, refused = ?17, last_firing = ?18,
     updated_at = ?19, no_content = ?20, skipped_by_limit = ?21, day = ?22,
     day_count = ?23, held = ?24,
-    refused_in_row = ?25
-WHERE id = ?26 AND revision = ?2 - 1
+    refused_in_row = ?25, held_until = ?26
+WHERE id = ?27 AND revision = ?2 - 1
 `
 
 type SetFiredParams struct {
@@ -951,6 +977,7 @@ type SetFiredParams struct {
 	DayCount         int64
 	Held             int64
 	RefusedInRow     int64
+	HeldUntil        sql.NullInt64
 	ID               []byte
 }
 
@@ -981,6 +1008,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.DayCount,
 		arg.Held,
 		arg.RefusedInRow,
+		arg.HeldUntil,
 		arg.ID,
 	)
 	if err != nil {
@@ -999,8 +1027,8 @@ UPDATE schedules SET
     missed = ?23, coalesced = ?24, refused = ?25, last_firing = ?26,
     updated_at = ?27, deleted_at = ?28, updated_by = ?29, queued = ?30,
     no_content = ?31, skipped_by_limit = ?32, held = ?33,
-    refused_in_row = ?34
-WHERE id = ?35 AND revision = ?2 - 1
+    refused_in_row = ?34, held_until = ?35
+WHERE id = ?36 AND revision = ?2 - 1
 `
 
 type SetScheduleParams struct {
@@ -1038,6 +1066,7 @@ type SetScheduleParams struct {
 	SkippedByLimit     int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          sql.NullInt64
 	ID                 []byte
 }
 
@@ -1077,6 +1106,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.SkippedByLimit,
 		arg.Held,
 		arg.RefusedInRow,
+		arg.HeldUntil,
 		arg.ID,
 	)
 	if err != nil {

@@ -291,6 +291,7 @@ type Schedule struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          *time.Time
 }
 
 type ScheduleItem struct {

@@ -118,7 +118,7 @@ func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = $1
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -169,8 +169,27 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
+}
+
+const holdSchedules = `-- name: HoldSchedules :exec
+WITH held AS MATERIALIZED (
+    SELECT id FROM schedules WHERE state < 4 ORDER BY created_at, id FOR UPDATE
+)
+UPDATE schedules AS s SET
+    held_until = $1::timestamptz, revision = s.revision + 1,
+    version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
+    next_at = CASE WHEN s.state = 1 THEN $1::timestamptz END
+FROM held WHERE s.id = held.id
+`
+
+// Their lost time is not settled: those that fire are decided about now. A queue that does not
+// fire gets a new etag: its cause of a pause is another one.
+func (q *Queries) HoldSchedules(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, holdSchedules, now)
+	return err
 }
 
 const insertFirings = `-- name: InsertFirings :exec
@@ -229,13 +248,14 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row
+    skipped_by_limit, day, day_count, held, refused_in_row, held_until
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12, $13, ($14::text)::jsonb, $15, $16, $17,
     $18, $19, $20, $21, $22, $23, $24, $25, $26,
     $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37, $38, $39, $40, $41, $42, $43, $44
+    $35, $36, $37, $38, $39, $40, $41, $42, $43, $44,
+    $45
 ) ON CONFLICT (key_digest) DO NOTHING
 `
 
@@ -284,6 +304,7 @@ type InsertScheduleParams struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          *time.Time
 }
 
 // Recurring schedules and their firings. See lock_order.go for the order of the locks.
@@ -334,6 +355,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.DayCount,
 		arg.Held,
 		arg.RefusedInRow,
+		arg.HeldUntil,
 	)
 	if err != nil {
 		return 0, err
@@ -390,7 +412,8 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
+    held_until
 FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
@@ -438,6 +461,7 @@ type ListedSchedulesRow struct {
 	DayCount           int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          *time.Time
 }
 
 // Without their templates.
@@ -494,6 +518,7 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.DayCount,
 			&i.Held,
 			&i.RefusedInRow,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -545,7 +570,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 }
 
 const lockLiveSchedules = `-- name: LockLiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
 `
 
 type LockLiveSchedulesParams struct {
@@ -607,6 +632,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.DayCount,
 			&i.Held,
 			&i.RefusedInRow,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -619,7 +645,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 }
 
 const lockSchedule = `-- name: LockSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = $1 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -670,6 +696,7 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
 }
@@ -740,7 +767,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 }
 
 const lockedSchedules = `-- name: LockedSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = ANY ($1::uuid[])
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
 func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Schedule, error) {
@@ -797,6 +824,7 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.DayCount,
 			&i.Held,
 			&i.RefusedInRow,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -939,7 +967,7 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error 
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE key_digest = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE key_digest = $1
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -990,12 +1018,13 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.DayCount,
 		&i.Held,
 		&i.RefusedInRow,
+		&i.HeldUntil,
 	)
 	return i, err
 }
 
 const schedulesPage = `-- name: SchedulesPage :many
-SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = $1 AND (created_at, id) < ($2::timestamptz, $3::uuid)
 ORDER BY created_at DESC, id DESC LIMIT $4
 `
@@ -1014,6 +1043,8 @@ type SchedulesPageRow struct {
 	PauseCause   int16
 	ConnectionID pgtype.UUID
 	Labels       []byte
+	Queued       bool
+	HeldUntil    *time.Time
 }
 
 // What a list looks at.
@@ -1038,6 +1069,8 @@ func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([
 			&i.PauseCause,
 			&i.ConnectionID,
 			&i.Labels,
+			&i.Queued,
+			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -1064,7 +1097,7 @@ WITH u AS (
         unnest($20::timestamptz[]) AS updated_at, unnest($21::bigint[]) AS no_content,
         unnest($22::bigint[]) AS skipped_by_limit, unnest($23::text[]) AS day,
         unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held,
-        unnest($26::bigint[]) AS refused_in_row
+        unnest($26::bigint[]) AS refused_in_row, unnest($27::timestamptz[]) AS held_until
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -1074,7 +1107,7 @@ UPDATE schedules AS s SET
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
     skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
-    refused_in_row = u.refused_in_row
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz)
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
 `
 
@@ -1105,6 +1138,7 @@ type SetFiredParams struct {
 	DayCounts   []int64
 	Helds       []int64
 	RefusedRows []int64
+	HeldUntils  []time.Time
 }
 
 func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
@@ -1135,6 +1169,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.DayCounts,
 		arg.Helds,
 		arg.RefusedRows,
+		arg.HeldUntils,
 	)
 	if err != nil {
 		return 0, err
@@ -1152,8 +1187,8 @@ UPDATE schedules SET
     skipped_by_person = $22, missed = $23, coalesced = $24, refused = $25,
     last_firing = $26, updated_at = $27, deleted_at = $28, updated_by = $29,
     queued = $30, no_content = $31, skipped_by_limit = $32, held = $33,
-    refused_in_row = $34
-WHERE id = $35 AND schedules.revision = $36
+    refused_in_row = $34, held_until = $35
+WHERE id = $36 AND schedules.revision = $37
 `
 
 type SetScheduleParams struct {
@@ -1191,6 +1226,7 @@ type SetScheduleParams struct {
 	SkippedByLimit     int64
 	Held               int64
 	RefusedInRow       int64
+	HeldUntil          *time.Time
 	ID                 pgtype.UUID
 	WasRevision        int64
 }
@@ -1231,6 +1267,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.SkippedByLimit,
 		arg.Held,
 		arg.RefusedInRow,
+		arg.HeldUntil,
 		arg.ID,
 		arg.WasRevision,
 	)

@@ -56,6 +56,7 @@ func textOf(c recur.Cursor) (string, error) {
 //   - Due firings are taken in the order of their times, and each is passed once.
 //   - When the schedule pauses itself, its due firings are MISSED.
 //   - Firings up to due.HeldUntil are HELD, whatever else holds.
+//   - A queue whose items may have been sent before a restore pauses.
 //   - A firing of a queue takes the first item that waits, and makes no job if none does.
 func Decide(due store.DueSchedule, plan Plan) store.FireDecision {
 	d := newDecider(due, plan)
@@ -117,9 +118,11 @@ func (d *decider) decide() error {
 	}
 	came := d.collect(cursor)
 	d.silent = max(0, len(came.beats)-maxLedger)
-	held := d.s.Counts.Held
+	if !d.s.Queued && d.passedLost(came) {
+		d.s.HeldUntil = time.Time{}
+	}
 	came.beats = d.hold(came.beats)
-	if d.s.Queued && d.s.Counts.Held > held {
+	if d.s.Doubtful() {
 		d.stop(came.beats, "The schedule paused itself.")
 		d.pause(store.PausedByRefusal, lostQueue)
 		return d.pass(came)
@@ -205,6 +208,12 @@ const heldReason = "The database was restored to an earlier state. The firing ma
 
 // lost reports whether the firing of a time may have made its job in a state that was lost.
 func (d *decider) lost(nominal time.Time) bool { return !nominal.After(d.due.HeldUntil) }
+
+// passedLost reports whether no firing of the lost time is left behind those that have come.
+func (d *decider) passedLost(came span) bool {
+	last := len(came.beats) - 1
+	return !came.more || last >= 0 && !d.lost(came.beats[last].Fire)
+}
 
 // leave writes down that the buffered firing, if there is one, makes no job.
 func (d *decider) leave(reason string) {

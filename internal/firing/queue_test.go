@@ -195,6 +195,7 @@ func TestQueueAfterRestore(t *testing.T) {
 	q := newQueue(t, firing.Policies{Overlap: firing.Allow})
 	q.add(2)
 	q.due.HeldUntil = begin.Add(90 * time.Second)
+	q.due.Schedule.HeldUntil = q.due.HeldUntil
 	got := q.at(t, 2*time.Minute)
 	if s := q.due.Schedule; len(got) != 2 || got[0].Firing.Outcome != store.FiringHeld || got[1].Firing.Outcome != store.FiringMissed ||
 		s.State != store.SchedulePaused || s.Counts.Held != 1 || len(q.used) != 0 {

@@ -23,6 +23,24 @@ const (
 // ErrEnded says that a schedule has made as many jobs as it may.
 var ErrEnded = errors.New("max_firings is reached")
 
+// ErrDoubtful says that the items of a queue may have been sent before a restore.
+var ErrDoubtful = errors.New("the database was restored, and items that wait in the queue may have been sent before: " +
+	"see what the platform has, remove those, then ResumeSchedule")
+
+// Lost returns why a schedule makes no firing that a client asks for: store.ErrUndecided
+// while its lost time is to be decided first, ErrDoubtful while a person has to look at its
+// queue.
+func Lost(s store.Schedule) error {
+	switch err := store.Settled(s.State, s.HeldUntil); {
+	case err != nil:
+		return err
+	case s.Doubtful():
+		return ErrDoubtful
+	default:
+		return nil
+	}
+}
+
 // A BlockedError says that an earlier job is in the way.
 type BlockedError struct{ Job job.ID }
 
@@ -41,7 +59,7 @@ func Halt(due store.DueSchedule, note string) store.FireDecision {
 func TriggerName(key string) string { return triggerPrefix + key }
 
 // Trigger makes a job now, for the firing with a trigger's name, unless an earlier job of the
-// schedule is in the way. It fails with *BlockedError, ErrEnded, ErrNoContent, or the
+// schedule is in the way. It fails as Lost does, with *BlockedError, ErrEnded, ErrNoContent, or the
 // refusal of the job, and then writes nothing but the schedule's revision. It fails with
 // ErrMoreItems when all items that it has are bad: then it writes that, and is to be asked again.
 func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (store.FireDecision, error) {
@@ -49,6 +67,9 @@ func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (s
 	name := TriggerName(key) // the caller has it in FireParams.Names
 	if _, known := due.Known[name]; known {
 		return store.FireDecision{Schedule: due.Schedule}, nil
+	}
+	if err := Lost(due.Schedule); err != nil {
+		return store.FireDecision{Schedule: due.Schedule}, err
 	}
 	if overlap, blocking := d.overlap(); overlap != Allow && !allowOverlap {
 		return store.FireDecision{Schedule: due.Schedule}, &BlockedError{blocking}
@@ -77,9 +98,12 @@ type Left struct {
 
 // Backfill makes jobs for times that have passed, a Pace apart, as far as a queue has items.
 // Each has the name of its time with a prefix, and those that are known already are left out.
-// It fails with ErrEnded or the refusal of a job, and then writes nothing but the schedule's
-// revision.
+// It fails as Lost does, with ErrEnded or the refusal of a job, and then writes nothing but the
+// schedule's revision.
 func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireDecision, Left, error) {
+	if err := Lost(due.Schedule); err != nil {
+		return store.FireDecision{Schedule: due.Schedule}, Left{}, err
+	}
 	d := newDecider(due, plan)
 	var missing, named []recur.Beat
 	for _, b := range beats {

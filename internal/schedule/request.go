@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Errors of Trigger and Backfill beside those of store.Schedules.Fire, *firing.BlockedError
-// and firing.ErrEnded.
+// Errors of Trigger and Backfill beside those of store.Schedules.Fire, Settle,
+// *firing.BlockedError, firing.ErrDoubtful and firing.ErrEnded.
 var (
 	// ErrDeleted: the schedule was deleted.
 	ErrDeleted = errors.New("the schedule was deleted")
@@ -44,7 +44,14 @@ const (
 // returns the firing as it was stored.
 func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
 	for range triggerTries {
-		if f, created, err = s.trigger(ctx, ref, key, allowOverlap); !errors.Is(err, firing.ErrMoreItems) {
+		f, created, err = s.trigger(ctx, ref, key, allowOverlap)
+		if errors.Is(err, store.ErrUndecided) {
+			if err := s.Settle(ctx, ref); err != nil {
+				return f, false, err
+			}
+			continue
+		}
+		if !errors.Is(err, firing.ErrMoreItems) {
 			break
 		}
 	}
@@ -154,8 +161,8 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 		return Backfilled{}, err
 	}
 	ref = store.Ref{Project: sched.Project, ID: sched.ID}
-	if sched.State == store.ScheduleDeleted {
-		return Backfilled{}, ErrDeleted
+	if err := s.lost(ctx, sched); err != nil {
+		return Backfilled{}, err
 	}
 	plan, err := s.plans.of(sched)
 	if err != nil {
@@ -210,6 +217,21 @@ func (b *Backfilled) leave(left firing.Left) {
 	if len(left.Later) > 0 {
 		b.Next = left.Later[0].Instant
 	}
+}
+
+// lost is firing.Lost, and ErrDeleted. What is to be decided first is decided: then the schedule
+// is another one, and it is ErrStale.
+func (s *Scheduler) lost(ctx context.Context, sched store.Schedule) error {
+	if sched.State == store.ScheduleDeleted {
+		return ErrDeleted
+	}
+	err := firing.Lost(sched)
+	if errors.Is(err, store.ErrUndecided) {
+		if err = s.Settle(ctx, store.Ref{Project: sched.Project, ID: sched.ID}); err == nil {
+			err = store.ErrStale
+		}
+	}
+	return err
 }
 
 // undecided reports whether the schedule itself may still fire for a nominal time before an

@@ -178,6 +178,35 @@ func nextLimit(limit, decided int, more bool) int {
 	return min(2*limit, store.MaxBatch)
 }
 
+// settleRounds bounds the decisions of one Settle. Each passes thousands of times.
+const settleRounds = 16
+
+// Settle decides about the firings of one schedule that may have taken place in a state of the
+// database that was lost, before anything else is done with it. It fails as
+// store.Schedules.Fire does, with store.ErrUndecided if further ones are left, also to other
+// servers, or with what a decision was refused for.
+func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
+	for range settleRounds {
+		out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Decide: s.decide})
+		if err != nil {
+			return err
+		}
+		if len(out) == 0 {
+			return store.ErrUndecided // left to a server that has its zone
+		}
+		for _, f := range out {
+			s.tell(ctx, f)
+			if f.Err != nil {
+				return f.Err
+			}
+			if store.Settled(f.Schedule.State, f.Schedule.HeldUntil) == nil {
+				return nil
+			}
+		}
+	}
+	return store.ErrUndecided
+}
+
 // decide is what a schedule does now. One whose zone this server lacks is left to others. One
 // that cannot be read for another reason pauses: its times are not known, and other schedules
 // go on.
@@ -205,6 +234,6 @@ func (s *Scheduler) tell(ctx context.Context, f store.Fired) {
 			"schedule_id", sched.ID.String(), "project_id", sched.Project, "error", f.Err)
 	case sched.State == store.SchedulePaused && len(f.Firings) > 0:
 		s.cfg.Log.WarnContext(ctx, "a schedule paused itself",
-			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.PauseCause))
+			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.Cause()))
 	}
 }

@@ -49,13 +49,13 @@ func TestSim(t *testing.T) {
 	}
 	t.Logf("%+v", total)
 	if *simSeeds >= 40 && (total.Fired == 0 || total.CaughtUp == 0 || total.Held == 0 || total.Overlapped == 0 || total.Skipped == 0 ||
-		total.Missed == 0 || total.Coalesced == 0 || total.Killed == 0 || total.Released == 0 || total.Stale == 0 || total.MadeUp == 0) {
+		total.Missed == 0 || total.Coalesced == 0 || total.Killed == 0 || total.Released == 0 || total.Stale == 0 || total.MadeUp == 0 || total.Settled == 0) {
 		t.Errorf("some kind of event never came: %+v", total)
 	}
 }
 
 type simCounts struct {
-	Fired, CaughtUp, Held, Overlapped, Skipped, Missed, Coalesced, Killed, Released, Stale, Triggered, MadeUp int
+	Fired, CaughtUp, Held, Overlapped, Skipped, Missed, Coalesced, Killed, Released, Stale, Triggered, MadeUp, Settled int
 }
 
 func (c *simCounts) add(o simCounts) {
@@ -68,6 +68,7 @@ func (c *simCounts) add(o simCounts) {
 	c.Coalesced += o.Coalesced
 	c.Killed += o.Killed
 	c.Released += o.Released
+	c.Settled += o.Settled
 	c.Stale += o.Stale
 	c.Triggered += o.Triggered
 	c.MadeUp += o.MadeUp
@@ -276,7 +277,10 @@ func (w *sim) step() {
 		w.release()
 	default:
 		// A person reads; a firing comes before what the person writes.
-		stale := w.sched(c)
+		stale, changes := w.settled(c)
+		if !changes {
+			break
+		}
 		w.clock.advance(time.Hour)
 		w.fire(w.nodes[0])
 		now := w.sched(c)
@@ -304,6 +308,32 @@ func (w *sim) sched(c *simSchedule) store.Schedule {
 	s, err := w.store.Schedule(w.ctx, store.Ref{Project: project, ID: c.id})
 	w.ok(err)
 	return s
+}
+
+// settled is a schedule that can be changed: after a restore, it is decided about first.
+func (w *sim) settled(c *simSchedule) (s store.Schedule, changes bool) {
+	w.Helper()
+	if s = w.sched(c); w.closed {
+		s.DisplayName = "changed"
+		if _, err := w.store.ChangeSchedule(w.ctx, store.ScheduleChange{Schedule: s}); !errors.Is(err, store.ErrQuarantined) {
+			w.violates("Undecided", "a change of a restored schedule: %v", err)
+		}
+		return s, false
+	}
+	if s.State != store.ScheduleActive || s.HeldUntil.IsZero() {
+		return s, true
+	}
+	early := s
+	early.DisplayName = "changed"
+	if _, err := w.store.ChangeSchedule(w.ctx, store.ScheduleChange{Schedule: early}); !errors.Is(err, store.ErrUndecided) {
+		w.violates("Undecided", "a change before the decision about the lost time: %v", err)
+		return s, false
+	}
+	open := len(w.open(c))
+	w.ok(w.nodes[0].Settle(w.ctx, store.Ref{Project: project, ID: c.id}))
+	w.counts.Settled++
+	w.judge(c, open)
+	return w.sched(c), w.broken == ""
 }
 
 // fire has a server fire what is due; it may be killed, and then another one does.
@@ -370,8 +400,8 @@ func (w *sim) endJobs(part float64) {
 }
 
 func (w *sim) pause(c *simSchedule) {
-	s := w.sched(c)
-	if s.State != store.ScheduleActive {
+	s, changes := w.settled(c)
+	if !changes || s.State != store.ScheduleActive {
 		return
 	}
 	var dropped []store.Firing
@@ -391,11 +421,12 @@ func (w *sim) pause(c *simSchedule) {
 func (c *simSchedule) last() *segment { return c.segments[len(c.segments)-1] }
 
 func (w *sim) resume(c *simSchedule) {
-	s := w.sched(c)
-	if s.State != store.SchedulePaused {
+	s, changes := w.settled(c)
+	if !changes || s.State != store.SchedulePaused {
 		return
 	}
 	s.State, s.PauseCause, s.Note, s.Next, s.Cursor = store.ScheduleActive, 0, "", w.clock.now(), c.begin(w)
+	s.HeldUntil = time.Time{}
 	_, err := w.store.ChangeSchedule(w.ctx, store.ScheduleChange{Schedule: s})
 	w.ok(err)
 	w.note("resume")
@@ -403,8 +434,8 @@ func (w *sim) resume(c *simSchedule) {
 
 // respec changes when a schedule fires.
 func (w *sim) respec(c *simSchedule) {
-	s := w.sched(c)
-	if s.State != store.ScheduleActive {
+	s, changes := w.settled(c)
+	if !changes || s.State != store.ScheduleActive {
 		return
 	}
 	c.last().passed = true
@@ -417,10 +448,10 @@ func (w *sim) respec(c *simSchedule) {
 }
 
 func (w *sim) skip(c *simSchedule) {
-	s := w.sched(c)
+	s, changes := w.settled(c)
 	next, err := w.nodes[0].Upcoming(s, w.clock.now(), 1)
 	w.ok(err)
-	if s.State != store.ScheduleActive || len(next) == 0 || next[0].Skipped {
+	if !changes || s.State != store.ScheduleActive || len(next) == 0 || next[0].Skipped {
 		return
 	}
 	s.Skips = append(s.Skips, next[0].Name)

@@ -24,7 +24,7 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
 			Held: r.Held,
 		},
-		Queued: r.Queued, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
+		Queued: r.Queued, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow, HeldUntil: toTime(r.HeldUntil),
 		Created: r.CreatedAt.UTC(), Updated: r.UpdatedAt.UTC(), Deleted: toTime(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: r.LedgerBegin.UTC(),
 	}
@@ -74,6 +74,7 @@ func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetSchedulePara
 		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LastFiring: lastFiring,
 		UpdatedAt: s.Updated, DeletedAt: fromTime(s.Deleted), UpdatedBy: s.UpdatedBy, ID: fromID(s.ID), WasRevision: s.Revision - 1,
 		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, RefusedInRow: s.RefusedInRow,
+		HeldUntil: fromTime(s.HeldUntil),
 	}, err
 }
 
@@ -94,7 +95,7 @@ func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error 
 	p.UpdatedAts, p.NoContents = append(p.UpdatedAts, s.Updated), append(p.NoContents, s.Counts.NoContent)
 	p.Limiteds, p.Days = append(p.Limiteds, s.Counts.SkippedByLimit), append(p.Days, s.Day)
 	p.DayCounts, p.Helds = append(p.DayCounts, s.DayCount), append(p.Helds, s.Counts.Held)
-	p.RefusedRows = append(p.RefusedRows, s.RefusedInRow)
+	p.RefusedRows, p.HeldUntils = append(p.RefusedRows, s.RefusedInRow), append(p.HeldUntils, s.HeldUntil)
 	return nil
 }
 

@@ -27,7 +27,7 @@ var errRestart = errors.New("transaction overtaken")
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken,
 	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
-	store.ErrKept, store.ErrProjectLive,
+	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
 }
 
 // isVerdict tells an item's refusal from trouble with the database.

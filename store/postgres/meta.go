@@ -64,6 +64,10 @@ func (s *Store) Release(ctx context.Context) error {
 		if err != nil || n == 0 {
 			return struct{}{}, err
 		}
+		if err := t.q.HoldSchedules(ctx, t.now); err != nil {
+			return struct{}{}, fmt.Errorf("schedules: %w", err)
+		}
+		t.hint[store.WatchSchedules] = true
 		return struct{}{}, t.raiseFences(ctx)
 	})
 	return err

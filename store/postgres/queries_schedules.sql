@@ -7,13 +7,14 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row
+    skipped_by_limit, day, day_count, held, refused_in_row, held_until
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, (@labels::text)::jsonb, @pause_after_failures, @state, @pause_cause,
     @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap,
     @skipped_by_person, @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at,
-    @deleted_at, @created_by, @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row
+    @deleted_at, @created_by, @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row,
+    @held_until
 ) ON CONFLICT (key_digest) DO NOTHING;
 
 -- name: GetSchedule :one
@@ -28,12 +29,13 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
+    held_until
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many
 -- What a list looks at.
-SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = @project AND (created_at, id) < (@after_time::timestamptz, @after_id::uuid)
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
@@ -63,7 +65,7 @@ UPDATE schedules SET
     skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
     last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by,
     queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row
+    refused_in_row = @refused_in_row, held_until = @held_until
 WHERE id = @id AND schedules.revision = @was_revision;
 
 -- name: SetFired :execrows
@@ -81,7 +83,7 @@ WITH u AS (
         unnest(@updated_ats::timestamptz[]) AS updated_at, unnest(@no_contents::bigint[]) AS no_content,
         unnest(@limiteds::bigint[]) AS skipped_by_limit, unnest(@days::text[]) AS day,
         unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held,
-        unnest(@refused_rows::bigint[]) AS refused_in_row
+        unnest(@refused_rows::bigint[]) AS refused_in_row, unnest(@held_untils::timestamptz[]) AS held_until
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -91,7 +93,7 @@ UPDATE schedules AS s SET
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
     skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
-    refused_in_row = u.refused_in_row
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz)
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: NextSchedule :one
@@ -125,6 +127,18 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 -- name: PostponeSchedules :exec
 -- Those whose decisions were not written.
 UPDATE schedules SET next_at = @next_at WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at < @next_at;
+
+-- name: HoldSchedules :exec
+-- Their lost time is not settled: those that fire are decided about now. A queue that does not
+-- fire gets a new etag: its cause of a pause is another one.
+WITH held AS MATERIALIZED (
+    SELECT id FROM schedules WHERE state < 4 ORDER BY created_at, id FOR UPDATE
+)
+UPDATE schedules AS s SET
+    held_until = @now::timestamptz, revision = s.revision + 1,
+    version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
+    next_at = CASE WHEN s.state = 1 THEN @now::timestamptz END
+FROM held WHERE s.id = held.id;
 
 -- name: CountSchedules :one
 SELECT count(*) FROM schedules WHERE project = @project AND state < 4;

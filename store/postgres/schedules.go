@@ -133,6 +133,7 @@ func (v view) walkSchedules(ctx context.Context, q store.ScheduleQuery) (ids []j
 			}
 			ok := q.Selects(store.Schedule{
 				State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
+				Queued: r.Queued, HeldUntil: toTime(r.HeldUntil),
 			})
 			if ok && len(ids) == page(q.Limit) {
 				return ids, ids[len(ids)-1], nil
@@ -159,18 +160,25 @@ func listedSchedule(r pgdb.ListedSchedulesRow) pgdb.Schedule {
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
+		HeldUntil: r.HeldUntil,
 	}
 }
 
 // ChangeSchedule implements store.Store.
 func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (store.Schedule, error) {
 	return write(ctx, s, "change schedule", func(ctx context.Context, t *tx) (store.Schedule, error) {
+		if err := t.refuseQuarantined(); err != nil {
+			return store.Schedule{}, err
+		}
 		row, err := t.q.LockSchedule(ctx, fromID(c.Schedule.ID))
 		if err != nil {
 			return store.Schedule{}, err
 		}
 		if row.Project != c.Schedule.Project {
 			return store.Schedule{}, store.ErrNotFound
+		}
+		if err := store.Settled(store.ScheduleState(row.State), toTime(row.HeldUntil)); err != nil {
+			return store.Schedule{}, err
 		}
 		return t.changeSchedule(ctx, row, c)
 	})

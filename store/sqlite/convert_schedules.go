@@ -21,7 +21,7 @@ func toSchedule(r litedb.Schedule) (store.Schedule, error) {
 			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
 			Held: r.Held,
 		},
-		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
+		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow, HeldUntil: fromNullMicros(r.HeldUntil),
 		Created: fromMicros(r.CreatedAt), Updated: fromMicros(r.UpdatedAt), Deleted: fromNullMicros(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: fromMicros(r.LedgerBegin),
 	}
@@ -47,6 +47,7 @@ func fromSchedule(s store.Schedule) (litedb.Schedule, error) {
 		CreatedAt: s.Created.UnixMicro(), UpdatedAt: s.Updated.UnixMicro(), DeletedAt: toMicros(s.Deleted),
 		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy, Queued: toBool(s.Queued), NoContent: s.Counts.NoContent,
 		SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount, RefusedInRow: s.RefusedInRow,
+		HeldUntil: toMicros(s.HeldUntil),
 	}
 	var err error
 	if r.Labels, err = fromLabels(s.Labels); err != nil {
@@ -68,7 +69,7 @@ func setScheduleParams(r litedb.Schedule) litedb.SetScheduleParams {
 		SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused,
 		LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, UpdatedBy: r.UpdatedBy, ID: r.ID,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Held: r.Held,
-		RefusedInRow: r.RefusedInRow,
+		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil,
 	}
 }
 
@@ -79,7 +80,7 @@ func setFiredParams(r litedb.Schedule) litedb.SetFiredParams {
 		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
 		Refused: r.Refused, LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, ID: r.ID,
 		NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, Held: r.Held,
-		RefusedInRow: r.RefusedInRow,
+		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil,
 	}
 }
 

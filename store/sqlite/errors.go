@@ -26,7 +26,7 @@ var ErrSchema = errors.New("schema version")
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
 	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
-	store.ErrKept, store.ErrProjectLive,
+	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
 }
 
 // isVerdict tells an item's refusal from trouble with the database.

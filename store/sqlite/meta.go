@@ -210,6 +210,10 @@ func (s *Store) Release(ctx context.Context) error {
 			if err := t.q.SetReleased(ctx, someMicros(t.now)); err != nil {
 				return struct{}{}, err
 			}
+			if err := t.q.HoldSchedules(ctx, someMicros(t.now)); err != nil {
+				return struct{}{}, fmt.Errorf("schedules: %w", err)
+			}
+			t.hint[store.WatchSchedules] = true
 		}
 		t.hint[store.WatchWork] = true
 		return struct{}{}, t.q.Release(ctx, identity)

@@ -6,13 +6,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row
+    skipped_by_limit, day, day_count, held, refused_in_row, held_until
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, @labels, @pause_after_failures, @state, @pause_cause, @note,
     @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap, @skipped_by_person,
     @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
-    @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row
+    @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row, @held_until
 );
 
 -- name: GetSchedule :one
@@ -27,12 +27,13 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
+    held_until
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
 -- What a list looks at.
-SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = @project AND (created_at < @after_time OR created_at = @after_time AND id < @after_id)
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
@@ -46,7 +47,7 @@ UPDATE schedules SET
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by, queued = @queued,
     no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row
+    refused_in_row = @refused_in_row, held_until = @held_until
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: SetFired :execrows
@@ -57,7 +58,7 @@ UPDATE schedules SET
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, no_content = @no_content, skipped_by_limit = @skipped_by_limit, day = @day,
     day_count = @day_count, held = @held,
-    refused_in_row = @refused_in_row
+    refused_in_row = @refused_in_row, held_until = @held_until
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many
@@ -77,6 +78,14 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 -- name: PostponeSchedule :exec
 -- One whose decision was not written.
 UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL AND next_at < @next_at;
+
+-- name: HoldSchedules :exec
+-- Their lost time is not settled: those that fire are decided about now. A queue that does not
+-- fire gets a new etag: its cause of a pause is another one.
+UPDATE schedules SET
+    held_until = @held_until, revision = revision + 1, version = version + (queued AND state <> 1),
+    next_at = CASE WHEN state = 1 THEN @held_until END
+WHERE state < 4;
 
 -- name: CountSchedules :one
 SELECT count(*) FROM schedules WHERE project = ? AND state < 4;

@@ -115,6 +115,7 @@ func selects(q store.ScheduleQuery, r litedb.SchedulesPageRow) (bool, error) {
 	labels, err := toLabels(r.Labels)
 	return q.Selects(store.Schedule{
 		State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
+		Queued: r.Queued != 0, HeldUntil: fromNullMicros(r.HeldUntil),
 	}), err
 }
 
@@ -133,18 +134,25 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
+		HeldUntil: r.HeldUntil,
 	})
 }
 
 // ChangeSchedule implements store.Store.
 func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (store.Schedule, error) {
 	return write(ctx, s, "change schedule", func(ctx context.Context, t *tx) (store.Schedule, error) {
+		if err := t.refuseQuarantined(ctx); err != nil {
+			return store.Schedule{}, err
+		}
 		row, err := t.q.GetSchedule(ctx, fromID(c.Schedule.ID))
 		if err == nil && row.Project != c.Schedule.Project {
 			err = store.ErrNotFound
 		}
 		if err != nil {
 			return store.Schedule{}, orNotFound(err)
+		}
+		if err := store.Settled(store.ScheduleState(row.State), fromNullMicros(row.HeldUntil)); err != nil {
+			return store.Schedule{}, err
 		}
 		return t.changeSchedule(ctx, row, c)
 	})

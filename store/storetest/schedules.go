@@ -123,6 +123,18 @@ func (f *fixture) fire(decide func(store.DueSchedule) store.FireDecision) []stor
 	return nil
 }
 
+// settle has the lost time of a schedule decided.
+func (f *fixture) settle(s store.Schedule) {
+	f.Helper()
+	only := store.Ref{Project: s.Project, ID: s.ID}
+	out, _, err := f.s.Fire(f.ctx, store.FireParams{Only: only, Decide: func(d store.DueSchedule) store.FireDecision {
+		d.Schedule.HeldUntil = time.Time{}
+		return store.FireDecision{Schedule: d.Schedule}
+	}})
+	f.ok(err)
+	f.ok(out[0].Err)
+}
+
 // fired is the outcome of the only schedule that is due.
 func (f *fixture) fired(decide func(store.DueSchedule) store.FireDecision) store.Fired {
 	f.Helper()
@@ -656,7 +668,8 @@ func fireHeld(f *fixture) {
 	p, err := f.s.ListSchedules(f.ctx, store.ScheduleQuery{Project: project})
 	f.ok(err)
 	f.is(p.Schedules[0].Counts, got.Counts, "counts in a list")
-	f.changeSchedule(got, func(s *store.Schedule) { s.Counts.Held = 4 })
+	f.settle(got)
+	f.changeSchedule(f.readSchedule(s.ID), func(s *store.Schedule) { s.Counts.Held = 4 })
 	f.is(f.readSchedule(s.ID).Counts.Held, int64(4), "counts after a change")
 	only := store.FiringQuery{Project: project, Schedule: s.ID, Outcomes: []store.FiringOutcome{store.FiringHeld}}
 	page, err := f.s.Firings(f.ctx, only)
@@ -1191,4 +1204,6 @@ func scheduleHints(f *fixture) {
 	given(true, "a change")
 	f.submit()
 	given(false, "a job")
+	f.restore()
+	given(true, "a release")
 }

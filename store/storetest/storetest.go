@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Quotas", quotaTests},
 		{"Schedules", scheduleTests},
 		{"Items", itemTests},
+		{"Restored", restoredTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

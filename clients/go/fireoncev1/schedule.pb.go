@@ -97,9 +97,14 @@ const (
 	// policies.pause_on_auth_hold: the connection has no credential that can be used.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_AUTH_HOLD SchedulePauseCause = 3
 	// The schedule cannot go on: a firing's job was refused for good, or ten items of its
-	// queue in a row were; its times cannot be evaluated; or the database was restored and items of its queue may have been sent
-	// already. The note says which, and what to do before ResumeSchedule.
+	// queue in a row were, or its times cannot be evaluated. The note says which, and what to do
+	// before ResumeSchedule.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED SchedulePauseCause = 4
+	// The database was restored to an earlier state, and items that wait in the schedule's queue
+	// may have been sent in the state that was lost. It comes before the cause of a pause from
+	// before the restore, whose note stays. See what the platform has, remove the items that
+	// were sent (RemoveScheduleItem), then ResumeSchedule.
+	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED SchedulePauseCause = 5
 )
 
 // Enum value maps for SchedulePauseCause.
@@ -110,6 +115,7 @@ var (
 		2: "SCHEDULE_PAUSE_CAUSE_FAILURES",
 		3: "SCHEDULE_PAUSE_CAUSE_AUTH_HOLD",
 		4: "SCHEDULE_PAUSE_CAUSE_JOB_REFUSED",
+		5: "SCHEDULE_PAUSE_CAUSE_RESTORED",
 	}
 	SchedulePauseCause_value = map[string]int32{
 		"SCHEDULE_PAUSE_CAUSE_UNSPECIFIED": 0,
@@ -117,6 +123,7 @@ var (
 		"SCHEDULE_PAUSE_CAUSE_FAILURES":    2,
 		"SCHEDULE_PAUSE_CAUSE_AUTH_HOLD":   3,
 		"SCHEDULE_PAUSE_CAUSE_JOB_REFUSED": 4,
+		"SCHEDULE_PAUSE_CAUSE_RESTORED":    5,
 	}
 )
 
@@ -1907,13 +1914,14 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x15SCHEDULE_STATE_ACTIVE\x10\x01\x12\x19\n" +
 	"\x15SCHEDULE_STATE_PAUSED\x10\x02\x12\x18\n" +
 	"\x14SCHEDULE_STATE_ENDED\x10\x03\x12\x1a\n" +
-	"\x16SCHEDULE_STATE_DELETED\x10\x04*\xcb\x01\n" +
+	"\x16SCHEDULE_STATE_DELETED\x10\x04*\xee\x01\n" +
 	"\x12SchedulePauseCause\x12$\n" +
 	" SCHEDULE_PAUSE_CAUSE_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eSCHEDULE_PAUSE_CAUSE_REQUESTED\x10\x01\x12!\n" +
 	"\x1dSCHEDULE_PAUSE_CAUSE_FAILURES\x10\x02\x12\"\n" +
 	"\x1eSCHEDULE_PAUSE_CAUSE_AUTH_HOLD\x10\x03\x12$\n" +
-	" SCHEDULE_PAUSE_CAUSE_JOB_REFUSED\x10\x04*\x81\x01\n" +
+	" SCHEDULE_PAUSE_CAUSE_JOB_REFUSED\x10\x04\x12!\n" +
+	"\x1dSCHEDULE_PAUSE_CAUSE_RESTORED\x10\x05*\x81\x01\n" +
 	"\rOverlapPolicy\x12\x1e\n" +
 	"\x1aOVERLAP_POLICY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13OVERLAP_POLICY_SKIP\x10\x01\x12\x1d\n" +

@@ -162,7 +162,9 @@ const (
 	// Revoke it first.
 	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 47
 	// FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
-	// max_firings, or has no item in its queue. Metadata: schedule_id, state.
+	// max_firings, or has no item in its queue, or the items may have been sent before the
+	// database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
+	// pause_cause with a schedule that is paused.
 	ErrorReason_ERROR_REASON_SCHEDULE_STATE ErrorReason = 48
 	// FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
 	// and the schedule's policies let no other one be made. Without job_id: firings of the

@@ -37,6 +37,8 @@ func (s *Store) Release(ctx context.Context) error {
 		if t.meta.Quarantined != "" {
 			t.raiseFences()
 			t.released = t.now
+			t.holdSchedules()
+			t.hint[store.WatchSchedules] = true
 		}
 		t.meta.Quarantined = ""
 		t.hint[store.WatchWork] = true

@@ -122,12 +122,35 @@ func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 // ChangeSchedule implements store.Store.
 func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (store.Schedule, error) {
 	return call(ctx, s, "change schedule", func(t *tx) (store.Schedule, error) {
+		if err := t.refuseQuarantined(); err != nil {
+			return store.Schedule{}, err
+		}
 		was, ok := t.schedules[c.Schedule.ID]
 		if !ok || was.Project != c.Schedule.Project {
 			return store.Schedule{}, store.ErrNotFound
 		}
+		if err := store.Settled(was.State, was.HeldUntil); err != nil {
+			return store.Schedule{}, err
+		}
 		return t.changeSchedule(was, c)
 	})
+}
+
+// holdSchedules begins the lost time of all schedules: those that fire are decided about now.
+func (t *tx) holdSchedules() {
+	for _, c := range t.schedules {
+		if c.State == store.ScheduleDeleted {
+			continue
+		}
+		c.HeldUntil = t.now
+		c.Revision++
+		if c.Queued && c.State != store.ScheduleActive {
+			c.Version++
+		}
+		if c.State == store.ScheduleActive {
+			c.Next = t.now
+		}
+	}
 }
 
 func (t *tx) changeSchedule(was *schedule, c store.ScheduleChange) (store.Schedule, error) {

@@ -578,7 +578,9 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
-   * max_firings, or has no item in its queue. Metadata: schedule_id, state.
+   * max_firings, or has no item in its queue, or the items may have been sent before the
+   * database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
+   * pause_cause with a schedule that is paused.
    *
    * @generated from enum value: ERROR_REASON_SCHEDULE_STATE = 48;
    */
