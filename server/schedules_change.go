@@ -32,6 +32,8 @@ type revision struct {
 	from []store.ScheduleState
 	// settles: so can a queue that a person has to look at after a restore, in any state.
 	settles bool
+	// deletes: it is carried out also where nobody can decide about the schedule.
+	deletes bool
 	// change makes of a copy what is to be written.
 	change func(ctx context.Context, c *store.ScheduleChange) error
 	// what is the line in the log.
@@ -63,11 +65,14 @@ func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revisio
 		if r.etag != "" && r.etag != etagOf(was.ID, was.Version) {
 			return was, scheduleChanged(was)
 		}
-		if store.Settled(was.State, was.HeldUntil) != nil {
-			if err := s.settle(ctx, was); err != nil {
+		if store.Settled(was.State, was.HeldUntil, was.State) != nil {
+			err := s.settle(ctx, was)
+			if err == nil {
+				continue
+			}
+			if !r.deletes {
 				return was, err
 			}
-			continue
 		}
 		if !slices.Contains(r.from, was.State) && !(r.settles && was.Doubtful()) {
 			return was, scheduleState(was, "the schedule is "+stateName(was))
@@ -245,6 +250,9 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	if d.spec == nil && d.template == nil {
 		return d.encode(to)
 	}
+	if d.template != nil && schedule.Queued(d.template) != to.Queued && !to.HeldUntil.IsZero() {
+		return scheduleState(*to, "its queue may have items that were sent in the time that a restore lost: ResumeSchedule first")
+	}
 	times, err := u.compile(to.ID, to.Generation, spec)
 	if err != nil {
 		return err
@@ -324,7 +332,7 @@ const newestFirings = store.MaxFiringJobs
 // DeleteSchedule implements the RPC.
 func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error) {
 	after, err := s.revise(ctx, req, revision{
-		etag: req.GetEtag(), from: living, what: "a schedule was deleted",
+		etag: req.GetEtag(), from: living, what: "a schedule was deleted", deletes: true,
 		inPlace: func(was store.Schedule) (bool, error) { return was.State == store.ScheduleDeleted, nil },
 		change: func(_ context.Context, c *store.ScheduleChange) error {
 			missBuffered(c, "The schedule was deleted.")

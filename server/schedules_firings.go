@@ -231,6 +231,11 @@ func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 			fmt.Sprintf("schedule %s is about to decide about firings whose time has come; repeat the call", id), "schedule_id", id)
 		f.retry = time.Second
 		return f
+	case errors.As(err, new(*schedule.NoZoneError)):
+		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED,
+			fmt.Sprintf("schedule %s: %v; another server may have it: repeat the call", id, err), "schedule_id", id)
+		f.retry = time.Second
+		return f
 	case errors.Is(err, firing.ErrNoContent):
 		return scheduleState(of, err.Error())
 	case errors.Is(err, firing.ErrEnded):

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -232,4 +233,49 @@ func TestRestoredEnded(t *testing.T) {
 		t.Errorf("resumed %v", resumed)
 	}
 	f.must(second2(f.trigger(c, id, "now", true)))
+}
+
+// TestRestoredWithoutZone: a schedule that nobody can decide about may still be deleted, and
+// nothing else.
+func TestRestoredWithoutZone(t *testing.T) {
+	var fires *schedule.Scheduler
+	f := start(t, firing(&fires))
+	c := overConnect(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) { r.Spec = daily() })).GetScheduleId()
+	to := f.satSchedule(id).Clone()
+	spec := daily()
+	spec.TimeZone = "Europe/Nowhere"
+	var err error
+	to.Spec, err = proto.Marshal(spec)
+	f.must(err)
+	to.Generation++
+	_, err = f.store.ChangeSchedule(t.Context(), store.ScheduleChange{Schedule: to})
+	f.must(err)
+	wantReason(t, second2(f.trigger(c, id, "before", true)), fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED)
+	f.restores(func() {})
+	for _, err := range []error{second2(f.pauseSchedule(c, id, "", "")), second2(f.trigger(c, id, "now", true))} {
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED)
+	}
+	f.must(second2(f.deleteSchedule(c, id, "")))
+	if got := f.satSchedule(id); got.State != store.ScheduleDeleted {
+		t.Errorf("state %d", got.State)
+	}
+}
+
+// TestRestoredQueueKeepsItsKind: a template that takes no items, for a while, is no person's word
+// that the items may go.
+func TestRestoredQueueKeepsItsKind(t *testing.T) {
+	var fires *schedule.Scheduler
+	f := start(t, firing(&fires))
+	c := overConnect(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId()
+	f.addItem(c, id, "sent", custom("good/v1", "sent"))
+	f.restores(func() {})
+	f.firesAfter(fires, time.Second)
+	payload := f.newSchedule("p").GetJobTemplate()
+	_, err := f.updateSchedule(c, f.getSchedule(c, id).GetSchedule(), func(r *updateScheduleRequest) { r.JobTemplate = payload }, "job_template")
+	wantReason(t, err, stateRefused)
+	f.must(second2(f.resumeSchedule(c, id, "", "")))
+	_, err = f.updateSchedule(c, f.getSchedule(c, id).GetSchedule(), func(r *updateScheduleRequest) { r.JobTemplate = payload }, "job_template")
+	f.must(err)
 }

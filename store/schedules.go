@@ -184,10 +184,11 @@ type Schedule struct {
 	LedgerBegin time.Time
 }
 
-// Settled returns ErrUndecided for a schedule that has to be decided about before it is
-// changed.
-func Settled(state ScheduleState, heldUntil time.Time) error {
-	if state == ScheduleActive && !heldUntil.IsZero() {
+// Settled returns ErrUndecided for a schedule that has to be decided about before its state
+// becomes to. It may be deleted at any time: that makes no job, and nobody may be there who
+// can decide.
+func Settled(state ScheduleState, heldUntil time.Time, to ScheduleState) error {
+	if state == ScheduleActive && !heldUntil.IsZero() && to != ScheduleDeleted {
 		return ErrUndecided
 	}
 	return nil

@@ -1306,7 +1306,11 @@ WITH woken AS (
     RETURNING id
 ),
 free AS MATERIALIZED (
-    SELECT s.id FROM schedules AS s WHERE s.id = ANY ($1::uuid[]) FOR KEY SHARE SKIP LOCKED
+    SELECT s.id FROM schedules AS s
+    -- Checked again on the row that is locked: one that began to wait since this statement
+    -- began is no free one, and is woken by the waker.
+    WHERE s.id = ANY ($1::uuid[]) AND NOT (s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > $2))
+    FOR KEY SHARE SKIP LOCKED
 )
 SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
     SELECT u.id FROM (SELECT unnest($1::uuid[]) AS id) AS u

@@ -31,7 +31,7 @@ var ErrDoubtful = errors.New("the database was restored, and items that wait in 
 // while its lost time is to be decided first, ErrDoubtful while a person has to look at its
 // queue.
 func Lost(s store.Schedule) error {
-	switch err := store.Settled(s.State, s.HeldUntil); {
+	switch err := store.Settled(s.State, s.HeldUntil, s.State); {
 	case err != nil:
 		return err
 	case s.Doubtful():

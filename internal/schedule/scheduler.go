@@ -199,7 +199,7 @@ func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 			if f.Err != nil {
 				return f.Err
 			}
-			if store.Settled(f.Schedule.State, f.Schedule.HeldUntil) == nil {
+			if store.Settled(f.Schedule.State, f.Schedule.HeldUntil, f.Schedule.State) == nil {
 				return nil
 			}
 		}

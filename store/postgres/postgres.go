@@ -138,8 +138,9 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
 	s.bell = newBell(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
+	s.waker = newWaker(s.wakeSchedule) // before any work can end a job
 	s.startWork(context.Background())
-	s.growth, s.watched, s.waker = s.watchGrowth(), s.watchClock(), newWaker(s.wakeSchedule)
+	s.growth, s.watched = s.watchGrowth(), s.watchClock()
 	if err := s.watchNewest(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -177,7 +177,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 		if row.Project != c.Schedule.Project {
 			return store.Schedule{}, store.ErrNotFound
 		}
-		if err := store.Settled(store.ScheduleState(row.State), toTime(row.HeldUntil)); err != nil {
+		if err := store.Settled(store.ScheduleState(row.State), toTime(row.HeldUntil), c.Schedule.State); err != nil {
 			return store.Schedule{}, err
 		}
 		return t.changeSchedule(ctx, row, c)

@@ -151,7 +151,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 		if err != nil {
 			return store.Schedule{}, orNotFound(err)
 		}
-		if err := store.Settled(store.ScheduleState(row.State), fromNullMicros(row.HeldUntil)); err != nil {
+		if err := store.Settled(store.ScheduleState(row.State), fromNullMicros(row.HeldUntil), c.Schedule.State); err != nil {
 			return store.Schedule{}, err
 		}
 		return t.changeSchedule(ctx, row, c)

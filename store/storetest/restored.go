@@ -101,12 +101,16 @@ func (f *fixture) changes() map[string]func(*store.Schedule) {
 }
 
 func restoredChanges(f *fixture) {
-	s := f.schedule()
+	s, gone := f.schedule(), f.schedule()
 	f.restore()
+	f.changeSchedule(f.readSchedule(gone.ID), f.changes()["delete"])
 	for name, edit := range f.changes() {
 		was := f.readSchedule(s.ID)
 		to := was.Clone()
 		edit(&to)
+		if name == "delete" {
+			continue // it makes no job
+		}
 		_, err := f.s.ChangeSchedule(f.ctx, store.ScheduleChange{Schedule: to})
 		f.fails(err, store.ErrUndecided)
 		f.is(f.readSchedule(s.ID), was, "after a change: %s", name)

@@ -129,7 +129,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 		if !ok || was.Project != c.Schedule.Project {
 			return store.Schedule{}, store.ErrNotFound
 		}
-		if err := store.Settled(was.State, was.HeldUntil); err != nil {
+		if err := store.Settled(was.State, was.HeldUntil, c.Schedule.State); err != nil {
 			return store.Schedule{}, err
 		}
 		return t.changeSchedule(was, c)
