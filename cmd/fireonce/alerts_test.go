@@ -69,7 +69,7 @@ func watch(t *testing.T, path string, flags ...string) watched {
 	return watched{p, "http://" + found[1] + "/metrics"}
 }
 
-// scrape gives the series as Prometheus stores them, those of a scrape that failed as well.
+// scrape returns the series as Prometheus would store them, also for a failed scrape.
 func (w watched) scrape(t *testing.T) (series []string) {
 	t.Helper()
 	const target = `job="fireonce",instance="server"`

@@ -195,7 +195,7 @@ func serveCommand(version string) *cli.Command {
 			},
 			&cli.DurationFlag{
 				Name: "shutdown-delay", Sources: cli.EnvVars("FIREONCE_SHUTDOWN_DELAY"),
-				Usage: "how long a server that is told to end goes on after it has said that it is not ready, so that balancers see it",
+				Usage: "how long the server keeps serving after its readiness fails at a shutdown, so that load balancers notice",
 			},
 			&cli.BoolFlag{
 				// No variable: it is for one start.

@@ -84,7 +84,7 @@ func (b *board) follow(ctx context.Context, api *client.API) {
 	}
 }
 
-// siteOf gives the site that a connection leads to, empty: none of these. A user's own
+// siteOf returns the site that a connection leads to; empty: none of them. A user's own
 // connections are shown with the platform's.
 func (b *board) siteOf(ctx context.Context, api *client.API, id string) string {
 	b.mu.Lock()
