@@ -23,6 +23,14 @@ const firstCredential = 1
 
 // CreateConnection implements the RPC.
 func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error) {
+	return s.createConnection(ctx, req, nil)
+}
+
+// createConnection stores a connection. learn, if it is not nil, names the account that a
+// connection belongs to, before it is stored: nobody sees it without its account.
+func (s *connectionService) createConnection(
+	ctx context.Context, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
+) (*fireoncev1.CreateConnectionResponse, error) {
 	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
 		return nil, err
 	}
@@ -30,7 +38,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	if err != nil {
 		return nil, err
 	}
-	conn, sealed, err := s.newConnection(callerOf(ctx).project, req)
+	conn, sealed, err := s.newConnection(callerOf(ctx).project, req, learn)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +63,9 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 }
 
 // newConnection checks what a client wants to connect, and seals the credential.
-func (s *connectionService) newConnection(project string, req *fireoncev1.CreateConnectionRequest) (store.Connection, *store.Sealed, error) {
+func (s *connectionService) newConnection(
+	project string, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
+) (store.Connection, *store.Sealed, error) {
 	var none store.Connection
 	c := req.GetConnection()
 	code, known := s.cfg.Connectors.Get(c.GetConnector())
@@ -84,6 +94,11 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 		Settings: settings, Class: capability.Class, KeyWindow: capability.KeyWindow,
 		Labels: c.GetLabels(), AccountIdentity: capability.Identity, MaxInFlight: limits.MaxInFlight,
 		MaxPerMinute: limits.MaxPerMinute, CoolDown: limits.CoolDown, CredentialVersion: cred.Version,
+	}
+	if learn != nil {
+		if account := learn(code, testOpening(conn, settings, capability.Class, cred)); account != "" {
+			conn.AccountIdentity = account
+		}
 	}
 	if secret == nil {
 		return conn, nil, nil

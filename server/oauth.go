@@ -323,13 +323,13 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 	}
 	if create := req.GetCreate(); create != nil {
 		create.Credential = cred
-		made, err := s.CreateConnection(ctx, create)
+		made, err := s.createConnection(ctx, create, s.accountOf(ctx))
 		if err != nil {
 			return nil, ofLogin(err)
 		}
 		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: create.GetIdempotencyKey()}
 		if made.GetCreated() {
-			return &fireoncev1.CompleteOAuthResponse{Connection: s.learned(ctx, made.GetConnection()), Created: true}, nil
+			return &fireoncev1.CompleteOAuthResponse{Connection: made.GetConnection(), Created: true}, nil
 		}
 	}
 	rotated, err := s.RotateCredential(ctx, rotate)
@@ -353,22 +353,17 @@ func ofLogin(err error) error {
 	return keyReused(c)
 }
 
-// learned asks the platform whose account a new connection is, where it tells, so that
-// nobody else's takes its place later. If that fails, it is learned another time.
-func (s *connectionService) learned(ctx context.Context, made *fireoncev1.Connection) *fireoncev1.Connection {
-	key := made.GetIdempotencyKey()
-	if _, err := s.TestConnection(ctx, &fireoncev1.TestConnectionRequest{
-		Connection: &fireoncev1.TestConnectionRequest_IdempotencyKey{IdempotencyKey: key},
-	}); err != nil {
-		return made
+// accountOf asks the platform whose account a new connection is, so that no other account
+// takes its place later. An empty answer means that the platform does not tell, or could
+// not be asked: a later test of the connection learns it.
+func (s *connectionService) accountOf(ctx context.Context) func(connector.Connector, connector.Opening) string {
+	return func(code connector.Connector, o connector.Opening) string {
+		found, _, err := s.tested(ctx, code, o)
+		if err != nil {
+			return ""
+		}
+		return found.Identity
 	}
-	now, err := s.GetConnection(ctx, &fireoncev1.GetConnectionRequest{
-		Connection: &fireoncev1.GetConnectionRequest_IdempotencyKey{IdempotencyKey: key},
-	})
-	if err != nil {
-		return made
-	}
-	return now.GetConnection()
 }
 
 // freshened gives a connection's credential, renewed if it has ended, or why that is

@@ -36,7 +36,11 @@ const (
 
 // member is a connector whose platform tells whose account a token is: what is before
 // its first dash.
-type member struct{ stub }
+type member struct {
+	stub
+	// asked, when set, runs while the platform is asked.
+	asked func()
+}
 
 func (m member) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
 	capability, err := m.stub.Check(settings, cred)
@@ -48,6 +52,9 @@ func (m member) Test(_ context.Context, o connector.Opening) (connector.Tested, 
 	var c fireoncev1.Credential
 	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
 		return connector.Tested{}, err
+	}
+	if m.asked != nil {
+		m.asked()
 	}
 	name, _, _ := strings.Cut(c.GetOauth2().GetAccessToken(), "-")
 	return connector.Tested{Identity: name}, nil
@@ -113,7 +120,7 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 	}
 	return p, func(c *server.Config) {
 		registry, err := connector.NewRegistry(
-			stub{"stub", []job.Class{job.Opaque}, true}, member{stub{"member", []job.Class{job.Opaque}, false}})
+			stub{"stub", []job.Class{job.Opaque}, true}, member{stub: stub{"member", []job.Class{job.Opaque}, false}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,6 +216,40 @@ func TestLoginOverEveryProtocol(t *testing.T) {
 }
 
 // The connection that a login was to make is there by now: it gets the tokens.
+// TestLoginKnowsItsAccount makes sure that a client that waits for the connection of a
+// login never reads it without its account.
+func TestLoginKnowsItsAccount(t *testing.T) {
+	var f *fixture
+	get := func() (*fireoncev1.GetConnectionResponse, error) {
+		return ask[fireoncev1.GetConnectionResponse](t, overConnect(f), connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{
+			Connection: &fireoncev1.GetConnectionRequest_IdempotencyKey{IdempotencyKey: "k"},
+		})
+	}
+	var asked int
+	_, with := withOAuth(t)
+	f = start(t, with, func(c *server.Config) {
+		registry, err := connector.NewRegistry(member{stub{"member", []job.Class{job.Opaque}, false}, func() {
+			asked++
+			if early, err := get(); err == nil {
+				t.Errorf("the connection is there before its account is known: %v", early)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Connectors = registry
+	})
+	c := overConnect(f)
+	if _, err := f.endLogin(c, f.startLogin(c, own(newMember("k"))).GetState(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := get()
+	f.must(err)
+	if account := got.GetConnection().GetAccountIdentity(); account != "ann" || asked != 1 {
+		t.Errorf("account %q after the platform was asked %d times, want ann after once", account, asked)
+	}
+}
+
 func TestLoginTwiceForOneKey(t *testing.T) {
 	_, with := withOAuth(t)
 	f := start(t, with)
