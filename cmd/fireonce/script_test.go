@@ -33,6 +33,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Values[scriptKey{}] = &script{}
 			env.Setenv("TZ", "UTC")
+			// No script depends on who has the default port.
+			env.Setenv("FIREONCE_LISTEN", "127.0.0.1:0")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
