@@ -116,6 +116,9 @@ func (w *simWorld) standsStill() {
 	w.doubt = startDoubt{stands: true, since: time.Now(), windows: make(map[job.ID]openWindow)}
 	for _, j := range w.jobs {
 		s := w.store.Inspect(j.id).Snapshot
+		if w.waits(s) {
+			continue // the end of its predecessor gives it another window
+		}
 		if s.State.Runnable() && !s.ScheduleTime.After(s.Now) && s.StartDeadline.After(s.Now) {
 			w.doubt.windows[j.id] = openWindow{s.Version, s.StartDeadline}
 		}
@@ -123,6 +126,12 @@ func (w *simWorld) standsStill() {
 	if w.clockJumps {
 		w.director.plan(time.Minute, "ask for the time", w.askForTheTime)
 	}
+}
+
+// waits reports whether a job is a reply to one that has not ended.
+func (w *simWorld) waits(s job.Snapshot) bool {
+	before := w.byID[s.ReplyTo]
+	return before != nil && !w.store.Inspect(before.id).Snapshot.State.Terminal()
 }
 
 // askForTheTime reads the store's clock while it is doubted, as probe does later.

@@ -18,7 +18,8 @@ func waitOf(i int) time.Duration {
 
 // waitsAsLong: while a reply waits, its wait counts from its own time; from then on its
 // start window counts from its predecessor's end, or from its own time if that is later.
-// A retry gives it windows of its own.
+// One whose wait was over by then keeps that end, until a sweep expires it. A retry gives it
+// windows of its own.
 func (w *simWorld) waitsAsLong(j *simJob) {
 	s := j.last
 	parent := w.byID[s.ReplyTo]
@@ -26,7 +27,8 @@ func (w *simWorld) waitsAsLong(j *simJob) {
 		return
 	}
 	from, window, what := s.ScheduleTime, cmp.Or(s.WaitWindow, 72*time.Hour), "wait"
-	if before := parent.last; before.State == job.Succeeded {
+	over := from.Add(window)
+	if before := parent.last; before.State == job.Succeeded && before.Ended.Before(over) {
 		window, what = cmp.Or(s.StartWindow, 2*time.Hour), "start window"
 		if before.Ended.After(s.Created) {
 			from = later(from, before.Ended)
