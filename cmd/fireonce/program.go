@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/demo"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/listen"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
 )
@@ -70,7 +71,7 @@ func (p Program) command(started *bool) *cli.Command {
 	}
 	root.Commands = append(root.Commands, node.Commands(p.Version)...)
 	root.Commands = append(root.Commands, client.Commands()...)
-	root.Commands = append(root.Commands, demo.Command(), sandbox.Command(p.Version), p.versionCommand())
+	root.Commands = append(root.Commands, listen.Command(), demo.Command(), sandbox.Command(p.Version), p.versionCommand())
 	mark(root, started)
 	return root
 }

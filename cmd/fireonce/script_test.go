@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": serverCmd, "receiver": receiverCmd, "exits": exitsCmd, "setvar": setvarCmd, "mode": modeCmd,
+			"server": serverCmd, "receiver": receiverCmd, "listener": listenerCmd, "exits": exitsCmd, "setvar": setvarCmd, "mode": modeCmd,
 		},
 	})
 }
@@ -48,13 +48,14 @@ type scriptKey struct{}
 // script is what the commands of one script share.
 type script struct {
 	server   *process
+	listener *process
 	receiver *receiver.Receiver
 }
 
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
 // scriptVars are handed to servers: a script's other variables are not.
-var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE"}
+var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE", "FIREONCE_WEBHOOK_SECRET"}
 
 // serverCmd is "server start [flags]", "server stop" (SIGTERM, must exit with
 // 0), "server kill", "server ends CODE", which waits until it has ended by itself, and
@@ -93,26 +94,12 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func startServer(ts *testscript.TestScript, s *script, flags []string) {
-	binary := ""
-	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
-		if path := filepath.Join(dir, "fireonce"); binary == "" {
-			if _, err := os.Stat(path); err == nil {
-				binary = path
-			}
-		}
-	}
-	var env []string
-	for _, name := range scriptVars {
-		if value := ts.Getenv(name); value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
 	if s.server == nil { // later ones take the same port
 		flags = append(flags, "--listen", "127.0.0.1:0")
 	} else {
 		flags = append(flags, "--listen", strings.TrimPrefix(s.server.url, "http://"))
 	}
-	p, err := startProcess(binary, ts.MkAbs("."), env, flags...)
+	p, err := startProcess(binaryOf(ts), ts.MkAbs("."), environment(ts), flags...)
 	ts.Check(err)
 	ts.Defer(p.kill)
 	s.server = p

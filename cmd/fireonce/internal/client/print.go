@@ -8,13 +8,14 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
 // printer writes results, for people or as JSON. What fails to be written to a
@@ -96,22 +97,9 @@ func (p *printer) fields(pairs ...string) {
 }
 
 // plain takes out what could drive a terminal.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
-			return ' '
-		}
-		return r
-	}, s)
-}
+func plain(s string) string { return terminal.Plain(s) }
 
-func short(s string, n int) string {
-	r := []rune(plain(s))
-	if len(r) <= n {
-		return string(r)
-	}
-	return string(r[:n-1]) + "…"
-}
+func short(s string, n int) string { return terminal.Short(s, n) }
 
 // stamp shows a time in the reader's own zone.
 func stamp(t *timestamppb.Timestamp) string {

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
 // Command gives the subcommand.
@@ -39,17 +39,8 @@ func Command() *cli.Command {
 			out := cmd.Root().Writer
 			return Run(ctx, Options{
 				Jobs: cmd.Int("jobs"), Loss: cmd.Float("loss"), Seed: cmd.Uint64("seed"),
-				Out: out, Terminal: isTerminal(out), Binary: binary,
+				Out: out, Terminal: terminal.Is(out), Binary: binary,
 			})
 		},
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

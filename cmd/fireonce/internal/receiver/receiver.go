@@ -138,13 +138,13 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case Reply:
 		w.WriteHeader(http.StatusOK)
 	case Reset:
-		reset(w)
+		CloseUnanswered(w)
 	case Silence:
 		select {
 		case <-req.Context().Done():
 		case <-r.done:
 		}
-		reset(w)
+		CloseUnanswered(w)
 	}
 }
 
@@ -162,8 +162,8 @@ func (r *Receiver) commit(subject, id string) Request {
 	return got
 }
 
-// reset closes a connection so that the client sees no answer.
-func reset(w http.ResponseWriter) {
+// CloseUnanswered closes a connection so that the client sees no answer.
+func CloseUnanswered(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(errors.Join(http.ErrAbortHandler, err))

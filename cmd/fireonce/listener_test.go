@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var listeningOn = regexp.MustCompile(`Listening on (http://[^;]+);`)
+
+// listenerCmd is "listener start [flags]", which runs `fireonce listen` on a free port and sets
+// LISTENER; "listener log PATTERN", which waits until it has printed that; and "listener stop".
+func listenerCmd(ts *testscript.TestScript, neg bool, args []string) {
+	s := scriptOf(ts)
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: listener start|log|stop")
+	}
+	switch args[0] {
+	case "start":
+		p := &process{done: make(chan struct{}), said: make(chan struct{}, 1)}
+		p.cmd = exec.Command(binaryOf(ts), append([]string{"listen", "--addr", "127.0.0.1:0"}, args[1:]...)...)
+		p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), environment(ts), p, p
+		ts.Check(p.cmd.Start())
+		go func() {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}()
+		ts.Defer(p.kill)
+		if !p.comesToSay(listeningOn) {
+			ts.Fatalf("it does not listen:\n%s", p.logs())
+		}
+		s.listener = p
+		ts.Setenv("LISTENER", listeningOn.FindStringSubmatch(p.logs())[1])
+	case "log":
+		if !s.listener.comesToSay(regexp.MustCompile("(?m)" + args[1])) {
+			ts.Fatalf("the listener printed:\n%s", s.listener.logs())
+		}
+	case "stop":
+		ts.Check(s.listener.stop())
+	}
+}
+
+// binaryOf is the program that a script runs.
+func binaryOf(ts *testscript.TestScript) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		path := filepath.Join(dir, "fireonce")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	ts.Fatalf("no fireonce in PATH")
+	return ""
+}
+
+// environment is what processes of a script are handed of its variables.
+func environment(ts *testscript.TestScript) (env []string) {
+	for _, name := range scriptVars {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
