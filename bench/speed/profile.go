@@ -18,7 +18,7 @@ import (
 const (
 	// profileTag builds a server that can be profiled, profileEnv names its file.
 	profileTag = "profile"
-	profileEnv = "FIREONCE_PROFILE"
+	profileEnv = "FIREONCE_CPU_PROFILE"
 	// profileWritten bounds the wait for a server's profile.
 	profileWritten = 10 * time.Second
 )

@@ -11,10 +11,10 @@ import (
 )
 
 // A build with the tag "profile" writes processor profiles of itself, for
-// benchmarks: from one SIGUSR1 to the next into the file that FIREONCE_PROFILE
+// benchmarks: from one SIGUSR1 to the next into the file that FIREONCE_CPU_PROFILE
 // names. The file is there when it is whole. No other build has this.
 func init() {
-	path := os.Getenv("FIREONCE_PROFILE")
+	path := os.Getenv("FIREONCE_CPU_PROFILE")
 	if path == "" {
 		return
 	}

@@ -19,7 +19,9 @@ import (
 // Run runs one command line and gives the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	started := false
-	err := p.command(&started).Run(ctx, args)
+	root := p.command(&started)
+	args = moveFlags(root, client.CommonFlags(), args)
+	err := root.Run(ctx, args)
 	if err == nil {
 		return exit.OK
 	}
@@ -52,7 +54,8 @@ func (p Program) command(started *bool) *cli.Command {
 	root := &cli.Command{
 		Name:  "fireonce",
 		Usage: "schedule a side effect; it takes effect once",
-		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY.\n\n" +
+		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY. Their\n" +
+			"common flags, such as --server and --json, may stand before the command too.\n\n" +
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
 			"repeated unchanged), 6 access denied. With --json an error is one JSON object, the last line on standard error.",
 		Version: p.Version,

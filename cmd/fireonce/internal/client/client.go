@@ -156,7 +156,12 @@ func unary(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // flags puts the flags of every client command behind a command's own.
 func flags(own ...cli.Flag) []cli.Flag {
-	return append(append(own, ServerFlags()...),
+	return append(own, CommonFlags()...)
+}
+
+// CommonFlags are the flags of every client command. They may stand before the command, too.
+func CommonFlags() []cli.Flag {
+	return append(ServerFlags(),
 		&cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"},
 	)
 }
