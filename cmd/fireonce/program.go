@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -40,12 +41,24 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return exit.Code(err)
 }
 
-// wantsJSON reports whether a command line has --json. It may be one that does not parse.
+// wantsJSON reports whether a command line asks for JSON. It may be one that does not parse.
 func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
-	return slices.Contains(args, "--json") || slices.Contains(args, "-json") || slices.Contains(args, "--json=true")
+	for i, arg := range args {
+		name, value, valued := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		if !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if !valued && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if name == "json" && (!valued || value == "true") || (name == "output" || name == "o") && strings.HasPrefix(value, "json") {
+			return true
+		}
+	}
+	return false
 }
 
 // command builds the tree of commands. started is set when a command's own code

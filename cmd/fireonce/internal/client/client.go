@@ -4,12 +4,10 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -39,12 +37,14 @@ func Commands() []*cli.Command {
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
 		bulkCommand(), countCommand(), statsCommand(), healthCommand(), schedulesCommand(),
-		changeable(connectionsCommand()), connectorsCommand(),
+		changeable(connectionsCommand()), connectorsCommand(), keyLoginCommand(), logoutCommand(), profilesCommand(),
 	}
 }
 
 // API is a server's services.
 type API struct {
+	// Server is its URL.
+	Server      string
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections fireoncev1connect.ConnectionServiceClient
 	Schedules   fireoncev1connect.ScheduleServiceClient
@@ -64,7 +64,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		return nil, exit.Usagef("the server must be given as http://HOST:PORT or https://HOST[:PORT], not %q", server)
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, exit.Usagef("FIREONCE_API_KEY has a space, a line break or another character that is in no key")
+		return nil, exit.Usagef("the API key, of FIREONCE_API_KEY or the profile, has a space, a line break or another character that is in no key")
 	}
 	if !files.IsZero() && u.Scheme != "https" {
 		return nil, exit.Usagef("--ca-file, --client-cert and --client-key go with a server at https://, not %q", server)
@@ -82,6 +82,7 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 	}
 	limit := connect.WithReadMaxBytes(maxMessage)
 	return &API{
+		Server:      server,
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
 		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, u.String(), limit),
@@ -90,19 +91,6 @@ func DialTLS(server, key string, files certs.Client) (*API, error) {
 		Health: connect.NewClient[grpc_health_v1.HealthCheckRequest, grpc_health_v1.HealthCheckResponse](
 			hc, strings.TrimSuffix(u.String(), "/")+healthPath, limit),
 	}, nil
-}
-
-// DialFor makes clients for the server and the key of a command, and warns when the key
-// is going to cross the network in the clear.
-func DialFor(cmd *cli.Command) (*API, error) {
-	server, key := cmd.String("server"), os.Getenv("FIREONCE_API_KEY")
-	api, err := DialTLS(server, key, certs.Client{
-		CA: cmd.String("ca-file"), Pair: certs.Pair{Cert: cmd.String("client-cert"), Key: cmd.String("client-key")},
-	})
-	if err == nil && key != "" && InTheClear(server) {
-		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", server)
-	}
-	return api, err
 }
 
 // InTheClear reports whether what is sent to a server can be read on the network.
@@ -140,11 +128,15 @@ type call struct {
 // action makes a subcommand's action of a function.
 func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
+		out, err := printerFor(cmd)
+		if err != nil {
+			return err
+		}
 		api, err := DialFor(cmd)
 		if err != nil {
 			return err
 		}
-		c := &call{API: api, cmd: cmd, out: &printer{w: cmd.Root().Writer, json: cmd.Bool("json")}}
+		c := &call{API: api, cmd: cmd, out: out}
 		return run(ctx, c)
 	}
 }
@@ -161,29 +153,7 @@ func flags(own ...cli.Flag) []cli.Flag {
 
 // CommonFlags are the flags of every client command. They may stand before the command, too.
 func CommonFlags() []cli.Flag {
-	return append(ServerFlags(),
-		&cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"},
-	)
-}
-
-// ServerFlags say which server is called, and how it is known. DialFor reads them.
-func ServerFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{
-			Name: "server", Usage: "the server's `URL`; FIREONCE_API_KEY is the key", Value: DefaultServer,
-			Sources: cli.EnvVars("FIREONCE_SERVER"),
-		},
-		&cli.StringFlag{
-			Name: "ca-file", Usage: "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's",
-			Sources: cli.EnvVars("FIREONCE_CA_FILE"),
-		},
-		&cli.StringFlag{
-			Name: "client-cert", Usage: "the PEM `FILE` of a certificate that is shown to the server", Sources: cli.EnvVars("FIREONCE_CLIENT_CERT"),
-		},
-		&cli.StringFlag{
-			Name: "client-key", Usage: "the PEM `FILE` of its private key", Sources: cli.EnvVars("FIREONCE_CLIENT_KEY"),
-		},
-	}
+	return append(ServerFlags(), OutputFlags()...)
 }
 
 // noArgs refuses arguments that nobody reads.

@@ -20,8 +20,8 @@ import (
 // with the same flags as to a new one. What `create` takes beyond its common flags is
 // one or the other: a credential is a file, and the user whose password is in it.
 
-// commonFlags are those of `create` that say neither settings nor a credential.
-var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "server", "ca-file", "client-cert", "client-key", "json"}
+// ownFlags are those of `create` that say neither settings nor a credential.
+var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}
 
 // changeable adds to the commands on connections those that change one.
 func changeable(connections *cli.Command) *cli.Command {
@@ -32,7 +32,7 @@ func changeable(connections *cli.Command) *cli.Command {
 		}
 		for _, f := range c.Flags {
 			switch name := f.Names()[0]; {
-			case slices.Contains(commonFlags, name):
+			case slices.Contains(ownFlags, name), slices.ContainsFunc(CommonFlags(), func(f cli.Flag) bool { return f.Names()[0] == name }):
 			case strings.HasSuffix(name, "-file") || name == "user":
 				secrets = append(secrets, f)
 			default:

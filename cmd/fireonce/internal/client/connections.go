@@ -70,9 +70,7 @@ func connectionsCommand() *cli.Command {
 			},
 			{
 				Name: "list", Usage: "list connections, newest first",
-				Flags: flags(
-					&cli.IntFlag{Name: "page-size", Usage: "connections in one page, up to 500", Value: 50},
-					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
+				Flags: flags(append(pageFlags("connections"),
 					&cli.BoolFlag{Name: "show-deleted", Usage: "deleted ones too"},
 					&cli.BoolFlag{Name: "held", Usage: "only those on which jobs wait for a person: paused, or the credential refused"},
 					&cli.StringSliceFlag{Name: "state", Usage: "only those in this `STATE`, e.g. auth-hold; may be repeated"},
@@ -81,7 +79,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "account", Usage: "only those of this account, as the platform `NAMES` it"},
 					&cli.StringFlag{Name: "text", Usage: "only those with this `TEXT` in their name, account or key"},
 					&cli.StringFlag{Name: "expires-before", Usage: "only those whose credential ends before this RFC 3339 `TIME`"},
-				),
+				)...),
 				Action: action(listConnections),
 			},
 		},
@@ -185,21 +183,7 @@ func listConnections(ctx context.Context, c *call) error {
 		return err
 	}
 	filter.ShowDeleted = c.cmd.Bool("show-deleted")
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{
-		PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
-		Filter: filter,
-	})
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.connections(resp.GetConnections())
-	if resp.GetNextPageToken() != "" {
-		c.out.line("\nThere are more: --page-token %s", resp.GetNextPageToken())
-	}
-	return nil
+	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListConnectionsResponse, error) {
+		return c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{Filter: filter, PageSize: pageSize(c.cmd), PageToken: token})
+	}, func(page *fireoncev1.ListConnectionsResponse) { c.out.connections(page.GetConnections()) })
 }

@@ -67,7 +67,7 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 			rows = append(rows, []string{stateName(n.GetState()), number(n.GetCount(), n.GetCapped())})
 		}
 	}
-	p.table(append(rows, []string{"ALL", number(resp.GetCount(), resp.GetCapped())}))
+	p.rows(append(rows, []string{"ALL", number(resp.GetCount(), resp.GetCapped())}))
 	if len(resp.GetGroups()) == 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 		}
 		rows = append(rows, []string{plain(name), strconv.FormatInt(g.GetCount(), 10)})
 	}
-	p.table(rows)
+	p.rows(rows)
 }
 
 // series shows counts over time.

@@ -40,7 +40,7 @@ func health(ctx context.Context, c *call) error {
 		}
 	}
 	if status := resp.Msg.GetStatus(); status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the server at %s takes no calls: %s", c.cmd.String("server"), status))
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the server at %s takes no calls: %s", c.Server, status))
 	}
 	if !c.out.json {
 		fmt.Fprintln(c.out.w, "SERVING")

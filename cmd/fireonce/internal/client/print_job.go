@@ -284,19 +284,21 @@ func answerLines(a *fireoncev1.Answer) []string {
 // event prints one line of a history.
 func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 	c := e.GetJobChanged()
-	change := stateName(c.GetNewState())
+	change, arrow := stateName(c.GetNewState()), ""
 	switch {
 	case c.GetOldState() == fireoncev1.JobState_JOB_STATE_UNSPECIFIED:
 	case c.GetOldState() == c.GetNewState():
-		change = "still " + change
+		arrow = "still "
 	default:
-		change = stateName(c.GetOldState()) + " → " + change
+		arrow = stateName(c.GetOldState()) + " → "
 	}
-	line := "  " + clock(e.GetEventTime())
+	line := "  " + p.in(faint, clock(e.GetEventTime()))
 	if withJob {
 		line += "  " + c.GetJobId()
 	}
-	line += fmt.Sprintf("  #%-2d %-28s %s", c.GetSequence(), change, words(c.GetCause().String(), "EVENT_CAUSE_"))
+	const changeWidth = 28
+	blanks := strings.Repeat(" ", max(0, changeWidth-len([]rune(arrow+change))))
+	line += fmt.Sprintf("  #%-2d %s%s%s %s", c.GetSequence(), arrow, p.paint(change), blanks, words(c.GetCause().String(), "EVENT_CAUSE_"))
 	if n := c.GetAttempt().GetNumber(); n > 0 {
 		line += fmt.Sprintf(", attempt %d", n)
 	}

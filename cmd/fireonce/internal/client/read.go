@@ -16,7 +16,7 @@ func getCommand() *cli.Command {
 		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
 		Flags: flags(
 			keyFlag(),
-			&cli.BoolFlag{Name: "history", Usage: "also every attempt and every event"},
+			&cli.BoolFlag{Name: "history", Usage: "also every attempt, every look and every event"},
 			&cli.BoolFlag{Name: "omit-payload", Usage: "leave the content out"},
 		),
 		Action: action(get),
@@ -40,7 +40,8 @@ func get(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.out.json {
-		return c.out.messages(append([]message{resp}, h.pages...))
+		return c.out.merged(resp, &fireoncev1.ListJobAttemptsResponse{Attempts: h.attempts},
+			&fireoncev1.ListJobObservationsResponse{Observations: h.looks}, &fireoncev1.ListJobEventsResponse{Events: h.events})
 	}
 	c.out.job(resp.GetJob())
 	c.out.tries(h.attempts, h.looks)
@@ -60,8 +61,6 @@ type jobHistory struct {
 	attempts []*fireoncev1.Attempt
 	looks    []*fireoncev1.Observation // newest first
 	events   []*fireoncev1.JobEvent
-	// pages are the answers that it came in.
-	pages []message
 }
 
 // history reads a job's attempts, looks and events, page by page.
@@ -75,7 +74,7 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.attempts, h.pages = append(h.attempts, page.GetAttempts()...), append(h.pages, page)
+		h.attempts = append(h.attempts, page.GetAttempts()...)
 		tries.PageToken = page.GetNextPageToken()
 	}
 	looks := &fireoncev1.ListJobObservationsRequest{Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: id}, PageSize: historyPage}
@@ -84,7 +83,7 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.looks, h.pages = append(h.looks, page.GetObservations()...), append(h.pages, page)
+		h.looks = append(h.looks, page.GetObservations()...)
 		looks.PageToken = page.GetNextPageToken()
 	}
 	events := &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{id}}, PageSize: historyPage}
@@ -93,7 +92,7 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.events, h.pages = append(h.events, page.GetEvents()...), append(h.pages, page)
+		h.events = append(h.events, page.GetEvents()...)
 		events.AfterCursor, more = page.GetNextCursor(), page.GetHasMore()
 	}
 	return h, nil
@@ -102,10 +101,8 @@ func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list jobs, latest time first",
-		Flags: flags(append(filterFlags(),
+		Flags: flags(append(append(filterFlags(), pageFlags("jobs")...),
 			&cli.StringFlag{Name: "order", Usage: "`schedule-time-desc`, schedule-time-asc or create-time-desc"},
-			&cli.IntFlag{Name: "page-size", Usage: "jobs in one page, up to 500", Value: 50},
-			&cli.StringFlag{Name: "page-token", Usage: "go on where a page with the same filter ended"},
 		)...),
 		Action: action(list),
 	}
@@ -119,20 +116,10 @@ func list(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Jobs.ListJobs(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.jobs(resp.GetJobs())
-	if resp.GetNextPageToken() != "" {
-		c.out.line("\nThere are more: --page-token %s", resp.GetNextPageToken())
-	}
-	return nil
+	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListJobsResponse, error) {
+		req.PageToken = token
+		return c.Jobs.ListJobs(ctx, req)
+	}, func(page *fireoncev1.ListJobsResponse) { c.out.jobs(page.GetJobs()) })
 }
 
 func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
@@ -142,7 +129,7 @@ func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
 		return nil, err
 	}
 	req := &fireoncev1.ListJobsRequest{
-		Filter: filter, PageSize: int32(cmd.Int("page-size")), PageToken: cmd.String("page-token"),
+		Filter: filter, PageSize: pageSize(cmd),
 	}
 	if text := cmd.String("order"); text != "" {
 		order, ok := fireoncev1.JobOrder_value["JOB_ORDER_"+enumName(text)]

@@ -36,11 +36,9 @@ func itemsCommand() *cli.Command {
 			},
 			{
 				Name: "list", Usage: "list items in the order in which they go out", ArgsUsage: "SCHEDULE",
-				Flags: flags(
+				Flags: flags(append(pageFlags("items"),
 					&cli.StringSliceFlag{Name: "state", Usage: "only those in this `STATE`, e.g. waiting; may be repeated"},
-					&cli.IntFlag{Name: "page-size", Usage: "items in one page, up to 500", Value: 50},
-					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
-				),
+				)...),
 				Action: action(listItems),
 			},
 			{
@@ -109,7 +107,7 @@ func addItem(ctx context.Context, c *call) error {
 
 func listItems(ctx context.Context, c *call) error {
 	req, err := queueOf(c, &fireoncev1.ListScheduleItemsRequest{
-		IncludePayloads: true, PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
+		IncludePayloads: true, PageSize: pageSize(c.cmd),
 	})
 	if err != nil {
 		return err
@@ -117,20 +115,10 @@ func listItems(ctx context.Context, c *call) error {
 	if req.States, err = enums[fireoncev1.ScheduleItemState](c.cmd, "state", "SCHEDULE_ITEM_STATE_", fireoncev1.ScheduleItemState_value); err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.ListScheduleItems(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.items(resp.GetItems())
-	if resp.GetNextPageToken() != "" {
-		c.out.line("\nThere are more: --page-token %s", resp.GetNextPageToken())
-	}
-	return nil
+	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListScheduleItemsResponse, error) {
+		req.PageToken = token
+		return c.Schedules.ListScheduleItems(ctx, req)
+	}, func(page *fireoncev1.ListScheduleItemsResponse) { c.out.items(page.GetItems()) })
 }
 
 func updateItem(ctx context.Context, c *call) error {

@@ -57,19 +57,14 @@ func schedulesCommand() *cli.Command {
 			},
 			{
 				Name: "list", Usage: "list schedules, newest first",
-				Flags: flags(append(scheduleFilterFlags(),
-					&cli.IntFlag{Name: "page-size", Usage: "schedules in one page, up to 500", Value: 50},
-					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
-				)...),
+				Flags:  flags(append(scheduleFilterFlags(), pageFlags("schedules")...)...),
 				Action: action(listSchedules),
 			},
 			{
 				Name: "firings", Usage: "list what became of a schedule's firings, newest first", ArgsUsage: "SCHEDULE",
-				Flags: flags(scheduleKeyFlag(),
+				Flags: flags(append(pageFlags("firings"), scheduleKeyFlag(),
 					&cli.StringSliceFlag{Name: "outcome", Usage: "only those with this `OUTCOME`, e.g. missed; may be repeated"},
-					&cli.IntFlag{Name: "page-size", Usage: "firings in one page, up to 500", Value: 50},
-					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
-				),
+				)...),
 				Action: action(listFirings),
 			},
 			{
@@ -291,48 +286,23 @@ func listSchedules(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.ListSchedules(ctx, &fireoncev1.ListSchedulesRequest{
-		Filter: filter, PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
-	})
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.schedules(resp.GetSchedules())
-	if resp.GetNextPageToken() != "" {
-		c.out.line("\nThere are more: --page-token %s", resp.GetNextPageToken())
-	}
-	return nil
+	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListSchedulesResponse, error) {
+		return c.Schedules.ListSchedules(ctx, &fireoncev1.ListSchedulesRequest{Filter: filter, PageSize: pageSize(c.cmd), PageToken: token})
+	}, func(page *fireoncev1.ListSchedulesResponse) { c.out.schedules(page.GetSchedules()) })
 }
 
 func listFirings(ctx context.Context, c *call) error {
-	req, err := ofSchedule(c, &fireoncev1.ListFiringsRequest{
-		PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
-	})
+	req, err := ofSchedule(c, &fireoncev1.ListFiringsRequest{PageSize: pageSize(c.cmd)})
 	if err != nil {
 		return err
 	}
 	if req.Outcomes, err = enums[fireoncev1.FiringOutcome](c.cmd, "outcome", "FIRING_OUTCOME_", fireoncev1.FiringOutcome_value); err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.ListFirings(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.firings("", resp.GetFirings())
-	if resp.GetNextPageToken() != "" {
-		c.out.line("\nThere are more: --page-token %s", resp.GetNextPageToken())
-	}
-	return nil
+	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListFiringsResponse, error) {
+		req.PageToken = token
+		return c.Schedules.ListFirings(ctx, req)
+	}, func(page *fireoncev1.ListFiringsResponse) { c.out.firings("", page.GetFirings()) })
 }
 
 func previewSchedule(ctx context.Context, c *call) error {

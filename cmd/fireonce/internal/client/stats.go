@@ -63,7 +63,7 @@ func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
 	if len(rows) == 0 {
 		p.line("No jobs.")
 	}
-	p.table(rows)
+	p.rows(rows)
 	p.line("")
 	p.fields(
 		"Longest due", span(s.GetOldestDueAge()),

@@ -38,7 +38,7 @@ func Print(w io.Writer, err error) {
 		fmt.Fprintln(w, "  is `fireonce serve` running there? --server or FIREONCE_SERVER names another address")
 	}
 	if wire.Code() == connect.CodeUnauthenticated {
-		fmt.Fprintln(w, "  set FIREONCE_API_KEY to a key that this server knows")
+		fmt.Fprintln(w, "  set FIREONCE_API_KEY to a key that this server knows, or store one with `fireonce login`")
 	}
 }
 

@@ -31,20 +31,19 @@ type access = fireoncev1connect.AccessServiceClient
 
 // accessFlags puts the flags of a command on keys before its own.
 func accessFlags(own ...cli.Flag) []cli.Flag {
-	return append(append(client.ServerFlags(),
+	return append(append(client.CommonFlags(),
 		// No variable: what the servers are started with must not decide who is asked.
 		&cli.StringFlag{Name: "database", Usage: "ask no server, and open the `DATABASE` itself: sqlite:PATH or postgres://…"},
 		standbyFlag(),
 	), own...)
 }
 
-func jsonFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"}
-}
-
 // withAccess runs fn with what the flags name. load gives the sealing keys for a
 // database that is opened; nil: fn needs none.
 func withAccess(ctx context.Context, cmd *cli.Command, load func(Database) (*vault.Vault, error), fn func(access) error) error {
+	if err := client.CheckOutput(cmd); err != nil {
+		return err
+	}
 	if !cmd.IsSet("database") {
 		api, err := client.DialFor(cmd)
 		if err != nil {

@@ -49,18 +49,17 @@ func apiKeysCommand() *cli.Command {
 					&cli.StringFlag{Name: "scopes", Usage: "what it may do, `SCOPE,…`", Required: true},
 					&cli.StringFlag{Name: "name", Usage: "what events call its holder: api:`NAME`"},
 					&cli.StringFlag{Name: "expires", Usage: "how long it is good for, such as `90d` or 12h; default: until it is revoked"},
-					jsonFlag(),
 				),
 				Action: createAPIKey,
 			},
 			{
 				Name: "list", Usage: "what is known of the keys; never a key itself",
-				Flags:  accessFlags(&cli.StringFlag{Name: "project", Usage: "of one `PROJECT` only"}, jsonFlag()),
+				Flags:  accessFlags(&cli.StringFlag{Name: "project", Usage: "of one `PROJECT` only"}),
 				Action: listAPIKeys,
 			},
 			{
 				Name: "revoke", Usage: "end a key, for ever", ArgsUsage: "ID",
-				Flags: accessFlags(jsonFlag()), Action: revokeAPIKey,
+				Flags: accessFlags(), Action: revokeAPIKey,
 			},
 		},
 	}
@@ -85,8 +84,8 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if cmd.Bool("json") {
-			return client.PrintJSON(cmd.Root().Writer, made)
+		if printed, err := client.Print(cmd, made); printed || err != nil {
+			return err
 		}
 		k, until := made.GetApiKey(), "until it is revoked"
 		if k.GetExpireTime() != nil {
@@ -155,8 +154,8 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 			return cmp.Or(cmp.Compare(a.GetProjectId(), b.GetProjectId()),
 				a.GetCreateTime().AsTime().Compare(b.GetCreateTime().AsTime()), cmp.Compare(a.GetApiKeyId(), b.GetApiKeyId()))
 		})
-		if cmd.Bool("json") {
-			return client.PrintJSON(cmd.Root().Writer, all)
+		if printed, err := client.Print(cmd, all); printed || err != nil {
+			return err
 		}
 		w := tabwriter.NewWriter(cmd.Root().Writer, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tPROJECT\tNAME\tSTATE\tSCOPES\tCREATED\tEXPIRES\tLAST USED")
@@ -199,8 +198,8 @@ func revokeAPIKey(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if cmd.Bool("json") {
-			return client.PrintJSON(cmd.Root().Writer, res)
+		if printed, err := client.Print(cmd, res); printed || err != nil {
+			return err
 		}
 		k := res.GetApiKey()
 		fmt.Fprintf(cmd.Root().Writer, "key %s of project %s is revoked since %s; servers refuse it within 5 seconds\n",

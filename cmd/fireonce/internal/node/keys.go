@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -61,7 +60,7 @@ func keysCommand() *cli.Command {
 			{
 				Name: "list", Aliases: []string{"status"}, Usage: "which keys there are, and how many credentials each seals",
 				Description: "LOGINS were begun and have not come back; they are not sealed anew, and end within 10 minutes.",
-				Flags:       accessFlags(keyFileFlag(file), jsonFlag()), Action: listKeys,
+				Flags:       accessFlags(keyFileFlag(file)), Action: listKeys,
 			},
 			{
 				Name: "rotate", Usage: "seal every credential with the first key",
@@ -192,11 +191,12 @@ func withSealing(ctx context.Context, cmd *cli.Command, fn func(access) error) e
 
 func listKeys(ctx context.Context, cmd *cli.Command) error {
 	return withSealing(ctx, cmd, func(a access) error {
-		return printKeys(ctx, cmd.Root().Writer, a, cmd.Bool("json"))
+		return printKeys(ctx, cmd, a)
 	})
 }
 
-func printKeys(ctx context.Context, out io.Writer, a access, asJSON bool) error {
+func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
+	out := cmd.Root().Writer
 	known, err := asking(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 	if err != nil {
 		return err
@@ -212,14 +212,16 @@ func printKeys(ctx context.Context, out io.Writer, a access, asJSON bool) error 
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", k.GetSealingKeyId(), k.GetCredentialCount(), role, k.GetLoginCount())
 	}
-	if asJSON {
-		if err := client.PrintJSON(out, known); err != nil {
-			return err
-		}
-	} else if err := w.Flush(); err != nil {
+	printed, err := client.Print(cmd, known)
+	if err != nil {
 		return err
 	}
-	if next := known.GetNextSealingKeyId(); next != "" && !asJSON {
+	if !printed {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if next := known.GetNextSealingKeyId(); next != "" && !printed {
 		fmt.Fprintf(out, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", next)
 	}
 	if missing > 0 {
@@ -241,6 +243,9 @@ type resealed struct {
 func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 	return withSealing(ctx, cmd, func(a access) error {
 		out, begun := cmd.Root().Writer, time.Now()
+		if client.WantsJSON(cmd) {
+			out = cmd.Root().ErrWriter
+		}
 		r, err := reseal(ctx, a)
 		if r.key != "" {
 			fmt.Fprintf(out, "sealed %d credentials with key %s in %v\n", r.done, r.key, time.Since(begun).Round(time.Millisecond))
@@ -252,7 +257,7 @@ func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 			}
 			return err
 		}
-		if err := printKeys(ctx, out, a, false); err != nil {
+		if err := printKeys(ctx, cmd, a); err != nil {
 			return err
 		}
 		switch {

@@ -28,7 +28,6 @@ func projectsCommand() *cli.Command {
 				"be stopped and repeated at any time.",
 			Flags: accessFlags(
 				&cli.BoolFlag{Name: "yes", Usage: "do it: what is erased does not come back"},
-				jsonFlag(),
 			),
 			Action: eraseProject,
 		}},
@@ -59,11 +58,10 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 				break
 			}
 		}
-		if cmd.Bool("json") {
-			if err := client.PrintJSON(cmd.Root().Writer, sum); err != nil {
-				return err
-			}
-		} else {
+		switch printed, err := client.Print(cmd, sum); {
+		case err != nil:
+			return err
+		case !printed:
 			fmt.Fprintf(cmd.Root().Writer, "erased: %d jobs, the words of %d events, %d connections, %d logins, %d API keys\n",
 				sum.GetErasedJobCount(), sum.GetBlankedEventCount(), sum.GetErasedConnectionCount(), sum.GetErasedLoginCount(), sum.GetErasedApiKeyCount())
 		}

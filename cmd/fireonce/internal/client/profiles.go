@@ -1,0 +1,264 @@
+package client
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/profile"
+)
+
+// maxKey bounds an API key that is read, in bytes.
+const maxKey = 4 << 10
+
+func keyLoginCommand() *cli.Command {
+	return &cli.Command{
+		Name: "login", Usage: "store a server and an API key for it as a profile",
+		Description: "Asks for the API key without showing it, or reads it from standard input; checks it with a call; and stores both in\n" +
+			"fireonce/config.json in your folder for configuration, which no other user may read. The profile is in use from then\n" +
+			"on: commands without --server call its server. Its key is never sent to another one.\n\n" +
+			"   fireonce login --server https://fireonce.example.org\n" +
+			"   fireonce login --profile staging --server https://staging.example.org <staging.key",
+		Flags:  append(ServerFlags(), &cli.BoolFlag{Name: "no-key", Usage: "the server asks for no API key"}),
+		Action: keyLogin,
+	}
+}
+
+func logoutCommand() *cli.Command {
+	return &cli.Command{
+		Name: "logout", Usage: "forget the API key of a profile",
+		Description: "The key stays valid until it ends, or is revoked by `fireonce apikeys revoke`.",
+		Flags:       []cli.Flag{profileFlag()},
+		Action:      logout,
+	}
+}
+
+func profileFlag() cli.Flag {
+	return &cli.StringFlag{Name: "profile", Usage: "the profile's `NAME` [$" + profileVar + "]", DefaultText: "the one in use"}
+}
+
+func profilesCommand() *cli.Command {
+	return &cli.Command{
+		Name: "profiles", Usage: "list, choose and remove what `fireonce login` stored",
+		Commands: []*cli.Command{
+			{Name: "list", Usage: "list profiles; never a key", Flags: OutputFlags(), Action: listProfiles},
+			{Name: "use", Usage: "use a profile from now on", ArgsUsage: "NAME", Action: useProfile},
+			{Name: "remove", Usage: "forget a profile and its key", ArgsUsage: "NAME", Action: removeProfile},
+		},
+	}
+}
+
+func keyLogin(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	name := cmp.Or(cmd.String("profile"), os.Getenv(profileVar), profile.Default)
+	if !profile.Name.MatchString(name) {
+		return exit.Usagef("--profile %q: must be letters, digits, dots, dashes and underscores, at most 64", name)
+	}
+	file, err := profile.Load()
+	if err != nil {
+		return err
+	}
+	p := profile.Profile{Server: cmp.Or(cmd.String("server"), os.Getenv(serverVar), file.Profiles[name].Server, DefaultServer)}
+	for path, given := range map[*string]string{
+		&p.CAFile:     cmp.Or(cmd.String("ca-file"), os.Getenv(caFileVar)),
+		&p.ClientCert: cmp.Or(cmd.String("client-cert"), os.Getenv(clientCertVar)),
+		&p.ClientKey:  cmp.Or(cmd.String("client-key"), os.Getenv(clientKeyVar)),
+	} {
+		if given == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(given); err != nil {
+			return err
+		}
+	}
+	if !cmd.Bool("no-key") {
+		if p.APIKey, err = askKey(cmd, p.Server); err != nil {
+			return err
+		}
+	}
+	if err := checkKey(ctx, cmd, p); err != nil {
+		return err
+	}
+	file.Profiles[name], file.Current = p, name
+	if err := file.Save(); err != nil {
+		return err
+	}
+	path, err := profile.Path()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.Root().Writer, "Logged in to %s. Profile %s is in use, and stored in %s.\n", p.Server, name, path)
+	return nil
+}
+
+// askKey reads an API key from a terminal, without showing it, or else the first line of
+// standard input.
+func askKey(cmd *cli.Command, server string) (string, error) {
+	in, prompt := cmd.Root().Reader, cmd.Root().ErrWriter
+	var text string
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(prompt, "API key for %s (it is not shown): ", server)
+		raw, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(prompt)
+		if err != nil {
+			return "", fmt.Errorf("read the API key: %w", err)
+		}
+		text = string(raw)
+	} else {
+		line, err := bufio.NewReader(io.LimitReader(in, maxKey)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("read the API key: %w", err)
+		}
+		text = line
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", exit.Usagef("no API key was given; --no-key is for a server that asks for none")
+	}
+	return text, nil
+}
+
+// checkKey makes a call with a profile. A key that may not list jobs is good all the same.
+func checkKey(ctx context.Context, cmd *cli.Command, p profile.Profile) error {
+	api, err := DialTLS(p.Server, p.APIKey, certs.Client{CA: p.CAFile, Pair: certs.Pair{Cert: p.ClientCert, Key: p.ClientKey}})
+	if err != nil {
+		return err
+	}
+	if p.APIKey != "" && InTheClear(p.Server) {
+		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", p.Server)
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	_, err = api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{PageSize: 1})
+	if connect.CodeOf(err) == connect.CodePermissionDenied {
+		return nil
+	}
+	return err
+}
+
+func logout(_ context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	return changeProfile(cmd, cmp.Or(cmd.String("profile"), os.Getenv(profileVar)), func(file *profile.File, name string) string {
+		p := file.Profiles[name]
+		p.APIKey = ""
+		file.Profiles[name] = p
+		return fmt.Sprintf("Logged out of %s: profile %s has no API key now. The key is valid until it ends or is revoked.", p.Server, name)
+	})
+}
+
+func useProfile(_ context.Context, cmd *cli.Command) error {
+	return ofProfile(cmd, func(file *profile.File, name string) string {
+		file.Current = name
+		return fmt.Sprintf("Profile %s is in use: %s.", name, file.Profiles[name].Server)
+	})
+}
+
+func removeProfile(_ context.Context, cmd *cli.Command) error {
+	return ofProfile(cmd, func(file *profile.File, name string) string {
+		delete(file.Profiles, name)
+		if file.Current == name {
+			file.Current = ""
+		}
+		return fmt.Sprintf("Profile %s was removed.", name)
+	})
+}
+
+// ofProfile changes the profile that the one argument names.
+func ofProfile(cmd *cli.Command, change func(*profile.File, string) string) error {
+	if cmd.Args().Len() != 1 || cmd.Args().First() == "" {
+		return exit.Usagef("name one profile")
+	}
+	return changeProfile(cmd, cmd.Args().First(), change)
+}
+
+// changeProfile changes the profile of a name, or the one in use, and prints what change
+// returns.
+func changeProfile(cmd *cli.Command, name string, change func(*profile.File, string) string) error {
+	file, err := profile.Load()
+	if err != nil {
+		return err
+	}
+	name, _, found := file.For(name)
+	switch {
+	case name == "":
+		return exit.Usagef("no profile is in use; name one of those that `fireonce profiles list` shows")
+	case !found:
+		return exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are", name)
+	}
+	said := change(file, name)
+	if err := file.Save(); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.Root().Writer, said)
+	return nil
+}
+
+// profileLine is a profile as --output json prints it: without the key.
+type profileLine struct {
+	Name   string `json:"name"`
+	Server string `json:"server"`
+	HasKey bool   `json:"hasKey"`
+	InUse  bool   `json:"inUse"`
+}
+
+func listProfiles(_ context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	out, err := printerFor(cmd)
+	if err != nil {
+		return err
+	}
+	file, err := profile.Load()
+	if err != nil {
+		return err
+	}
+	lines, rows := []profileLine{}, [][]string{{"NAME", "SERVER", "API KEY", "IN USE"}}
+	for _, name := range slices.Sorted(maps.Keys(file.Profiles)) {
+		p := file.Profiles[name]
+		line := profileLine{Name: name, Server: p.Server, HasKey: p.APIKey != "", InUse: name == file.Current}
+		lines, rows = append(lines, line), append(rows, []string{name, p.Server, yesNo(line.HasKey), yesNo(line.InUse)})
+	}
+	switch {
+	case out.lines:
+		for _, line := range lines {
+			if err := json.NewEncoder(out.w).Encode(line); err != nil {
+				return err
+			}
+		}
+	case out.json:
+		e := json.NewEncoder(out.w)
+		e.SetIndent("", "  ")
+		return e.Encode(lines)
+	default:
+		out.table(rows)
+	}
+	return nil
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/profile"
+)
+
+// Rules of this file: a flag decides, then the environment, then the profile, then the
+// default. A profile that a flag names comes before the environment. A profile's key and
+// certificate are for its server alone.
+
+// Variables of client commands.
+const (
+	serverVar     = "FIREONCE_SERVER"
+	apiKeyVar     = "FIREONCE_API_KEY" //nolint:gosec // the name of a variable
+	profileVar    = "FIREONCE_PROFILE"
+	caFileVar     = "FIREONCE_CA_FILE"
+	clientCertVar = "FIREONCE_CLIENT_CERT"
+	clientKeyVar  = "FIREONCE_CLIENT_KEY"
+)
+
+// target is the server that a command calls, and with what.
+type target struct {
+	server, key string
+	files       certs.Client
+	// unfit is the profile that was named but is of another server; empty: none.
+	unfit string
+}
+
+// targetOf reads which server is meant.
+func targetOf(cmd *cli.Command) (target, error) {
+	named := cmp.Or(cmd.String("profile"), os.Getenv(profileVar))
+	variable := os.Getenv
+	if cmd.IsSet("profile") {
+		variable = func(string) string { return "" }
+	}
+	server, key := cmp.Or(cmd.String("server"), variable(serverVar)), variable(apiKeyVar)
+	var p profile.Profile
+	if named != "" || server == "" || key == "" {
+		file, err := profile.Load()
+		if err != nil {
+			return target{}, err
+		}
+		found := false
+		if named, p, found = file.For(named); !found && named != "" {
+			return target{}, exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are, `fireonce login --profile %s` makes it", named, named)
+		}
+	}
+	t := target{server: cmp.Or(server, p.Server, DefaultServer), key: key}
+	if p.Server != "" && !profile.SameServer(t.server, p.Server) {
+		t.unfit, p = named, profile.Profile{}
+	}
+	t.key = cmp.Or(t.key, p.APIKey)
+	t.files = certs.Client{
+		CA: cmp.Or(cmd.String("ca-file"), variable(caFileVar), p.CAFile),
+		Pair: certs.Pair{
+			Cert: cmp.Or(cmd.String("client-cert"), variable(clientCertVar), p.ClientCert),
+			Key:  cmp.Or(cmd.String("client-key"), variable(clientKeyVar), p.ClientKey),
+		},
+	}
+	return t, nil
+}
+
+// dial makes clients for the target.
+func (t target) dial() (*API, error) { return DialTLS(t.server, t.key, t.files) }
+
+// DialFor makes clients for the server and the key of a command, and warns when the key
+// is going to cross the network in the clear.
+func DialFor(cmd *cli.Command) (*API, error) {
+	t, err := targetOf(cmd)
+	if err != nil {
+		return nil, err
+	}
+	api, err := t.dial()
+	if err != nil {
+		return nil, err
+	}
+	if t.key != "" && InTheClear(t.server) {
+		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", t.server)
+	}
+	if t.unfit != "" && (cmd.IsSet("profile") || os.Getenv(profileVar) != "") {
+		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: profile %s is of another server: its API key is not sent to %s\n", t.unfit, t.server)
+	}
+	return api, nil
+}
+
+// ServerFlags say which server is called, and how it is known. DialFor reads them.
+func ServerFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "server", Usage: "the server's `URL` [$" + serverVar + "]; $" + apiKeyVar + " is the key", DefaultText: "the profile's, else " + DefaultServer},
+		&cli.StringFlag{Name: "profile", Usage: "the server and the key that `fireonce login` stored under this `NAME` [$" + profileVar + "]", DefaultText: "the one in use"},
+		&cli.StringFlag{Name: "ca-file", Usage: "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's [$" + caFileVar + "]"},
+		&cli.StringFlag{Name: "client-cert", Usage: "the PEM `FILE` of a certificate that is shown to the server [$" + clientCertVar + "]"},
+		&cli.StringFlag{Name: "client-key", Usage: "the PEM `FILE` of its private key [$" + clientKeyVar + "]"},
+	}
+}

@@ -1,0 +1,163 @@
+// Package profile keeps the servers that a person has logged in to, and the API keys for
+// them, in one file that other users of the machine cannot read.
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const (
+	// Default is the profile's name when none is given.
+	Default = "default"
+	// maxFile bounds the file, in bytes.
+	maxFile = 1 << 20
+)
+
+// Name is what a profile may be called.
+var Name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ErrReadable: other users can read the file.
+var ErrReadable = errors.New("other users can read it")
+
+// Profile is one server, and how it is called.
+type Profile struct {
+	// Server is its URL.
+	Server string `json:"server"`
+	// APIKey is for that server alone; empty: none.
+	APIKey string `json:"apiKey,omitempty"`
+	// CAFile, ClientCert and ClientKey are absolute paths, as the flags of these names.
+	CAFile     string `json:"caFile,omitempty"`
+	ClientCert string `json:"clientCert,omitempty"`
+	ClientKey  string `json:"clientKey,omitempty"`
+}
+
+// File is the file's content.
+type File struct {
+	// Current is the profile that is used unless another one is named; empty: none.
+	Current  string             `json:"current,omitempty"`
+	Profiles map[string]Profile `json:"profiles"`
+}
+
+// Path returns where the file is: fireonce/config.json in the user's folder for configuration.
+func Path() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for profiles: %w", err)
+	}
+	return filepath.Join(dir, "fireonce", "config.json"), nil
+}
+
+// Load reads the file. Without one, or without a folder for it, there are no profiles. It
+// fails with ErrReadable if others than the file's owner may read or write it.
+func Load() (*File, error) {
+	none := &File{Profiles: make(map[string]Profile)}
+	path, err := Path()
+	if err != nil {
+		return none, nil //nolint:nilerr // a container has no home: then there are no profiles
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("profiles: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("profiles: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s has API keys, and its mode is %#o: %w; run: chmod 600 %s", path, mode, ErrReadable, path)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil || len(raw) > maxFile {
+		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, fmt.Errorf("it may have %d bytes", maxFile)))
+	}
+	out := new(File)
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields() // what this program does not know it would lose when it saves
+	if err := d.Decode(out); err != nil {
+		return nil, fmt.Errorf("%s is not a file of profiles that this version knows: repair or remove it", path)
+	}
+	if out.Profiles == nil {
+		out.Profiles = none.Profiles
+	}
+	return out, nil
+}
+
+// Save replaces the file, readable by its owner alone.
+func (f *File) Save() (err error) {
+	path, err := Path()
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link to the file stays one
+	}
+	raw, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), ".config-*.json") // mode 0600
+	if err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+			err = fmt.Errorf("profiles: %w", err)
+		}
+	}()
+	_, err = part.Write(append(raw, '\n'))
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), path)
+}
+
+// For returns the profile of a name; empty: the current one. found is false where no
+// profile is current, or none has the name.
+func (f *File) For(name string) (used string, p Profile, found bool) {
+	if name == "" {
+		name = f.Current
+	}
+	p, found = f.Profiles[name]
+	return name, p, found
+}
+
+// SameServer reports whether two URLs name one server, so that a key for the one may be
+// sent to the other.
+func SameServer(a, b string) bool {
+	x, okX := place(a)
+	y, okY := place(b)
+	return okX && okY && x == y
+}
+
+// place is what a URL says of the server: scheme, host, port and path.
+func place(text string) (string, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return "", false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return u.Scheme + "://" + net.JoinHostPort(host, port) + strings.TrimRight(u.EscapedPath(), "/"), true
+}
