@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -27,7 +28,7 @@ func updateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-labels", Usage: "take all labels away"},
 			&cli.StringFlag{Name: "policy", Usage: "what to do when the outcome stays unknown: `hold`, assume-sent or resend"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "attempts in all; the waits between them are the defaults then", HideDefault: true},
-			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
+			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
 			&cli.StringFlag{Name: "time-zone", Usage: "the IANA `NAME` in which to show the time"},
 		}, payloadFlags()...)...),
 		Action: action(update),
@@ -103,7 +104,7 @@ func rescheduleCommand() *cli.Command {
 		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
 		Flags: flags(append(whenFlags(),
 			zoneFlag(), keyFlag(), etagFlag(),
-			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
+			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
 		)...),
 		Action: action(reschedule),
 	}

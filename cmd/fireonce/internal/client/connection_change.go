@@ -13,6 +13,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -61,7 +62,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
 				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: 100", HideDefault: true},
 				&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute; 0: no limit", HideDefault: true},
-				&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h; 0: no limit", HideDefault: true},
+				&duration.Flag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h; 0: no limit", HideDefault: true},
 			}, settings...)...),
 			Action: action(updateConnection(settings)),
 		},

@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -32,7 +33,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
 					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
 					&cli.BoolFlag{Name: "dedupes-in-flight", Usage: "with yes: two requests with one key that it processes concurrently have one effect"},
-					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
+					&duration.Flag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
 					&cli.StringSliceFlag{Name: "origin", Usage: "webhook and http: a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are"},
 					&cli.StringSliceFlag{Name: "path", Usage: "http: a `PATH` that jobs may address, with a slash at its end for what is below it; may be repeated; default any"},
 					&cli.StringSliceFlag{Name: "method", Usage: "http: a `METHOD` that jobs may use; may be repeated; default any"},
@@ -41,7 +42,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringSliceFlag{Name: "keep-header", Usage: "webhook and http: a header of answers, by `NAME`, that is kept with each attempt; may be repeated"},
 					&cli.IntFlag{Name: "keep-body", Usage: "webhook and http: how many `BYTES` of each answer's body are kept with the attempt; at most 16384", DefaultText: "none"},
 					&cli.StringFlag{Name: "base-url", Usage: "feed, mastodon and bluesky: where its API lives, a `URL`"},
-					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
+					&duration.Flag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
 					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
 					&cli.StringFlag{Name: "channel", Usage: "slack: the `ID` of the conversation that posts go to"},
 					&cli.BoolFlag{Name: "long-posts", Usage: "x: the account may post more than 280 characters"},
@@ -59,7 +60,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
 					&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 					&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
-					&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
+					&duration.Flag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
 				),
 				Action: action(createConnection),
 			},

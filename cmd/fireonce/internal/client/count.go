@@ -30,7 +30,7 @@ func count(ctx context.Context, c *call) error {
 	}
 	req := &fireoncev1.CountJobsRequest{}
 	if by := c.cmd.String("by"); by != "" {
-		dimension, ok := fireoncev1.CountDimension_value["COUNT_DIMENSION_"+enumName(by)]
+		dimension, ok := fireoncev1.CountDimension_value[enumName("COUNT_DIMENSION_", by)]
 		if !ok || dimension == 0 {
 			return exit.Usagef("--by %q: must be connection, effect-class or error-kind", by)
 		}
@@ -94,7 +94,7 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 // series shows counts over time.
 func series(ctx context.Context, c *call) error {
 	cmd := c.cmd
-	bucket, ok := fireoncev1.StatsBucket_value["STATS_BUCKET_"+enumName(cmd.String("by"))]
+	bucket, ok := fireoncev1.StatsBucket_value[enumName("STATS_BUCKET_", cmd.String("by"))]
 	if !ok || bucket == 0 {
 		return exit.Usagef("--by %q: must be minute, hour or day", cmd.String("by"))
 	}

@@ -101,7 +101,7 @@ func (c *call) showToDecide(ctx context.Context) error {
 }
 
 func decisionOf(cmd *cli.Command) (fireoncev1.Resolution_Decision, error) {
-	decision, ok := fireoncev1.Resolution_Decision_value["DECISION_"+enumName(cmd.String("decision"))]
+	decision, ok := fireoncev1.Resolution_Decision_value[enumName("DECISION_", cmd.String("decision"))]
 	if !ok || decision == 0 {
 		return 0, exit.Usagef("--decision %q: must be sent, not-sent, resend or cancel", cmd.String("decision"))
 	}

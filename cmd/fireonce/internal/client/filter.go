@@ -9,6 +9,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -26,7 +27,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "recipient", Usage: "only e-mails to this `ADDRESS`, and direct messages to this id"},
 		&cli.StringSliceFlag{Name: "error", Usage: "only jobs whose last error is of this `KIND`, e.g. rate-limited; may be repeated"},
 		&cli.StringSliceFlag{Name: "class", Usage: "only jobs of this effect `CLASS`: keyed, handle, observable or opaque; may be repeated"},
-		&cli.DurationFlag{Name: "older-than", Usage: "only jobs that are in their state for at least this `DURATION`"},
+		&duration.Flag{Name: "older-than", Usage: "only jobs that are in their state for at least this `DURATION`"},
 		&cli.StringFlag{Name: "created-from", Usage: "only jobs created at or after this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "created-before", Usage: "only jobs created before this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "ended-from", Usage: "only jobs that ended at or after this RFC 3339 `TIME`"},
@@ -40,7 +41,7 @@ func (c *call) jobFilter() (*fireoncev1.JobFilter, error) {
 		if text == "" && !cmd.IsSet("state") {
 			continue
 		}
-		s, ok := fireoncev1.JobState_value["JOB_STATE_"+strings.TrimPrefix(enumName(text), "JOB_STATE_")]
+		s, ok := fireoncev1.JobState_value[enumName("JOB_STATE_", text)]
 		if !ok || s == 0 {
 			return nil, exit.Usagef("--state %q: must be one of %s", text, stateNames())
 		}
@@ -68,14 +69,14 @@ func (c *call) jobFilter() (*fireoncev1.JobFilter, error) {
 		filter.StateAge = durationpb.New(cmd.Duration("older-than"))
 	}
 	for _, text := range cmd.StringSlice("error") {
-		kind, ok := fireoncev1.FailureKind_value["FAILURE_KIND_"+enumName(text)]
+		kind, ok := fireoncev1.FailureKind_value[enumName("FAILURE_KIND_", text)]
 		if !ok || kind == 0 {
 			return nil, exit.Usagef("--error %q: no such kind, e.g. auth, permanent, rate-limited, transient, ambiguous", text)
 		}
 		filter.ErrorKinds = append(filter.ErrorKinds, fireoncev1.FailureKind(kind))
 	}
 	for _, text := range cmd.StringSlice("class") {
-		class, ok := fireoncev1.EffectClass_value["EFFECT_CLASS_"+enumName(text)]
+		class, ok := fireoncev1.EffectClass_value[enumName("EFFECT_CLASS_", text)]
 		if !ok || class == 0 {
 			return nil, exit.Usagef("--class %q: must be keyed, handle, observable or opaque", text)
 		}
@@ -91,7 +92,7 @@ func connectionFilter(cmd *cli.Command) (*fireoncev1.ConnectionFilter, error) {
 		Connectors: cmd.StringSlice("connector"), AccountIdentity: cmd.String("account"), Text: cmd.String("text"),
 	}
 	for _, text := range cmd.StringSlice("state") {
-		s, ok := fireoncev1.ConnectionState_value["CONNECTION_STATE_"+enumName(text)]
+		s, ok := fireoncev1.ConnectionState_value[enumName("CONNECTION_STATE_", text)]
 		if !ok || s == 0 {
 			return nil, exit.Usagef("--state %q: must be active, paused, auth-hold, rate-limited or deleted", text)
 		}

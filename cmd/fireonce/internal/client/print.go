@@ -9,6 +9,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
@@ -26,7 +27,7 @@ func stamp(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
 	}
-	return t.AsTime().Local().Format("2006-01-02 15:04:05.000 -07:00")
+	return t.AsTime().Local().Format(tableTime)
 }
 
 // clock shows a time to the microsecond, for lines that belong to one history.
@@ -47,9 +48,9 @@ func away(t *timestamppb.Timestamp) string {
 	case d == 0:
 		return " (now)"
 	case d > 0:
-		return " (in " + d.String() + ")"
+		return " (in " + duration.Format(d) + ")"
 	default:
-		return " (" + (-d).String() + " ago)"
+		return " (" + duration.Format(-d) + " ago)"
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func (p *printer) connection(c *fireoncev1.Connection) {
@@ -44,7 +46,7 @@ func coolDown(l *fireoncev1.ConnectionLimits) string {
 	if l.GetCoolDown().AsDuration() == 0 {
 		return ""
 	}
-	return l.GetCoolDown().AsDuration().String()
+	return duration.Format(l.GetCoolDown().AsDuration())
 }
 
 // causeName is why a connection is in its state; empty: nothing is in the way.
@@ -61,9 +63,9 @@ func keyWindow(c *fireoncev1.Connection) string {
 			continue
 		}
 		if c.GetWebhook().GetDedupesInFlight() || c.GetHttp().GetDedupesInFlight() {
-			return w.AsDuration().String() + ", also of requests under way"
+			return duration.Format(w.AsDuration()) + ", also of requests under way"
 		}
-		return w.AsDuration().String()
+		return duration.Format(w.AsDuration())
 	}
 	return ""
 }
@@ -76,7 +78,7 @@ func otherSettings(c *fireoncev1.Connection) string {
 	case c.GetTiktok().GetSource() == fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL:
 		return "TikTok fetches files from their URLs"
 	case c.GetFeed().GetReadLag() != nil:
-		return "read lag " + c.GetFeed().GetReadLag().AsDuration().String()
+		return "read lag " + duration.Format(c.GetFeed().GetReadLag().AsDuration())
 	case c.GetMastodon().GetServerDedupes() != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED:
 		return "receiver dedupes: " + strings.ToLower(words(c.GetMastodon().GetServerDedupes().String(), "RECEIVER_DEDUPES_"))
 	default:
@@ -111,13 +113,21 @@ func limit(n int32) string {
 
 func (p *printer) connections(list []*fireoncev1.Connection) {
 	const shown = 60
-	rows := [][]string{{"CONNECTION", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE"}}
+	rows := [][]string{{"CONNECTION", "KEY", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE"}}
 	for _, c := range list {
 		rows = append(rows, []string{
-			c.GetConnectionId(), short(c.GetDisplayName(), 40), c.GetConnector(),
+			c.GetConnectionId(), ownKey(c.GetIdempotencyKey()), short(c.GetDisplayName(), 40), c.GetConnector(),
 			words(c.GetEffectClass().String(), "EFFECT_CLASS_"), words(c.GetState().String(), "CONNECTION_STATE_"),
 			causeName(c.GetStateCause()), short(c.GetStateReason(), shown),
 		})
 	}
 	p.table(rows)
+}
+
+// ownKey is a key that a person may have chosen; empty: it was made.
+func ownKey(key string) string {
+	if id, _ := idOrKey(key); id != "" {
+		return ""
+	}
+	return key
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func (p *printer) scheduled(resp *fireoncev1.ScheduleJobResponse, validated bool) {
@@ -243,7 +245,7 @@ func (p *printer) attempt(a *fireoncev1.Attempt) {
 	}
 	line := fmt.Sprintf("  %d  %s  %s", a.GetNumber(), clock(a.GetIntentTime()), outcome)
 	if a.GetEndTime() != nil && a.GetIntentTime() != nil {
-		line += fmt.Sprintf(" after %v", a.GetEndTime().AsTime().Sub(a.GetIntentTime().AsTime()))
+		line += " after " + duration.Format(a.GetEndTime().AsTime().Sub(a.GetIntentTime().AsTime()))
 	}
 	if a.GetHttpStatus() != 0 {
 		line += ", HTTP " + strconv.Itoa(int(a.GetHttpStatus()))

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func (p *printer) schedule(s *fireoncev1.Schedule) {
@@ -58,7 +60,7 @@ func within(d *durationpb.Duration) string {
 	if d == nil {
 		return ""
 	}
-	return ", within " + d.AsDuration().String()
+	return ", within " + duration.Format(d.AsDuration())
 }
 
 func specLine(s *fireoncev1.ScheduleSpec) string {
@@ -70,13 +72,13 @@ func specLine(s *fireoncev1.ScheduleSpec) string {
 		out = append(out, r.GetRule()+" from "+r.GetStart())
 	}
 	for _, i := range s.GetIntervals() {
-		out = append(out, "every "+i.GetEvery().AsDuration().String())
+		out = append(out, "every "+duration.Format(i.GetEvery().AsDuration()))
 	}
 	if n := s.GetMaxFirings(); n > 0 {
 		out = append(out, "at most "+strconv.FormatInt(n, 10))
 	}
 	if d := s.GetJitter().AsDuration(); d > 0 {
-		out = append(out, "jitter "+d.String())
+		out = append(out, "jitter "+duration.Format(d))
 	}
 	return strings.Join(out, "; ")
 }

@@ -132,7 +132,7 @@ func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
 		Filter: filter, PageSize: pageSize(cmd),
 	}
 	if text := cmd.String("order"); text != "" {
-		order, ok := fireoncev1.JobOrder_value["JOB_ORDER_"+enumName(text)]
+		order, ok := fireoncev1.JobOrder_value[enumName("JOB_ORDER_", text)]
 		if !ok || order == 0 {
 			return nil, exit.Usagef("--order %q: must be schedule-time-desc, schedule-time-asc or create-time-desc", text)
 		}

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 // longestRun is as long as the server works at one call.
@@ -19,7 +21,7 @@ func runDueCommand() *cli.Command {
 		Name: "run-due", Usage: "have the server work what is due, and wait for it",
 		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
 			"A server that is awake needs no such call.",
-		Flags:  flags(&cli.DurationFlag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),
+		Flags:  flags(&duration.Flag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),
 		Action: action(runDue),
 	}
 }

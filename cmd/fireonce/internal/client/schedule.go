@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -37,12 +37,12 @@ func scheduleCommand() *cli.Command {
 			&cli.StringFlag{Name: "effect-key", Usage: "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"},
 			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
 			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB`, by id or key, that this one answers: it waits for it"},
-			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
-			&cli.DurationFlag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
+			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
+			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails", DefaultText: "5"},
-			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
+			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
 			skipIfPresentFlag(),
 			&cli.BoolFlag{Name: "validate-only", Usage: "check the request, the connection and its media files, store nothing; the platform is not asked"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
@@ -188,7 +188,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 func whenFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
-		&cli.StringFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s or 2d; a job that is stored under --key keeps its time"},
+		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d; a job that is stored under --key keeps its time"},
 	}
 }
 
@@ -209,38 +209,23 @@ func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, *fireoncev1.
 		at, err := parseTime("at", cmd.String("at"))
 		return at, nil, err
 	case cmd.IsSet("in"):
-		d, err := fromNow(cmd.String("in"))
-		if err != nil {
-			return nil, nil, err
+		if cmd.Duration("in") < 0 {
+			return nil, nil, exit.Usagef("--in must not be negative")
 		}
-		return timestamppb.New(now.Add(d)), nil, nil
+		return timestamppb.New(now.Add(cmd.Duration("in"))), nil, nil
 	default:
 		return nil, nil, nil
 	}
 }
 
-// maxDays is more than the server takes.
-const maxDays = 36500
-
-// fromNow reads --in: days, or what time.ParseDuration knows.
-func fromNow(text string) (time.Duration, error) {
-	if days, found := strings.CutSuffix(text, "d"); found {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= maxDays {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, exit.Usagef("--in %q: must be a time such as 5s, 1h30m or 2d", text)
-	}
-	if d < 0 {
-		return 0, exit.Usagef("--in must not be negative")
-	}
-	return d, nil
-}
+// tableTime is how tables show a time.
+const tableTime = "2006-01-02 15:04:05.000 -07:00"
 
 func parseTime(flag, text string) (*timestamppb.Timestamp, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t, err = time.Parse(tableTime, text)
+	}
 	if err != nil {
 		return nil, exit.Usagef("--%s %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00", flag, text)
 	}
@@ -251,16 +236,16 @@ func policy(text string) (fireoncev1.AmbiguityPolicy, error) {
 	if text == "" {
 		return fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED, nil
 	}
-	v, ok := fireoncev1.AmbiguityPolicy_value["AMBIGUITY_POLICY_"+enumName(text)]
+	v, ok := fireoncev1.AmbiguityPolicy_value[enumName("AMBIGUITY_POLICY_", text)]
 	if !ok || v == 0 {
 		return 0, exit.Usagef("--policy %q: must be hold, assume-sent or resend", text)
 	}
 	return fireoncev1.AmbiguityPolicy(v), nil
 }
 
-// enumName turns what people type into the contract's spelling.
-func enumName(text string) string {
-	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
+// enumName turns what people type, or what JSON prints, into the contract's spelling.
+func enumName(prefix, text string) string {
+	return prefix + strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(text, "-", "_")), prefix)
 }
 
 func labels(cmd *cli.Command) (map[string]string, error) { return labelsOf(cmd, "label") }

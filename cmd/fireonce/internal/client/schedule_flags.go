@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -21,8 +22,8 @@ func specFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "zone", Usage: "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"},
 		&cli.StringSliceFlag{Name: "cron", Usage: "five fields, or @hourly, @daily, …, as an `EXPRESSION`; may be repeated"},
-		&cli.DurationFlag{Name: "every", Usage: "an interval in elapsed time, as a `DURATION` of at least 10s", HideDefault: true},
-		&cli.DurationFlag{Name: "phase", Usage: "with --every: the offset from its multiples, counted from 1970-01-01T00:00:00Z", HideDefault: true},
+		&duration.Flag{Name: "every", Usage: "an interval in elapsed time, as a `DURATION` of at least 10s", HideDefault: true},
+		&duration.Flag{Name: "phase", Usage: "with --every: the offset from its multiples, counted from 1970-01-01T00:00:00Z", HideDefault: true},
 		&cli.StringFlag{Name: "rrule", Usage: "a `RULE` of RFC 5545, e.g. 'FREQ=MONTHLY;BYDAY=1MO'; with --rrule-start"},
 		&cli.StringFlag{Name: "rrule-start", Usage: "its start, a local `TIME` such as 2026-12-07T09:00:00"},
 		&cli.StringSliceFlag{Name: "except-cron", Usage: "not at the minutes of this `EXPRESSION`; may be repeated"},
@@ -31,7 +32,7 @@ func specFlags() []cli.Flag {
 		&cli.StringFlag{Name: "start", Usage: "not before this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "end", Usage: "not at or after this RFC 3339 `TIME`"},
 		&cli.Int64Flag{Name: "max-firings", Usage: "end after so many jobs", HideDefault: true},
-		&cli.DurationFlag{Name: "jitter", Usage: "start each up to so long after its time, as a `DURATION`", HideDefault: true},
+		&duration.Flag{Name: "jitter", Usage: "start each up to so long after its time, as a `DURATION`", HideDefault: true},
 		&cli.StringFlag{Name: "spec-file", Usage: "the times in full: the contract's ScheduleSpec as JSON, from a `FILE`; - reads standard input"},
 	}
 }
@@ -111,11 +112,11 @@ func policyFlags() []cli.Flag {
 		&cli.StringFlag{Name: "overlap", Usage: "while an earlier job has not ended: skip, `buffer-one` or allow"},
 		&cli.StringFlag{Name: "while-unresolved", Usage: "while the outcome of an earlier job is unknown: skip, `buffer-one` or allow"},
 		&cli.StringFlag{Name: "catch-up", Usage: "firings that came while no server ran: none, `latest` or all"},
-		&cli.DurationFlag{Name: "catch-up-window", Usage: "how old they may be, as a `DURATION`", DefaultText: "1h"},
+		&duration.Flag{Name: "catch-up-window", Usage: "how old they may be, as a `DURATION`", DefaultText: "1h"},
 		&cli.IntFlag{Name: "max-per-day", Usage: "at most so many jobs for one local date", HideDefault: true},
 		&cli.IntFlag{Name: "pause-after-failures", Usage: "pause after so many jobs in a row without an effect", HideDefault: true},
 		&cli.BoolFlag{Name: "pause-on-auth-hold", Usage: "pause while the connection has no usable credential"},
-		&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect of the schedule per so long, as a `DURATION`", HideDefault: true},
+		&duration.Flag{Name: "cool-down", Usage: "at most one effect of the schedule per so long, as a `DURATION`", HideDefault: true},
 	}
 }
 
@@ -199,7 +200,7 @@ func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
 }
 
 func skipIfPresentFlag() cli.Flag {
-	return &cli.DurationFlag{
+	return &duration.Flag{
 		Name: "skip-if-present", HideDefault: true,
 		Usage: "do not send if the platform shows the same content already, not older than this `DURATION`; OBSERVABLE connections only",
 	}

@@ -13,6 +13,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -30,7 +31,7 @@ func schedulesCommand() *cli.Command {
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 					&cli.StringFlag{Name: "key", Usage: "the `KEY` of the schedule, by which a repeat of this call finds it; default: a new one"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
-					&cli.DurationFlag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "2h"},
+					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "2h"},
 					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: `hold`, assume-sent or resend"},
 					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find the schedule by; may be repeated"},
 					&cli.StringSliceFlag{Name: "job-label", Usage: "a `NAME=VALUE` to find its jobs by; may be repeated"},
@@ -73,7 +74,7 @@ func schedulesCommand() *cli.Command {
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), scheduleKeyFlag(), scheduleEtagFlag(),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID` or key", DefaultText: "as it was"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
-					&cli.DurationFlag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "as it was"},
+					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "as it was"},
 					&cli.BoolFlag{Name: "queue", Usage: "take content from a queue from now on"},
 					skipIfPresentFlag(),
 					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: `hold`, assume-sent or resend"},
@@ -175,7 +176,7 @@ func enums[E ~int32](cmd *cli.Command, flag, prefix string, values map[string]in
 }
 
 func oneEnum[E ~int32](flag, text, prefix string, values map[string]int32) (E, error) {
-	v, ok := values[prefix+enumName(text)]
+	v, ok := values[enumName(prefix, text)]
 	if !ok || v == 0 {
 		return 0, exit.Usagef("--%s %q: must be one of %s", flag, text, enumWords(prefix, values))
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -165,7 +166,7 @@ var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 // methodsOf reads the methods that jobs may use.
 func methodsOf(cmd *cli.Command) (out []fireoncev1.HttpMethod, err error) {
 	for _, name := range cmd.StringSlice("method") {
-		m, known := fireoncev1.HttpMethod_value["HTTP_METHOD_"+strings.ToUpper(name)]
+		m, known := fireoncev1.HttpMethod_value[enumName("HTTP_METHOD_", name)]
 		if !known || m == 0 {
 			return nil, exit.Usagef("--method %q: must be POST, PUT, PATCH, DELETE or GET", name)
 		}
@@ -180,23 +181,23 @@ func mastodonSettings(cmd *cli.Command) (*fireoncev1.MastodonSettings, error) {
 		return nil, exit.Usagef("--connector mastodon needs --base-url")
 	}
 	settings := &fireoncev1.MastodonSettings{BaseUrl: cmd.String("base-url")}
-	switch said := cmd.String("receiver-dedupes"); said {
-	case "":
-	case "yes":
-		settings.ServerDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
-	case "no":
-		settings.ServerDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
-	default:
-		return nil, exit.Usagef("--receiver-dedupes must be yes or no; without it, the server is asked what it is")
+	if !cmd.IsSet("receiver-dedupes") {
+		return settings, nil
+	}
+	var err error
+	if settings.ServerDedupes, err = receiverDedupes(cmd.String("receiver-dedupes")); err != nil {
+		return nil, exit.Usagef("%w; without it, the server is asked what it is", err)
 	}
 	return settings, nil
 }
 
 // sources are how a video gets to TikTok.
 var sources = map[string]fireoncev1.TikTokSettings_Source{
-	"":       fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
-	"upload": fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
-	"pull":   fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
+	"":                     fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	"upload":               fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	"SOURCE_FILE_UPLOAD":   fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	"pull":                 fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
+	"SOURCE_PULL_FROM_URL": fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
 }
 
 // relay reads where a relay is, and how to come to it.
@@ -205,38 +206,40 @@ func relay(cmd *cli.Command) (*fireoncev1.SmtpSettings, error) {
 		return nil, exit.Usagef("--connector smtp needs --host")
 	}
 	s := &fireoncev1.SmtpSettings{Host: cmd.String("host"), Port: int32(cmd.Int("port")), HeloName: cmd.String("helo-name")}
-	switch cmd.String("security") {
-	case "starttls":
-		s.Security = fireoncev1.SmtpSettings_SECURITY_STARTTLS
-	case "tls":
-		s.Security = fireoncev1.SmtpSettings_SECURITY_TLS
-	case "none":
-		s.Security = fireoncev1.SmtpSettings_SECURITY_NONE
-	default:
+	security, known := fireoncev1.SmtpSettings_Security_value[enumName("SECURITY_", cmd.String("security"))]
+	if !known || security == 0 {
 		return nil, exit.Usagef("--security must be starttls, tls or none")
 	}
+	s.Security = fireoncev1.SmtpSettings_Security(security)
 	return s, nil
 }
 
 // dedupe reads what only the receiver's owner knows.
 func dedupe(cmd *cli.Command) (fireoncev1.ReceiverDedupes, *durationpb.Duration, error) {
-	switch cmd.String("receiver-dedupes") {
-	case "yes":
-		if !cmd.IsSet("key-window") {
-			return 0, nil, exit.Usagef("--receiver-dedupes yes needs --key-window: for how long does it remember a key?")
-		}
-		return fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, durationpb.New(cmd.Duration("key-window")), nil
-	case "no":
-		if cmd.IsSet("key-window") {
-			return 0, nil, exit.Usagef("--key-window goes only with --receiver-dedupes yes")
-		}
-		if cmd.Bool("dedupes-in-flight") {
-			return 0, nil, exit.Usagef("--dedupes-in-flight goes only with --receiver-dedupes yes")
-		}
-		return fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, nil, nil
+	said, err := receiverDedupes(cmd.String("receiver-dedupes"))
+	switch {
+	case err != nil:
+		return 0, nil, exit.Usagef("%w; if you do not know, it is no", err)
+	case said == fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES && !cmd.IsSet("key-window"):
+		return 0, nil, exit.Usagef("--receiver-dedupes yes needs --key-window: for how long does it remember a key?")
+	case said == fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
+		return said, durationpb.New(cmd.Duration("key-window")), nil
+	case cmd.IsSet("key-window"):
+		return 0, nil, exit.Usagef("--key-window goes only with --receiver-dedupes yes")
+	case cmd.Bool("dedupes-in-flight"):
+		return 0, nil, exit.Usagef("--dedupes-in-flight goes only with --receiver-dedupes yes")
 	default:
-		return 0, nil, exit.Usagef("--receiver-dedupes must be yes or no; if you do not know, it is no")
+		return said, nil, nil
 	}
+}
+
+// receiverDedupes reads yes or no.
+func receiverDedupes(text string) (fireoncev1.ReceiverDedupes, error) {
+	v, known := fireoncev1.ReceiverDedupes_value[enumName("RECEIVER_DEDUPES_", text)]
+	if !known || v == 0 {
+		return 0, errors.New("--receiver-dedupes must be yes or no")
+	}
+	return fireoncev1.ReceiverDedupes(v), nil
 }
 
 // credential reads the secrets; nil: there are none.

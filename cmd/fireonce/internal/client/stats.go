@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func statsCommand() *cli.Command {
@@ -16,7 +18,7 @@ func statsCommand() *cli.Command {
 		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
 		Flags: flags(
 			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID` or key"},
-			&cli.DurationFlag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
+			&duration.Flag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
 			&cli.StringFlag{Name: "by", Usage: "what happened in each `minute`, hour or day of the window, in UTC"},
 		),
 		Action: action(stats),
@@ -100,5 +102,5 @@ func span(d *durationpb.Duration) string {
 	if d.AsDuration() == 0 {
 		return ""
 	}
-	return d.AsDuration().Round(time.Microsecond).String()
+	return duration.Format(d.AsDuration().Round(time.Microsecond))
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 // Print writes an error for a person: what happened, then reason and fields.
@@ -31,7 +33,7 @@ func Print(w io.Writer, err error) {
 		case *fireoncev1.ErrorDetail:
 			printDetail(w, v)
 		case *errdetails.RetryInfo:
-			fmt.Fprintf(w, "  repeat in %v\n", v.GetRetryDelay().AsDuration())
+			fmt.Fprintf(w, "  repeat in %s\n", duration.Format(v.GetRetryDelay().AsDuration()))
 		}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {

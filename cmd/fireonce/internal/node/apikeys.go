@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -48,7 +48,7 @@ func apiKeysCommand() *cli.Command {
 					&cli.BoolFlag{Name: "new-project", Usage: "make the project, if it does not exist"},
 					&cli.StringFlag{Name: "scopes", Usage: "what it may do, `SCOPE,…`", Required: true},
 					&cli.StringFlag{Name: "name", Usage: "what events call its holder: api:`NAME`"},
-					&cli.StringFlag{Name: "expires", Usage: "how long it is good for, such as `90d` or 12h; default: until it is revoked"},
+					&cli.StringFlag{Name: "expires", Usage: "how long it is good for, as a `DURATION` such as 90d or 12h; default: until it is revoked"},
 				),
 				Action: createAPIKey,
 			},
@@ -120,13 +120,7 @@ func newAPIKey(cmd *cli.Command) (*fireoncev1.CreateApiKeyRequest, error) {
 // parseLifetime reads a duration; days too.
 func parseLifetime(text string) (time.Duration, error) {
 	const most = 100 * 365 * 24 * time.Hour
-	d, err := time.ParseDuration(text)
-	if days, found := strings.CutSuffix(text, "d"); found {
-		var n int
-		if n, err = strconv.Atoi(days); err == nil && n <= int(most/(24*time.Hour)) {
-			d = time.Duration(n) * 24 * time.Hour
-		}
-	}
+	d, err := duration.Parse(text)
 	if err != nil || d < time.Second || d > most {
 		return 0, exit.Usagef("--expires %q: must be a time such as 90d or 12h", text)
 	}

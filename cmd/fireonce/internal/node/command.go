@@ -21,6 +21,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -163,15 +164,15 @@ func serveCommand(version string) *cli.Command {
 				Name: "tzdata-dir", Sources: cli.EnvVars("FIREONCE_TZDATA_DIR"),
 				Usage: "the `FOLDER` of compiled time zone data that schedules are evaluated with; default: the system's, or else what the program has",
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "grace", Usage: "added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
 				Sources: cli.EnvVars("FIREONCE_GRACE"),
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "clock-doubt", Value: store.DefaultClockDoubt, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
 				Usage: "how long a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
 			},
@@ -179,21 +180,21 @@ func serveCommand(version string) *cli.Command {
 				Name: "trust-clock", Usage: "believe the clock as it is at this start: an operator has looked at it",
 				Sources: cli.EnvVars("FIREONCE_TRUST_CLOCK"),
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "keep-jobs", Usage: "how long a job is kept after its end, such as 720h; 0: for ever", Value: defaultKeep,
 				Sources: cli.EnvVars("FIREONCE_KEEP_JOBS"),
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "keep-events", Usage: "how long the event log goes back; 0: for ever", Value: defaultKeep,
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
 			stateDirFlag("default on PostgreSQL: beside the key file, if it may be written"),
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
 				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
 			},
-			&cli.DurationFlag{
+			&duration.Flag{
 				Name: "shutdown-delay", Sources: cli.EnvVars("FIREONCE_SHUTDOWN_DELAY"),
 				Usage: "how long the server keeps serving after its readiness fails at a shutdown, so that load balancers notice",
 			},
