@@ -24,7 +24,7 @@ func bulkCommand() *cli.Command {
 			{
 				Name: "cancel", Usage: "stop further sends",
 				Flags: flags(append(bulkFlags(),
-					&cli.StringFlag{Name: "reason", Usage: "why, for the record"})...),
+					&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the record"})...),
 				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkCancel) }),
 			},
 			{
@@ -153,8 +153,8 @@ func (p *printer) bulk(r *fireoncev1.BulkResult, dry bool) {
 
 func resolveFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "decision", Usage: "`sent`, not-sent, resend or cancel", Required: true},
-		&cli.StringFlag{Name: "note", Usage: "how you know, for the record", Required: true},
+		&cli.StringFlag{Name: "decision", Usage: "a `DECISION`: sent, not-sent, resend or cancel", Required: true},
+		&cli.StringFlag{Name: "note", Usage: "how you know, as `TEXT` for the record", Required: true},
 		&cli.BoolFlag{Name: "override-reconciler", Usage: "decide although the outcome is still being looked for"},
 	}
 }

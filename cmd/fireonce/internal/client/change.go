@@ -26,8 +26,8 @@ func updateCommand() *cli.Command {
 			keyFlag(), etagFlag(),
 			&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` of the labels that replace all others; may be repeated"},
 			&cli.BoolFlag{Name: "no-labels", Usage: "take all labels away"},
-			&cli.StringFlag{Name: "policy", Usage: "what to do when the outcome stays unknown: `hold`, assume-sent or resend"},
-			&cli.IntFlag{Name: "max-attempts", Usage: "attempts in all; the waits between them are the defaults then", HideDefault: true},
+			&cli.StringFlag{Name: "policy", Usage: "what to do when the outcome stays unknown: a `POLICY`: hold, assume-sent or resend"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts in all; the waits between them are the defaults then", HideDefault: true},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
 			&cli.StringFlag{Name: "time-zone", Usage: "the IANA `NAME` in which to show the time"},
 		}, payloadFlags()...)...),
@@ -67,7 +67,7 @@ func update(ctx context.Context, c *call) error {
 	}
 	ctx, done := unary(ctx)
 	defer done()
-	resp, err := c.Jobs.UpdateJob(ctx, req)
+	resp, err := sendContent(c, req.GetPayload(), func() (*fireoncev1.UpdateJobResponse, error) { return c.Jobs.UpdateJob(ctx, req) })
 	if err != nil {
 		return err
 	}

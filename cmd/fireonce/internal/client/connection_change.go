@@ -49,7 +49,7 @@ func changeable(connections *cli.Command) *cli.Command {
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 	const one = "CONNECTION"
 	etag := func() cli.Flag {
-		return &cli.StringFlag{Name: "etag", Usage: "the connection as you saw it; default: as it is now"}
+		return &cli.StringFlag{Name: "etag", Usage: "the connection as you saw it, by its `ETAG`; default: as it is now"}
 	}
 	return []*cli.Command{
 		{
@@ -57,12 +57,12 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
 			Flags: flags(append([]cli.Flag{
 				etag(), connectionKeyFlag(),
-				&cli.StringFlag{Name: "name", Usage: "what people call it"},
+				&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 				&cli.StringSliceFlag{Name: "label", Usage: "all its labels: `NAME=VALUE`; may be repeated"},
 				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
-				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: 100", HideDefault: true},
-				&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute; 0: no limit", HideDefault: true},
-				&duration.Flag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h; 0: no limit", HideDefault: true},
+				&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time; 0: 100", HideDefault: true},
+				&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute; 0: no limit", HideDefault: true},
+				&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d; 0: no limit", HideDefault: true},
 			}, settings...)...),
 			Action: action(updateConnection(settings)),
 		},
@@ -70,7 +70,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Name: "rotate", Usage: "replace the credential, and let waiting jobs go on", ArgsUsage: one,
 			Description: "Of the same account: the platform is asked where it tells. The old credential is erased. To try one again that\n" +
 				"the platform refused, give it again.",
-			Flags:  flags(append([]cli.Flag{etag(), connectionKeyFlag(), &cli.StringFlag{Name: "connector", Hidden: true}}, secrets...)...),
+			Flags:  flags(append([]cli.Flag{etag(), connectionKeyFlag(), &cli.StringFlag{Name: "connector", Usage: "the connector's `NAME`", Hidden: true}}, secrets...)...),
 			Action: action(rotateCredential),
 		},
 		{
@@ -79,7 +79,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 		},
 		{
 			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: one,
-			Flags:  flags(connectionKeyFlag(), &cli.StringFlag{Name: "reason", Usage: "why, in a line that is shown"}),
+			Flags:  flags(connectionKeyFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` that is shown"}),
 			Action: action(pauseConnection),
 		},
 		{

@@ -12,7 +12,6 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 func connectionsCommand() *cli.Command {
@@ -30,8 +29,8 @@ func connectionsCommand() *cli.Command {
 					"Credential as JSON, e.g. for bluesky {\"basic\":{\"username\":\"ada.example.org\",\"password\":\"…\"}}.",
 				Flags: flags(
 					&cli.StringFlag{Name: "connector", Usage: "`NAME`: webhook, http, feed, mastodon, bluesky, x, tiktok, slack, smtp, resend or one of the server's own", Value: "webhook"},
-					&cli.StringFlag{Name: "name", Usage: "what people call it"},
-					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
+					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
+					&cli.StringFlag{Name: "receiver-dedupes", Usage: "an `ANSWER`: yes or no; for webhook and http; for mastodon unless the server is to be asked"},
 					&cli.BoolFlag{Name: "dedupes-in-flight", Usage: "with yes: two requests with one key that it processes concurrently have one effect"},
 					&duration.Flag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
 					&cli.StringSliceFlag{Name: "origin", Usage: "webhook and http: a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are"},
@@ -43,12 +42,12 @@ func connectionsCommand() *cli.Command {
 					&cli.IntFlag{Name: "keep-body", Usage: "webhook and http: how many `BYTES` of each answer's body are kept with the attempt; at most 16384", DefaultText: "none"},
 					&cli.StringFlag{Name: "base-url", Usage: "feed, mastodon and bluesky: where its API lives, a `URL`"},
 					&duration.Flag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
-					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
+					&cli.StringFlag{Name: "source", Usage: "tiktok, a `WAY`: upload, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
 					&cli.StringFlag{Name: "channel", Usage: "slack: the `ID` of the conversation that posts go to"},
 					&cli.BoolFlag{Name: "long-posts", Usage: "x: the account may post more than 280 characters"},
 					&cli.StringFlag{Name: "host", Usage: "smtp: the relay's `NAME` or address"},
-					&cli.IntFlag{Name: "port", Usage: "smtp: its port", DefaultText: "587, with tls 465"},
-					&cli.StringFlag{Name: "security", Usage: "smtp: `starttls`, tls (from the first byte) or none", Value: "starttls"},
+					&cli.IntFlag{Name: "port", Usage: "smtp: its `PORT`", DefaultText: "587, with tls 465"},
+					&cli.StringFlag{Name: "security", Usage: "smtp, a `MODE`: starttls, tls (from the first byte) or none", Value: "starttls"},
 					&cli.StringFlag{Name: "helo-name", Usage: "smtp: the `NAME` that EHLO says", DefaultText: "the server's host name"},
 					&cli.StringFlag{Name: "user", Usage: "smtp: the `NAME` to log in with"},
 					&cli.StringFlag{Name: "password-file", Usage: "smtp: its password, from a `FILE`; - reads standard input"},
@@ -58,9 +57,9 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "key", Usage: "the `KEY` by which you find the connection again, and by which a repeat of this call finds it; default: a new one"},
 					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
-					&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
-					&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
-					&duration.Flag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
+					&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "100"},
+					&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
+					&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 				),
 				Action: action(createConnection),
 			},
@@ -99,7 +98,7 @@ func createConnection(ctx context.Context, c *call) error {
 	defer cancel()
 	resp, err := c.Connections.CreateConnection(ctx, req)
 	if err != nil {
-		if exit.Code(err) == exit.Unavailable {
+		if maybeStored(err) {
 			fmt.Fprintf(c.cmd.Root().ErrWriter,
 				"fireonce: the connection may or may not be stored; repeat the call with --key %s\n", req.GetIdempotencyKey())
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func etagFlag() cli.Flag {
-	return &cli.StringFlag{Name: "etag", Usage: "the job as you saw it; default: as it is now"}
+	return &cli.StringFlag{Name: "etag", Usage: "the job as you saw it, by its `ETAG`; default: as it is now"}
 }
 
 func cancelCommand() *cli.Command {
@@ -19,7 +19,7 @@ func cancelCommand() *cli.Command {
 		Name: "cancel", Usage: "stop further sends of a job", ArgsUsage: "[JOB]",
 		Flags: flags(
 			keyFlag(), etagFlag(),
-			&cli.StringFlag{Name: "reason", Usage: "why, for the record"},
+			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the record"},
 		),
 		Action: action(cancel),
 	}

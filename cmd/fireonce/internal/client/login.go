@@ -40,12 +40,12 @@ func loginCommand(settings []cli.Flag) *cli.Command {
 		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
 		&cli.StringFlag{Name: "redirect-url", Usage: "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"},
 		&duration.Flag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
-		&cli.StringFlag{Name: "name", Usage: "what people call the new connection"},
+		&cli.StringFlag{Name: "name", Usage: "the `NAME` of the new connection that people read"},
 		&cli.StringFlag{Name: "key", Usage: "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"},
 		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
-		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
-		&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
-		&duration.Flag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
+		&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "100"},
+		&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
+		&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 	}
 	for _, f := range settings {
 		if slices.Contains(loginSettings, f.Names()[0]) {

@@ -102,7 +102,7 @@ func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list jobs, latest time first",
 		Flags: flags(append(append(filterFlags(), pageFlags("jobs")...),
-			&cli.StringFlag{Name: "order", Usage: "`schedule-time-desc`, schedule-time-asc or create-time-desc"},
+			&cli.StringFlag{Name: "order", Usage: "the `ORDER`: schedule-time-desc, schedule-time-asc or create-time-desc"},
 		)...),
 		Action: action(list),
 	}

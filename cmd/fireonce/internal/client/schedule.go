@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -27,10 +27,13 @@ const maxBody = 256 << 10
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "schedule",
-		Usage: "schedule a webhook, a post, or anything else",
-		Description: "Stores one job: a POST to --url, a post with --text, or whatever --payload-file says; at --at or --in,\n" +
-			"or immediately. The key names the intended effect: the same call with the same key is the same job.\n" +
-			"Without --key one is made and printed; keep it to repeat the call.",
+		Usage: "schedule a request, a post, an e-mail or anything else",
+		Description: "Stores one job, at --at or --in, or immediately. Flags say what it sends: --url a request, --text and --media a post, --to an\n" +
+			"e-mail, --recipient a direct message, --payload-file anything. The key names the intended effect: the same call with\n" +
+			"the same key is the same job. Without --key one is made and printed; keep it to repeat the call.\n\n" +
+			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
+			"   fireonce schedule --connection mail --from shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
+			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
 		Flags: flags(append(append(payloadFlags(), whenFlags()...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
@@ -39,10 +42,10 @@ func scheduleCommand() *cli.Command {
 			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB`, by id or key, that this one answers: it waits for it"},
 			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
-			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
+			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend"},
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
-			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails", DefaultText: "5"},
-			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before it fails", DefaultText: "5"},
+			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
 			skipIfPresentFlag(),
 			&cli.BoolFlag{Name: "validate-only", Usage: "check the request, the connection and its media files, store nothing; the platform is not asked"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
@@ -61,16 +64,18 @@ func schedule(ctx context.Context, c *call) error {
 	}
 	short, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Jobs.ScheduleJob(short, req)
+	send := func() (*fireoncev1.ScheduleJobResponse, error) { return c.Jobs.ScheduleJob(short, req) }
+	resp, err := sendContent(c, req.GetPayload(), send)
 	if at := timeOnly(err); at != nil && c.cmd.IsSet("in") {
 		// --in is another time in each call, and no other request for that.
 		req.ScheduleTime = at
-		if again, other := c.Jobs.ScheduleJob(short, req); other == nil {
+		if again, other := sendContent(c, req.GetPayload(), send); other == nil {
 			resp, err = again, nil
 		}
 	}
 	if err != nil {
-		if exit.Code(err) == exit.Unavailable && req.GetIdempotencyKey() != "" {
+		c.hintContent(ctx, err, req.GetPayload())
+		if maybeStored(err) && req.GetIdempotencyKey() != "" {
 			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the job may or may not be stored; repeat the call with --key %s\n",
 				req.GetIdempotencyKey())
 		}
@@ -91,22 +96,17 @@ func schedule(ctx context.Context, c *call) error {
 	return c.watchJob(ctx, resp.GetJob().GetJobId())
 }
 
+// maybeStored reports whether a call that failed may have been made all the same. A
+// connection that was refused has carried nothing.
+func maybeStored(err error) bool {
+	return exit.Code(err) == exit.Unavailable && !errors.Is(err, syscall.ECONNREFUSED)
+}
+
 // timeOnly returns the time of the job that holds a key, if nothing but the time keeps the
 // request from being a repeat of it.
 func timeOnly(err error) *timestamppb.Timestamp {
-	wire := new(connect.Error)
-	if !errors.As(err, &wire) {
-		return nil
-	}
-	for _, d := range wire.Details() {
-		v, err := d.Value()
-		if err != nil {
-			continue // a detail newer than this program
-		}
-		detail, _ := v.(*fireoncev1.ErrorDetail)
-		if c := detail.GetIdempotencyConflict(); len(c.GetMismatchedFields()) == 1 && c.GetMismatchedFields()[0] == "schedule_time" {
-			return c.GetScheduleTime()
-		}
+	if c := detailOf(err).GetIdempotencyConflict(); len(c.GetMismatchedFields()) == 1 && c.GetMismatchedFields()[0] == "schedule_time" {
+		return c.GetScheduleTime()
 	}
 	return nil
 }

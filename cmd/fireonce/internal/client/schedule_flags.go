@@ -23,7 +23,7 @@ func specFlags() []cli.Flag {
 		&cli.StringFlag{Name: "zone", Usage: "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"},
 		&cli.StringSliceFlag{Name: "cron", Usage: "five fields, or @hourly, @daily, …, as an `EXPRESSION`; may be repeated"},
 		&duration.Flag{Name: "every", Usage: "an interval in elapsed time, as a `DURATION` of at least 10s", HideDefault: true},
-		&duration.Flag{Name: "phase", Usage: "with --every: the offset from its multiples, counted from 1970-01-01T00:00:00Z", HideDefault: true},
+		&duration.Flag{Name: "phase", Usage: "with --every: the offset from its multiples, a `DURATION` from 1970-01-01T00:00:00Z", HideDefault: true},
 		&cli.StringFlag{Name: "rrule", Usage: "a `RULE` of RFC 5545, e.g. 'FREQ=MONTHLY;BYDAY=1MO'; with --rrule-start"},
 		&cli.StringFlag{Name: "rrule-start", Usage: "its start, a local `TIME` such as 2026-12-07T09:00:00"},
 		&cli.StringSliceFlag{Name: "except-cron", Usage: "not at the minutes of this `EXPRESSION`; may be repeated"},
@@ -31,7 +31,7 @@ func specFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "except-holidays", Usage: "not on the holidays of this `CALENDAR`, e.g. AT or US; may be repeated"},
 		&cli.StringFlag{Name: "start", Usage: "not before this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "end", Usage: "not at or after this RFC 3339 `TIME`"},
-		&cli.Int64Flag{Name: "max-firings", Usage: "end after so many jobs", HideDefault: true},
+		&cli.Int64Flag{Name: "max-firings", Usage: "end after a `NUMBER` of jobs", HideDefault: true},
 		&duration.Flag{Name: "jitter", Usage: "start each up to so long after its time, as a `DURATION`", HideDefault: true},
 		&cli.StringFlag{Name: "spec-file", Usage: "the times in full: the contract's ScheduleSpec as JSON, from a `FILE`; - reads standard input"},
 	}
@@ -109,12 +109,12 @@ func timeFlag(cmd *cli.Command, flag string) (*timestamppb.Timestamp, error) {
 // policyFlags say what firings do when they get in each other's way.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "overlap", Usage: "while an earlier job has not ended: skip, `buffer-one` or allow"},
-		&cli.StringFlag{Name: "while-unresolved", Usage: "while the outcome of an earlier job is unknown: skip, `buffer-one` or allow"},
-		&cli.StringFlag{Name: "catch-up", Usage: "firings that came while no server ran: none, `latest` or all"},
+		&cli.StringFlag{Name: "overlap", Usage: "a `POLICY` while an earlier job has not ended: skip, buffer-one or allow"},
+		&cli.StringFlag{Name: "while-unresolved", Usage: "a `POLICY` while the outcome of an earlier job is unknown: skip, buffer-one or allow"},
+		&cli.StringFlag{Name: "catch-up", Usage: "a `POLICY` for firings that came while no server ran: none, latest or all"},
 		&duration.Flag{Name: "catch-up-window", Usage: "how old they may be, as a `DURATION`", DefaultText: "1h"},
-		&cli.IntFlag{Name: "max-per-day", Usage: "at most so many jobs for one local date", HideDefault: true},
-		&cli.IntFlag{Name: "pause-after-failures", Usage: "pause after so many jobs in a row without an effect", HideDefault: true},
+		&cli.IntFlag{Name: "max-per-day", Usage: "at most this `NUMBER` of jobs for one local date", HideDefault: true},
+		&cli.IntFlag{Name: "pause-after-failures", Usage: "pause after this `NUMBER` of jobs in a row without an effect", HideDefault: true},
 		&cli.BoolFlag{Name: "pause-on-auth-hold", Usage: "pause while the connection has no usable credential"},
 		&duration.Flag{Name: "cool-down", Usage: "at most one effect of the schedule per so long, as a `DURATION`", HideDefault: true},
 	}

@@ -20,7 +20,7 @@ func itemsCommand() *cli.Command {
 		return &cli.StringFlag{Name: "item", Usage: "the item's `ID`", Required: true}
 	}
 	etag := func() cli.Flag {
-		return &cli.StringFlag{Name: "etag", Usage: "the item as you saw it; default: as it is now"}
+		return &cli.StringFlag{Name: "etag", Usage: "the item as you saw it, by its `ETAG`; default: as it is now"}
 	}
 	return &cli.Command{
 		Name: "items", Usage: "fill and order the queue of a schedule with --queue",
@@ -95,9 +95,9 @@ func addItem(ctx context.Context, c *call) error {
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Schedules.AddScheduleItem(ctx, req)
+	resp, err := sendContent(c, req.GetPayload(), func() (*fireoncev1.AddScheduleItemResponse, error) { return c.Schedules.AddScheduleItem(ctx, req) })
 	if err != nil {
-		if exit.Code(err) == exit.Unavailable {
+		if maybeStored(err) {
 			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the item may or may not be stored; repeat the call with --key %s\n", req.GetIdempotencyKey())
 		}
 		return err
@@ -134,7 +134,9 @@ func updateItem(ctx context.Context, c *call) error {
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Schedules.UpdateScheduleItem(ctx, req)
+	resp, err := sendContent(c, req.GetPayload(), func() (*fireoncev1.UpdateScheduleItemResponse, error) {
+		return c.Schedules.UpdateScheduleItem(ctx, req)
+	})
 	if err != nil {
 		return err
 	}

@@ -30,15 +30,15 @@ func schedulesCommand() *cli.Command {
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 					&cli.StringFlag{Name: "key", Usage: "the `KEY` of the schedule, by which a repeat of this call finds it; default: a new one"},
-					&cli.StringFlag{Name: "name", Usage: "what people call it"},
+					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "2h"},
-					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: `hold`, assume-sent or resend"},
+					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: a `POLICY`: hold, assume-sent or resend"},
 					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find the schedule by; may be repeated"},
 					&cli.StringSliceFlag{Name: "job-label", Usage: "a `NAME=VALUE` to find its jobs by; may be repeated"},
 					&cli.BoolFlag{Name: "queue", Usage: "take content from a queue, in place of --url, --text or --payload-file: see fireonce schedules items"},
 					skipIfPresentFlag(),
 					&cli.BoolFlag{Name: "paused", Usage: "create it paused"},
-					&cli.StringFlag{Name: "note", Usage: "why, for the record"},
+					&cli.StringFlag{Name: "note", Usage: "why, as `TEXT` for the record"},
 					&cli.BoolFlag{Name: "validate-only", Usage: "check the request, store nothing"},
 				)...),
 				Action: action(createSchedule),
@@ -48,7 +48,7 @@ func schedulesCommand() *cli.Command {
 				Flags: flags(append(specFlags(), scheduleKeyFlag(),
 					&cli.StringFlag{Name: "from", Usage: "from this RFC 3339 `TIME` on", DefaultText: "now"},
 					&cli.StringFlag{Name: "until", Usage: "up to this RFC 3339 `TIME`"},
-					&cli.IntFlag{Name: "count", Usage: "how many firings, up to 1000", Value: 10},
+					&cli.IntFlag{Name: "count", Usage: "the `NUMBER` of firings, up to 1000", Value: 10},
 				)...),
 				Action: action(previewSchedule),
 			},
@@ -73,11 +73,11 @@ func schedulesCommand() *cli.Command {
 				Description: "Flags of times replace all times. Content and policies keep what no flag names.",
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), scheduleKeyFlag(), scheduleEtagFlag(),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID` or key", DefaultText: "as it was"},
-					&cli.StringFlag{Name: "name", Usage: "what people call it"},
+					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "as it was"},
 					&cli.BoolFlag{Name: "queue", Usage: "take content from a queue from now on"},
 					skipIfPresentFlag(),
-					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: `hold`, assume-sent or resend"},
+					&cli.StringFlag{Name: "policy", Usage: "if an outcome stays unknown: a `POLICY`: hold, assume-sent or resend"},
 					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find the schedule by; may be repeated; replaces all"},
 					&cli.StringSliceFlag{Name: "job-label", Usage: "a `NAME=VALUE` to find its jobs by; may be repeated; replaces all"},
 				)...),
@@ -137,10 +137,12 @@ func scheduleKeyFlag() cli.Flag {
 }
 
 func scheduleEtagFlag() cli.Flag {
-	return &cli.StringFlag{Name: "etag", Usage: "the schedule as you saw it; default: as it is now"}
+	return &cli.StringFlag{Name: "etag", Usage: "the schedule as you saw it, by its `ETAG`; default: as it is now"}
 }
 
-func noteFlag() cli.Flag { return &cli.StringFlag{Name: "note", Usage: "why, for the record"} }
+func noteFlag() cli.Flag {
+	return &cli.StringFlag{Name: "note", Usage: "why, as `TEXT` for the record"}
+}
 
 func confirmFlag() cli.Flag { return &cli.BoolFlag{Name: "confirm", Usage: "do it"} }
 
@@ -242,9 +244,10 @@ func createSchedule(ctx context.Context, c *call) error {
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Schedules.CreateSchedule(ctx, req)
+	resp, err := sendContent(c, req.GetJobTemplate().GetPayload(), func() (*fireoncev1.CreateScheduleResponse, error) { return c.Schedules.CreateSchedule(ctx, req) })
 	if err != nil {
-		if exit.Code(err) == exit.Unavailable {
+		c.hintContent(ctx, err, req.GetJobTemplate().GetPayload())
+		if maybeStored(err) {
 			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the schedule may or may not be stored; repeat the call with --key %s\n", req.GetIdempotencyKey())
 		}
 		return err

@@ -38,7 +38,7 @@ func updateSchedule(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.Schedules.UpdateSchedule(ctx, req)
+	resp, err := sendContent(c, req.GetJobTemplate().GetPayload(), func() (*fireoncev1.UpdateScheduleResponse, error) { return c.Schedules.UpdateSchedule(ctx, req) })
 	if err != nil {
 		return err
 	}

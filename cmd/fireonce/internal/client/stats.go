@@ -19,7 +19,7 @@ func statsCommand() *cli.Command {
 		Flags: flags(
 			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID` or key"},
 			&duration.Flag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
-			&cli.StringFlag{Name: "by", Usage: "what happened in each `minute`, hour or day of the window, in UTC"},
+			&cli.StringFlag{Name: "by", Usage: "what happened in each `UNIT` of the window, in UTC: minute, hour or day"},
 		),
 		Action: action(stats),
 	}

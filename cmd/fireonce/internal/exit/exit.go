@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 
 	"connectrpc.com/connect"
 )
@@ -68,12 +70,22 @@ func Code(err error) int {
 	}
 	var wire *connect.Error
 	if errors.As(err, &wire) {
-		return wireCode(wire.Code())
+		return wireCode(status(wire))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return Unavailable
 	}
 	return Error
+}
+
+// status is the code of an error. Where the connection broke there is no answer, whatever the
+// library of Connect makes of that.
+func status(err *connect.Error) connect.Code {
+	broken := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
+	if broken && !connect.IsWireError(err) && !errors.Is(err, context.Canceled) {
+		return connect.CodeUnavailable
+	}
+	return err.Code()
 }
 
 func wireCode(c connect.Code) int {

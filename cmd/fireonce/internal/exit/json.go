@@ -34,7 +34,7 @@ func PrintJSON(w io.Writer, err error) {
 	out := report{ExitCode: Code(err), Message: err.Error()}
 	var wire *connect.Error
 	if errors.As(err, &wire) {
-		out.Code, out.Message = wire.Code().String(), wire.Message()
+		out.Code, out.Message = status(wire).String(), wire.Message()
 		for _, d := range wire.Details() {
 			out.add(d)
 		}

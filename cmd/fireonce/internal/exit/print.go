@@ -23,7 +23,7 @@ func Print(w io.Writer, err error) {
 		fmt.Fprintf(w, "fireonce: %v\n", err)
 		return
 	}
-	fmt.Fprintf(w, "fireonce: %s: %s\n", wire.Code(), summary(wire))
+	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), summary(wire))
 	for _, d := range wire.Details() {
 		value, err := d.Value()
 		if err != nil {

@@ -52,7 +52,7 @@ func Commands(version string) []*cli.Command {
 
 func databaseFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "database", Usage: "`sqlite:PATH`, or a PostgreSQL URL (postgres://…) that several servers may share", Value: DefaultDatabase, Sources: cli.EnvVars(databaseVariable),
+		Name: "database", Usage: "the `DATABASE`: sqlite:PATH, or a PostgreSQL URL (postgres://…) that several servers may share", Value: DefaultDatabase, Sources: cli.EnvVars(databaseVariable),
 	}
 }
 
@@ -157,7 +157,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_ALLOW_HOST"),
 			},
 			&cli.IntFlag{
-				Name: "senders", Usage: "jobs that are prepared or sent at once", Value: 64,
+				Name: "senders", Usage: "the `NUMBER` of jobs that are prepared or sent concurrently", Value: 64,
 				Sources: cli.EnvVars("FIREONCE_SENDERS"),
 			},
 			&cli.StringFlag{
@@ -165,42 +165,42 @@ func serveCommand(version string) *cli.Command {
 				Usage: "the `FOLDER` of compiled time zone data that schedules are evaluated with; default: the system's, or else what the program has",
 			},
 			&duration.Flag{
-				Name: "grace", Usage: "added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
+				Name: "grace", Usage: "the `DURATION` that is added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
 				Sources: cli.EnvVars("FIREONCE_GRACE"),
 			},
 			&duration.Flag{
-				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
+				Name: "lease", Usage: "the `DURATION` for which a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
 			},
 			&duration.Flag{
 				Name: "clock-doubt", Value: store.DefaultClockDoubt, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
-				Usage: "how long a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
+				Usage: "the `DURATION` for which a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
 			},
 			&cli.BoolFlag{
 				Name: "trust-clock", Usage: "believe the clock as it is at this start: an operator has looked at it",
 				Sources: cli.EnvVars("FIREONCE_TRUST_CLOCK"),
 			},
 			&duration.Flag{
-				Name: "keep-jobs", Usage: "how long a job is kept after its end, such as 720h; 0: for ever", Value: defaultKeep,
+				Name: "keep-jobs", Usage: "how long a job is kept after its end, as a `DURATION` such as 30d; 0: for ever", Value: defaultKeep,
 				Sources: cli.EnvVars("FIREONCE_KEEP_JOBS"),
 			},
 			&duration.Flag{
-				Name: "keep-events", Usage: "how long the event log goes back; 0: for ever", Value: defaultKeep,
+				Name: "keep-events", Usage: "how long the event log goes back, as a `DURATION` such as 30d; 0: for ever", Value: defaultKeep,
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
 			stateDirFlag("default on PostgreSQL: beside the key file, if it may be written"),
 			&duration.Flag{
 				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
-				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
+				Usage: "the `DURATION` for which the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
 			},
 			&duration.Flag{
 				Name: "shutdown-delay", Sources: cli.EnvVars("FIREONCE_SHUTDOWN_DELAY"),
-				Usage: "how long the server keeps serving after its readiness fails at a shutdown, so that load balancers notice",
+				Usage: "the `DURATION` for which the server keeps serving after its readiness fails at a shutdown, so that load balancers notice",
 			},
 			&cli.BoolFlag{
 				// No variable: it is for one start.
-				Name: "quarantined", Usage: "start without sending, until `fireonce recover` releases the database: for a database that you restored",
+				Name: "quarantined", Usage: "start without sending, until fireonce recover releases the database: for a database that you restored",
 			},
 			&cli.StringSliceFlag{
 				Name: "connector", Sources: cli.EnvVars("FIREONCE_CONNECTOR"),
@@ -221,10 +221,10 @@ func serveCommand(version string) *cli.Command {
 					"); 0: none; may be repeated; see docs/operations.md",
 			},
 			&cli.StringFlag{
-				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
+				Name: "log-format", Usage: "a `FORMAT`: text or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
 			},
 			&cli.StringFlag{
-				Name: "log-level", Usage: "`debug`, info, warn or error", Value: "info", Sources: cli.EnvVars("FIREONCE_LOG_LEVEL"),
+				Name: "log-level", Usage: "a `LEVEL`: debug, info, warn or error", Value: "info", Sources: cli.EnvVars("FIREONCE_LOG_LEVEL"),
 			},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error { return serve(ctx, cmd, version) },

@@ -45,7 +45,7 @@ func keysCommand() *cli.Command {
 				Flags: []cli.Flag{
 					// No variable: without the flag nothing is written.
 					&cli.StringFlag{Name: "key-file", Usage: "the key `FILE` to add it to"},
-					&cli.BoolFlag{Name: "standby", Usage: "add it as a key that only opens; `keys use` lets it seal"},
+					&cli.BoolFlag{Name: "standby", Usage: "add it as a key that only opens; fireonce keys use lets it seal"},
 				},
 				Action: generateKey,
 			},

@@ -43,7 +43,7 @@ func recoverCommand() *cli.Command {
 			standbyFlag(),
 			stateDirFlag("default: none"),
 			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
-			&cli.StringFlag{Name: "as", Usage: "`hold` or retry"},
+			&cli.StringFlag{Name: "as", Usage: "a `RULING`: hold or retry"},
 			&cli.BoolFlag{
 				Name:  "new-namespace",
 				Usage: "the copy becomes an installation of its own, such as staging: its effect keys are new ones; stop its servers first",

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: flags say what a job sends. A flag belongs to one kind of content, and
+// tells which kind is meant; --text belongs to several. Flags of two kinds are refused here,
+// and a kind that the connection does not send by the server.
+
+// maxPayloadFile bounds a file with a payload in JSON, in bytes: the contract's
+// bound on a body, and room for what base64 and names add.
+const maxPayloadFile = 1 << 20
+
+// contentKind is a kind of content that flags can say.
+type contentKind struct {
+	name string
+	// needs is the flag without which there is no such content; empty: one of its flags.
+	needs string
+	flags []cli.Flag
+	make  func(*cli.Command) (*fireoncev1.Payload, error)
+}
+
+// contentKinds are made anew for each command: a flag keeps its value.
+func contentKinds() []contentKind {
+	return []contentKind{
+		{name: "a request", needs: "url", flags: requestFlags(), make: requestContent},
+		{name: "an e-mail", needs: "to", flags: mailFlags(), make: mailContent},
+		{name: "a direct message", needs: "recipient", flags: messageFlags(), make: messageContent},
+		{name: "a post", flags: postFlags(), make: postContent},
+	}
+}
+
+// payloadFlags describe content: a request, an e-mail, a message, a post, or any kind as JSON.
+func payloadFlags() []cli.Flag {
+	out := []cli.Flag{
+		&cli.StringFlag{Name: "text", Category: categoryContent, Usage: "a post with this `TEXT`; with --to or --recipient: the text of an e-mail or a message"},
+		&cli.StringFlag{Name: "text-file", Category: categoryContent, Usage: "the same, from a `FILE`; - reads standard input"},
+		&cli.StringFlag{
+			Name: "payload-file", Category: categoryContent,
+			Usage: "content of any kind: the contract's Payload as JSON, from a `FILE`; - reads standard input",
+		},
+	}
+	for _, kind := range contentKinds() {
+		out = append(out, kind.flags...)
+	}
+	return out
+}
+
+// Categories in help texts. Spaces sort them before the rest.
+const (
+	categoryContent = "Content"
+	categoryRequest = "Content: a webhook or an HTTP request"
+	categoryMail    = "Content: an e-mail"
+	categoryMessage = "Content: a direct message"
+	categoryPost    = "Content: a post"
+)
+
+func payloadGiven(cmd *cli.Command) bool { return anySet(cmd, payloadFlags()) }
+
+// payload reads what is to be sent.
+func payload(cmd *cli.Command) (*fireoncev1.Payload, error) {
+	kind, flag, err := kindGiven(cmd)
+	if err != nil {
+		return nil, err
+	}
+	text := cmd.IsSet("text") || cmd.IsSet("text-file")
+	switch {
+	case cmd.IsSet("payload-file") && (kind != nil || text):
+		return nil, exit.Usagef("--payload-file says all of the content: give no other flag for it")
+	case cmd.IsSet("payload-file"):
+		p := &fireoncev1.Payload{}
+		return p, readJSON(cmd, "payload-file", maxPayloadFile, p, `{"socialPost": {"text": "…"}}`)
+	case kind == nil && text:
+		return postContent(cmd)
+	case kind == nil:
+		return nil, exit.Usagef("say what to send: --url for a request, --text or --media for a post, --to for an e-mail, --recipient for a message, or --payload-file")
+	case kind.needs == "to" && !cmd.IsSet("to") && (cmd.IsSet("cc") || cmd.IsSet("bcc")): // enough for an e-mail
+	case kind.needs != "" && !cmd.IsSet(kind.needs):
+		return nil, exit.Usagef("--%s is for %s: give --%s, too", flag, kind.name, kind.needs)
+	}
+	return kind.make(cmd)
+}
+
+// kindGiven returns which kind of content the flags are of, and the first such flag; nil: none says.
+func kindGiven(cmd *cli.Command) (given *contentKind, flag string, err error) {
+	for _, kind := range contentKinds() {
+		i := slices.IndexFunc(kind.flags, func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) })
+		if i < 0 {
+			continue
+		}
+		name := kind.flags[i].Names()[0]
+		if given != nil {
+			return nil, "", exit.Usagef("--%s is for %s, --%s for %s: give one kind of content", flag, given.name, name, kind.name)
+		}
+		given, flag = &kind, name
+	}
+	return given, flag, nil
+}
+
+// contentText reads --text or --text-file.
+func contentText(cmd *cli.Command) (string, error) {
+	return textOrFile(cmd, "text", "text-file")
+}
+
+// textOrFile reads a text from one flag, or from the file that the other one names.
+func textOrFile(cmd *cli.Command, flag, fileFlag string) (string, error) {
+	switch {
+	case cmd.IsSet(flag) && cmd.IsSet(fileFlag):
+		return "", exit.Usagef("give --%s or --%s, not both", flag, fileFlag)
+	case !cmd.IsSet(fileFlag):
+		return cmd.String(flag), nil
+	}
+	raw, err := readFile(cmd, cmd.String(fileFlag), maxBody)
+	if err != nil {
+		return "", exit.Usagef("--%s: %w", fileFlag, err)
+	}
+	return strings.TrimSuffix(string(raw), "\n"), nil
+}

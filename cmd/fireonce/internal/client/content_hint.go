@@ -1,0 +1,58 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// flagsOfKind are the flags that make each kind of payload, by its field in the contract.
+var flagsOfKind = map[string]string{
+	"webhook": "--url", "http_request": "--url", "email": "--to", "direct_message": "--recipient", "social_post": "--text or --media",
+	"custom": "--payload-file",
+}
+
+// hintContent says which flags a connection takes, after it was refused what others made. It
+// keeps silent where it cannot read that.
+func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload) {
+	if detailOf(err).GetReason() != fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || !c.cmd.IsSet("connection") {
+		return
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	id, key := idOrKey(c.cmd.String("connection"))
+	conn, err := c.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key))
+	if err != nil {
+		return
+	}
+	all, err := c.Connections.ListConnectors(ctx, &fireoncev1.ListConnectorsRequest{})
+	if err != nil {
+		return
+	}
+	connector := conn.GetConnection().GetConnector()
+	i := slices.IndexFunc(all.GetConnectors(), func(k *fireoncev1.Connector) bool { return k.GetName() == connector })
+	sent := kindOf(p)
+	if i < 0 || slices.Contains(all.GetConnectors()[i].GetPayloadKinds(), sent) {
+		return // options of another platform: the server says so
+	}
+	var flags []string
+	for _, kind := range all.GetConnectors()[i].GetPayloadKinds() {
+		if text := flagsOfKind[kind]; text != "" {
+			flags = append(flags, text)
+		}
+	}
+	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: connection %s is of connector %s, which takes %s\n",
+		plain(c.cmd.String("connection")), connector, strings.Join(flags, ", or "))
+}
+
+// kindOf returns the name of the field that a payload has.
+func kindOf(p *fireoncev1.Payload) string {
+	m := p.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind")); f != nil {
+		return string(f.Name())
+	}
+	return ""
+}

@@ -1,0 +1,131 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/urfave/cli/v3"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+func requestFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "url", Category: categoryRequest, Usage: "the `URL` to send to; by POST, unless --method says otherwise"},
+		&cli.StringFlag{Name: "method", Category: categoryRequest, Usage: "connector http: the `METHOD`: POST, PUT, PATCH, DELETE or GET", DefaultText: "POST"},
+		&cli.StringFlag{Name: "body", Category: categoryRequest, Usage: "the body, as `TEXT`"},
+		&cli.StringFlag{Name: "body-file", Category: categoryRequest, Usage: "the body, from a `FILE`; - reads standard input"},
+		&cli.StringFlag{Name: "content-type", Category: categoryRequest, Usage: "the body's `TYPE`", DefaultText: "application/json"},
+		&cli.StringSliceFlag{
+			Name: "header", Category: categoryRequest,
+			Usage: "a `HEADER` to add, as 'NAME: VALUE'; may be repeated; never a secret. webhook-id or Idempotency-Key is added: see --effect-key",
+		},
+		&cli.StringFlag{Name: "id-json-pointer", Category: categoryRequest, Usage: "connector http: the `POINTER` at which a JSON answer names what was made, e.g. /id; the connection must allow it"},
+	}
+}
+
+// requestContent makes a webhook, or with a flag that only connector http has its request.
+// sendContent turns the one into the other where the connection wants that.
+func requestContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
+	hook, err := webhook(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if !cmd.IsSet("method") && !cmd.IsSet("id-json-pointer") {
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: hook}}, nil
+	}
+	req := plainRequest(hook)
+	req.IdJsonPointer = cmd.String("id-json-pointer")
+	if cmd.IsSet("method") {
+		m, known := fireoncev1.HttpMethod_value[enumName("HTTP_METHOD_", cmd.String("method"))]
+		if !known || m == 0 {
+			return nil, exit.Usagef("--method %q: must be POST, PUT, PATCH, DELETE or GET", cmd.String("method"))
+		}
+		req.Method = fireoncev1.HttpMethod(m)
+	}
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: req}}, nil
+}
+
+// plainRequest is a webhook's request without its signature.
+func plainRequest(hook *fireoncev1.Webhook) *fireoncev1.HttpRequest {
+	req := &fireoncev1.HttpRequest{Url: hook.GetUrl(), ContentType: hook.GetContentType(), Headers: hook.GetHeaders()}
+	switch body := hook.GetContent().(type) {
+	case *fireoncev1.Webhook_Body:
+		req.Content = &fireoncev1.HttpRequest_Body{Body: body.Body}
+	case *fireoncev1.Webhook_BodyText:
+		req.Content = &fireoncev1.HttpRequest_BodyText{BodyText: body.BodyText}
+	}
+	return req
+}
+
+func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
+	hook := &fireoncev1.Webhook{Url: cmd.String("url"), ContentType: cmd.String("content-type")}
+	for _, h := range cmd.StringSlice("header") {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, exit.Usagef("--header %q: must be 'NAME: VALUE'", h)
+		}
+		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	switch {
+	case cmd.IsSet("body") && cmd.IsSet("body-file"):
+		return nil, exit.Usagef("give --body or --body-file, not both")
+	case cmd.IsSet("body"):
+		hook.Content = &fireoncev1.Webhook_BodyText{BodyText: cmd.String("body")}
+	case cmd.IsSet("body-file"):
+		body, err := readFile(cmd, cmd.String("body-file"), maxBody)
+		if err != nil {
+			return nil, fmt.Errorf("--body-file: %w", err)
+		}
+		hook.Content = &fireoncev1.Webhook_Body{Body: body}
+	}
+	return hook, nil
+}
+
+// sendContent makes a call that carries content. Flags say a request of connector webhook and
+// of http alike, and only the server knows the connection: what it refuses as a webhook, or
+// has under the key as another request, is sent as a plain request. A refused call stored nothing.
+func sendContent[T any](c *call, p *fireoncev1.Payload, send func() (T, error)) (T, error) {
+	resp, err := send()
+	hook := p.GetWebhook()
+	if hook == nil || c.cmd.IsSet("payload-file") || !otherContent(err) {
+		return resp, err
+	}
+	p.Kind = &fireoncev1.Payload_HttpRequest{HttpRequest: plainRequest(hook)}
+	again, other := send()
+	if otherContent(other) {
+		p.Kind = &fireoncev1.Payload_Webhook{Webhook: hook}
+		return resp, err
+	}
+	return again, other
+}
+
+// otherContent reports whether a connection does not send a kind of content, or a key is
+// bound to a request with other content.
+func otherContent(err error) bool {
+	d := detailOf(err)
+	fields := d.GetIdempotencyConflict().GetMismatchedFields()
+	return d.GetReason() == fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || d.GetMetadata()["kind"] == "http_request" || slices.Contains(fields, "payload") ||
+		slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "job_template") })
+}
+
+// detailOf returns the contract's detail of a server's error; nil: there is none.
+func detailOf(err error) *fireoncev1.ErrorDetail {
+	wire := new(connect.Error)
+	if !errors.As(err, &wire) {
+		return nil
+	}
+	for _, d := range wire.Details() {
+		if v, err := d.Value(); err == nil { // else it is newer than this program
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
+				return detail
+			}
+		}
+	}
+	return nil
+}

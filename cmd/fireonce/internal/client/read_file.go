@@ -1,0 +1,60 @@
+package client
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// jsonPlace is where the parser of JSON says that it got stuck, unknownField the field that
+// it does not know.
+var (
+	jsonPlace    = regexp.MustCompile(`line \d+:\d+`)
+	unknownField = regexp.MustCompile(`unknown field "([^"]{1,64})"`)
+)
+
+// readJSON reads a message of the contract from the file that a flag names. like is
+// what such a message looks like.
+func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string) error {
+	data, err := readFile(cmd, cmd.String(flag), limit)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	if err := protojson.Unmarshal(data, m); err != nil {
+		// The parser's words quote the file, which may hold a secret: its place is enough, and
+		// in content, which holds none, the name of a field.
+		where := ""
+		if found := jsonPlace.FindString(err.Error()); found != "" {
+			where = ", from " + found + " on"
+		}
+		if found := unknownField.FindStringSubmatch(err.Error()); found != nil && !strings.HasSuffix(flag, "credential-file") {
+			where += ", where " + strconv.Quote(found[1]) + " is no field"
+		}
+		return exit.Usagef("--%s: not a %s of the contract in JSON%s; one looks like %s", flag, m.ProtoReflect().Descriptor().Name(), where, like)
+	}
+	return nil
+}
+
+// secretText reads a secret from the file that a flag names, or else from an
+// environment variable.
+func secretText(cmd *cli.Command, flag, variable string) (string, error) {
+	name := cmd.String(flag)
+	if name == "" {
+		return os.Getenv(variable), nil
+	}
+	data, err := readFile(cmd, name, maxSecrets)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return "", exit.Usagef("--%s: no secret in it", flag)
+	}
+	return string(data), nil
+}
