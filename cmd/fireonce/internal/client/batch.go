@@ -50,6 +50,7 @@ func batch(ctx context.Context, c *call) error {
 		in = f
 	}
 	b := batcher{call: c}
+	defer c.out.progress.Clear()
 	if err := b.read(ctx, in); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (b *batcher) read(ctx context.Context, in io.Reader) error {
 		req := &fireoncev1.ScheduleJobRequest{}
 		if err := protojson.Unmarshal([]byte(text), req); err != nil {
 			// Whatever came before is sent: the answer to its lines is printed.
-			return errors.Join(b.send(ctx), exit.Usagef("line %d: not a ScheduleJobRequest of the contract in JSON", n))
+			return errors.Join(b.send(ctx), exit.Usagef("line %d: not a ScheduleJobRequest of the contract in JSON%s", n, fieldUnknown(err)))
 		}
 		if b.size+len(text) > batchBytes || len(b.requests) == batchJobs {
 			if err := b.send(ctx); err != nil {
@@ -117,6 +118,7 @@ func (b *batcher) send(ctx context.Context) error {
 		}
 	}
 	b.requests, b.size = nil, 0
+	b.out.progress.Show("%d lines sent", b.created+b.repeated+b.failed)
 	return nil
 }
 

@@ -104,6 +104,7 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 		}
 	}
 	total := &fireoncev1.BulkResult{}
+	defer c.out.progress.Clear()
 	for {
 		one, cancel := unary(ctx)
 		result, err := page(one, c, q)
@@ -119,6 +120,7 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 		}
 		total.Matched += result.GetMatched()
 		total.Changed += result.GetChanged()
+		c.out.progress.Show("%d jobs looked at, %d of them to change", total.GetMatched(), total.GetChanged())
 		if c.out.json {
 			if err := c.out.compact(result); err != nil {
 				return err

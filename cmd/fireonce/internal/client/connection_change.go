@@ -236,7 +236,7 @@ func testConnection(ctx context.Context, c *call) error {
 	} else {
 		c.out.fields(
 			"In order", map[bool]string{true: "yes", false: "no"}[resp.GetOk()],
-			"Found", resp.GetDetail(),
+			"Found", resp.GetDetail()+egressHint(resp.GetFailureKind()),
 			"Account", resp.GetAccountIdentity(),
 		)
 	}

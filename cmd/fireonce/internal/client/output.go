@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/progress"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
@@ -26,6 +27,8 @@ type printer struct {
 	w io.Writer
 	// json: JSON of any form; lines: one line for each object; color: it is a terminal that shows colors.
 	json, lines, color bool
+	// progress is cleared before something is printed.
+	progress *progress.Line
 	// headless leaves out the headings of tables.
 	headless bool
 }
@@ -43,7 +46,7 @@ func OutputFlags() []cli.Flag {
 
 // printerFor reads OutputFlags.
 func printerFor(cmd *cli.Command) (*printer, error) {
-	p := &printer{w: cmd.Root().Writer}
+	p := &printer{w: cmd.Root().Writer, progress: progress.New(cmd.Root().ErrWriter)}
 	p.color = terminal.Is(p.w) && os.Getenv("NO_COLOR") == "" && !cmd.Bool("no-color")
 	switch form := cmd.String("output"); {
 	case cmd.Bool("json") && form != "" && form != "json":
@@ -154,6 +157,7 @@ func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error)
 		return fmt.Errorf("print: %w", err)
 	}
 	out.WriteByte('\n')
+	p.progress.Clear()
 	_, err = p.w.Write(out.Bytes())
 	return err
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+func (p *printer) line(format string, args ...any) {
+	p.progress.Clear()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
 
 func (p *printer) heading(text string) { p.line("%s", p.in(bold, text)) }
 

@@ -135,7 +135,15 @@ func errorLine(e *fireoncev1.JobError) string {
 	if e.GetHttpStatus() != 0 {
 		line += " (HTTP " + strconv.Itoa(int(e.GetHttpStatus())) + ")"
 	}
-	return line + ": " + e.GetMessage()
+	return line + ": " + e.GetMessage() + egressHint(e.GetKind())
+}
+
+// egressHint says how an address is allowed that the server may not call.
+func egressHint(kind fireoncev1.FailureKind) string {
+	if kind != fireoncev1.FailureKind_FAILURE_KIND_EGRESS_DENIED {
+		return ""
+	}
+	return "; the server's operator allows a range of addresses with fireonce serve --allow-egress, e.g. 10.0.0.0/8, and all of this machine's with --dev"
 }
 
 func resolutionLine(r *fireoncev1.Resolution) string {

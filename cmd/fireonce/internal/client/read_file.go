@@ -34,12 +34,20 @@ func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string
 		if found := jsonPlace.FindString(err.Error()); found != "" {
 			where = ", from " + found + " on"
 		}
-		if found := unknownField.FindStringSubmatch(err.Error()); found != nil && !strings.HasSuffix(flag, "credential-file") {
-			where += ", where " + strconv.Quote(found[1]) + " is no field"
+		if flag != "credential-file" {
+			where += fieldUnknown(err)
 		}
 		return exit.Usagef("--%s: not a %s of the contract in JSON%s; one looks like %s", flag, m.ProtoReflect().Descriptor().Name(), where, like)
 	}
 	return nil
+}
+
+// fieldUnknown names the field that a parser of JSON does not know; empty: that is not the matter.
+func fieldUnknown(err error) string {
+	if found := unknownField.FindStringSubmatch(err.Error()); found != nil {
+		return ", where " + strconv.Quote(found[1]) + " is no field"
+	}
+	return ""
 }
 
 // secretText reads a secret from the file that a flag names, or else from an

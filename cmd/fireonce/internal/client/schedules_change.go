@@ -156,6 +156,7 @@ func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context,
 		return err
 	}
 	dry, all := !c.cmd.Bool("confirm"), &fireoncev1.BulkScheduleResult{}
+	defer c.out.progress.Clear()
 	for token := ""; ; {
 		short, cancel := unary(ctx)
 		got, err := page(short, filter, dry, token)
@@ -164,6 +165,7 @@ func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context,
 			return err
 		}
 		all.Matched, all.Changed = all.GetMatched()+got.GetMatched(), all.GetChanged()+got.GetChanged()
+		c.out.progress.Show("%d schedules looked at", all.GetMatched())
 		all.ChangedScheduleIds = append(all.ChangedScheduleIds, got.GetChangedScheduleIds()...)
 		all.Failures = append(all.Failures, got.GetFailures()...)
 		if token = got.GetNextPageToken(); token == "" {
@@ -265,6 +267,7 @@ func backfillSchedule(ctx context.Context, c *call) error {
 		return err
 	}
 	all := &fireoncev1.BackfillScheduleResponse{}
+	defer c.out.progress.Clear()
 	for {
 		short, cancel := unary(ctx)
 		resp, err := c.Schedules.BackfillSchedule(short, req)
@@ -272,6 +275,7 @@ func backfillSchedule(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
+		c.out.progress.Show("%d times looked at", len(all.GetFirings())+int(all.GetPresent()))
 		all.Firings, all.Present = append(all.Firings, resp.GetFirings()...), all.GetPresent()+resp.GetPresent()
 		all.WithoutContent = append(all.WithoutContent, resp.GetWithoutContent()...)
 		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {

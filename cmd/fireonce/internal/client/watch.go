@@ -96,7 +96,7 @@ func (c *call) verdict(j *fireoncev1.Job) error {
 	}
 	msg := fmt.Sprintf("the job is %s", stateName(j.GetState()))
 	if why := j.GetLastError().GetMessage(); why != "" {
-		msg += ": " + strings.TrimSuffix(why, ".")
+		msg += ": " + strings.TrimSuffix(why, ".") + egressHint(j.GetLastError().GetKind())
 	}
 	if j.GetState() == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION {
 		msg += "\n  find out whether the effect took place, then: fireonce resolve " + j.GetJobId() +

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/progress"
 )
 
 func projectsCommand() *cli.Command {
@@ -43,6 +44,8 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 		return exit.Usagef("--yes is needed: what is erased of project %s does not come back", project)
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
+		shown := progress.New(cmd.Root().ErrWriter)
+		defer shown.Clear()
 		sum, req := &fireoncev1.EraseProjectResponse{}, &fireoncev1.EraseProjectRequest{ProjectId: project}
 		for {
 			part, err := asking(ctx, a.EraseProject, req)
@@ -54,10 +57,12 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 			part.ErasedConnectionCount += sum.GetErasedConnectionCount()
 			part.ErasedLoginCount += sum.GetErasedLoginCount()
 			part.ErasedApiKeyCount += sum.GetErasedApiKeyCount()
+			shown.Show("%d jobs erased, the words of %d events", part.GetErasedJobCount(), part.GetBlankedEventCount())
 			if sum, req.PageToken = part, part.GetNextPageToken(); req.GetPageToken() == "" {
 				break
 			}
 		}
+		shown.Clear()
 		switch printed, err := client.Print(cmd, sum); {
 		case err != nil:
 			return err

@@ -1,0 +1,58 @@
+// Package progress shows on a terminal how far long work has come, in one line that goes away
+// when something is printed.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
+)
+
+const (
+	// quiet is how long work shows nothing: what is quick needs no progress.
+	quiet = 500 * time.Millisecond
+	// pause is the time between two lines.
+	pause = 100 * time.Millisecond
+	// wipe goes to the beginning of the line and clears it (ECMA-48).
+	wipe = "\r\x1b[K"
+)
+
+// Line is one line of progress. A nil Line shows nothing.
+type Line struct {
+	w     io.Writer
+	next  time.Time
+	shown bool
+	now   func() time.Time
+}
+
+// New returns a line on w; nil: w is no terminal.
+func New(w io.Writer) *Line {
+	if !terminal.Is(w) {
+		return nil
+	}
+	return line(w, time.Now)
+}
+
+func line(w io.Writer, now func() time.Time) *Line {
+	return &Line{w: w, next: now().Add(quiet), now: now}
+}
+
+// Show replaces the line, unless that was done a moment ago.
+func (l *Line) Show(format string, args ...any) {
+	if l == nil || l.now().Before(l.next) {
+		return
+	}
+	fmt.Fprintf(l.w, wipe+format, args...)
+	l.shown, l.next = true, l.now().Add(pause)
+}
+
+// Clear takes the line away: something else is printed, or the work is done.
+func (l *Line) Clear() {
+	if l == nil || !l.shown {
+		return
+	}
+	fmt.Fprint(l.w, wipe)
+	l.shown = false
+}
