@@ -322,7 +322,7 @@ func TestLoginAtTheServersPage(t *testing.T) {
 	w := newLoginWorld(t)
 	w.connect("other")
 	id := w.connect("mine")
-	w.is(w.fireonce(nil, "connections", "test", id), 0, `In order +yes`, ``)
+	w.is(w.fireonce(nil, "connections", "test", id), 0, `Check +passed`, ``)
 }
 
 func TestLoginPasted(t *testing.T) {

@@ -67,8 +67,8 @@ func (p Program) command(started *bool) *cli.Command {
 	root := &cli.Command{
 		Name:  "fireonce",
 		Usage: "schedule a side effect; it takes effect once",
-		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY. Their\n" +
-			"common flags, such as --server and --json, may stand before the command too.\n\n" +
+		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY, or the one that\n" +
+			"`fireonce login` stored. Their common flags, such as --server and --json, may stand before the command too.\n\n" +
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
 			"repeated unchanged), 6 access denied. With --json an error is one JSON object, the last line on standard error.",
 		Version: p.Version,
@@ -88,8 +88,28 @@ func (p Program) command(started *bool) *cli.Command {
 	root.Commands = append(root.Commands, node.Commands(p.Version)...)
 	root.Commands = append(root.Commands, client.Commands()...)
 	root.Commands = append(root.Commands, listen.Command(), demo.Command(), sandbox.Command(p.Version), p.versionCommand())
+	for _, cmd := range root.Commands {
+		cmd.Category = categoryOf(cmd.Name)
+	}
 	mark(root, started)
 	return root
+}
+
+// categories group the commands in the help text; the rest is general.
+var categories = map[string]string{
+	"To try":                             "demo listen sandbox",
+	"Jobs":                               "schedule batch get list watch update reschedule run-now run-due cancel delete retry resolve bulk count stats schedules",
+	"Accounts, and access to the server": "connections connectors login logout profiles apikeys projects health",
+	"The server":                         "serve migrate recover namespace keys doctor",
+}
+
+func categoryOf(name string) string {
+	for category, names := range categories {
+		if slices.Contains(strings.Fields(names), name) {
+			return category
+		}
+	}
+	return ""
 }
 
 // mark makes every command tell when its own code begins, and leaves the

@@ -55,7 +55,7 @@ func batch(ctx context.Context, c *call) error {
 		return err
 	}
 	if !c.out.json {
-		c.out.line("%d stored, %d stored before, %d failed.", b.created, b.repeated, b.failed)
+		c.out.line("%d stored, %d already stored, %d failed.", b.created, b.repeated, b.failed)
 	}
 	if b.failed > 0 {
 		return fmt.Errorf("%d of %d lines failed", b.failed, b.created+b.repeated+b.failed)
@@ -131,7 +131,7 @@ func (b *batcher) result(line int, req *fireoncev1.ScheduleJobRequest, r *fireon
 		b.created++
 	default:
 		b.repeated++
-		said = "stored before"
+		said = "already stored"
 	}
 	switch {
 	case b.out.json:

@@ -139,7 +139,7 @@ func reschedule(ctx context.Context, c *call) error {
 
 func runNowCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run-now", Usage: "make a waiting job due at once", ArgsUsage: "[JOB]",
+		Name: "run-now", Usage: "make a waiting job due immediately", ArgsUsage: "[JOB]",
 		Description: "It does not pass a pause, a hold or a rate limit, and schedule_time stays as it is.",
 		Flags:       flags(keyFlag(), etagFlag()),
 		Action:      action(runNow),

@@ -235,7 +235,7 @@ func testConnection(ctx context.Context, c *call) error {
 		err = c.out.message(resp)
 	} else {
 		c.out.fields(
-			"In order", map[bool]string{true: "yes", false: "no"}[resp.GetOk()],
+			"Check", map[bool]string{true: "passed", false: "failed"}[resp.GetOk()],
 			"Found", resp.GetDetail()+egressHint(resp.GetFailureKind()),
 			"Account", resp.GetAccountIdentity(),
 		)

@@ -119,7 +119,7 @@ func series(ctx context.Context, c *call) error {
 }
 
 func (p *printer) series(resp *fireoncev1.QueryStatsResponse) {
-	rows := [][]string{{"START", "SCHEDULED", "STARTED", "LAG, HALF", "LAG, 99 %", "SUCCEEDED", "FAILED", "CANCELED", "EXPIRED", "UNKNOWN", "RECOVERED"}}
+	rows := [][]string{{"START", "SCHEDULED", "STARTED", "LAG P50", "LAG P99", "SUCCEEDED", "FAILED", "CANCELED", "EXPIRED", "UNKNOWN", "RECOVERED"}}
 	for _, r := range resp.GetRows() {
 		ends := make(map[fireoncev1.JobState]int64)
 		for _, e := range r.GetEndedCounts() {

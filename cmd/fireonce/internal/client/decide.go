@@ -41,7 +41,7 @@ func cancel(ctx context.Context, c *call) error {
 		return c.out.message(resp)
 	}
 	if resp.GetPrevented() {
-		c.out.line("Cancelled. Nothing was sent, and nothing will be.")
+		c.out.line("Canceled. Nothing was sent, and nothing will be.")
 	} else {
 		c.out.line("It will not be sent again, but the effect may exist already. Watch the job to learn which.")
 	}

@@ -32,7 +32,7 @@ func apiKeysCommand() *cli.Command {
 		Name:  "apikeys",
 		Usage: "the keys of clients: make, list, revoke",
 		Description: "A key belongs to one project: all that its holder makes is that project's, and it sees nothing else. Two keys of one\n" +
-			"client may live at the same time, so that one replaces the other. Running servers know a new key at once and\n" +
+			"client may live at the same time, so that one replaces the other. Running servers know a new key immediately and\n" +
 			"refuse a revoked one within 5 seconds.\n\n" +
 			"The server at --server is asked, with FIREONCE_API_KEY: the operator's key, or for keys of its own project one with the\n" +
 			"scope admin. With --database no server is asked, and the database is opened instead: for the first key of a\n" +
@@ -41,7 +41,7 @@ func apiKeysCommand() *cli.Command {
 			{
 				Name: "create", Usage: "make a key and print it, once",
 				Description: "The key alone goes to standard output. Scopes: " + strings.Join(server.Scopes(), ", ") + "; or all.\n" +
-					"None includes another one. Nobody can give a scope that he does not have. If the answer is lost, the key that\n" +
+					"None includes another one. A caller can only give scopes of their own. If the answer is lost, the key that\n" +
 					"nobody has is in `list`, never used: revoke it.",
 				Flags: accessFlags(
 					&cli.StringFlag{Name: "project", Usage: "the `PROJECT` that the key's holder works in", DefaultText: "the caller's own"},
@@ -76,7 +76,7 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 	return withAccess(ctx, cmd, nil, func(a access) error {
 		made, err := asking(ctx, a.CreateApiKey, req)
 		if connect.CodeOf(err) == connect.CodeNotFound && !req.GetCreateProject() {
-			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: --new-project makes a project")
+			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: add --new-project to create it")
 		}
 		if exit.Code(err) == exit.Unavailable {
 			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: a key that nobody has may have been made: see `fireonce apikeys list`, and revoke it")
@@ -87,11 +87,11 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 		if printed, err := client.Print(cmd, made); printed || err != nil {
 			return err
 		}
-		k, until := made.GetApiKey(), "until it is revoked"
+		k, until := made.GetApiKey(), "never"
 		if k.GetExpireTime() != nil {
-			until = "until " + k.GetExpireTime().AsTime().Format(time.RFC3339)
+			until = k.GetExpireTime().AsTime().Format(time.RFC3339)
 		}
-		fmt.Fprintf(cmd.Root().ErrWriter, "key %s of project %s may %s, %s; it is shown now and never again\n",
+		fmt.Fprintf(cmd.Root().ErrWriter, "API key %s of project %s; scopes: %s; expires: %s. It is shown this once.\n",
 			k.GetApiKeyId(), k.GetProjectId(), strings.Join(k.GetScopes(), ", "), until)
 		fmt.Fprintln(cmd.Root().Writer, made.GetSecret())
 		return nil

@@ -76,10 +76,10 @@ func serveCommand(version string) *cli.Command {
 		Usage: "run the service",
 		Description: "Applies migrations, then serves the API and runs due jobs. One line on standard output says when it\n" +
 			"is ready; until then the port answers UNAVAILABLE, and health NOT_SERVING. Logs go to standard error. SIGINT\n" +
-			"or SIGTERM ends it in order: nothing new is started, sends under way are settled. A second one ends it at once.\n\n" +
+			"or SIGTERM ends it in order: nothing new is started, sends under way are settled. A second one ends it immediately.\n\n" +
 			"FIREONCE_API_KEY, when set, is the operator's key, of at least 16 characters: a call must come with it, or with one\n" +
 			"of `fireonce apikeys`, as 'Authorization: Bearer KEY'. FIREONCE_NEXT_API_KEY is as good, so that it can be replaced.\n" +
-			"A database URL with a password belongs into FIREONCE_DATABASE. FIREONCE_KEYS, when set, are the keys that seal\n" +
+			"A database URL with a password belongs in FIREONCE_DATABASE. FIREONCE_KEYS, when set, are the keys that seal\n" +
 			"credentials, separated by commas, the newest first; no key file is looked at then. Keys are no flags: arguments can\n" +
 			"be read by every user of the machine.",
 		Flags: []cli.Flag{
@@ -129,7 +129,7 @@ func serveCommand(version string) *cli.Command {
 			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
 			namespaceFlag(),
 			&cli.BoolFlag{
-				Name: "require-api-key", Usage: "refuse calls without an API key when there is no FIREONCE_API_KEY, too",
+				Name: "require-api-key", Usage: "refuse calls without an API key, even where FIREONCE_API_KEY is not set",
 				Sources: cli.EnvVars("FIREONCE_REQUIRE_API_KEY"),
 			},
 			&cli.StringFlag{
@@ -137,7 +137,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_OAUTH_APPS"),
 			},
 			&cli.StringFlag{
-				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that may be sent to beside public addresses",
+				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that may be called in addition to public addresses",
 				Sources: cli.EnvVars("FIREONCE_ALLOW_EGRESS"),
 			},
 			&cli.BoolFlag{

@@ -322,7 +322,7 @@ func (n *Node) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		n.server.NotReady()
-		n.cfg.Log.Info("shutting down; a second signal ends at once", "after", n.cfg.ShutdownDelay.String())
+		n.cfg.Log.Info("shutting down; a second signal ends it immediately", "after", n.cfg.ShutdownDelay.String())
 		err = n.linger()
 	case err = <-n.failed:
 	case err = <-lost(n.store):
