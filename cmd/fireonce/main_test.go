@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -33,5 +34,8 @@ func (s suite) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	suiteDir = dir
+	// The profiles of whoever runs the tests are none of theirs.
+	_ = os.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	_ = os.Unsetenv("FIREONCE_PROFILE")
 	return s.m.Run()
 }

@@ -116,7 +116,7 @@ func categoryOf(name string) string {
 // printing of errors to Run.
 func mark(cmd *cli.Command, started *bool) {
 	cmd.DisableSliceFlagSeparator = true // values such as headers contain commas
-	cmd.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err }
+	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error { return noFlag(cmd, err) }
 	if run := cmd.Action; run != nil {
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
 			*started = true
@@ -143,6 +143,21 @@ func noCommand(cmd *cli.Command) error {
 		return exit.Usagef("no command %q; did you mean %q?", name, near)
 	}
 	return exit.Usagef("no command %q", name)
+}
+
+// noFlag says of a flag that a command does not have which one may be meant, by the same rule.
+// The library has no type for that error.
+func noFlag(cmd *cli.Command, err error) error {
+	name, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !found {
+		return err
+	}
+	name, _, _ = strings.Cut(strings.TrimLeft(name, "-"), "=")
+	near := strings.TrimLeft(cli.SuggestFlag(cmd.Flags, name, false), "-")
+	if near == "" || name == "" || near[0] != name[0] {
+		return exit.Usagef("no flag --%s", name)
+	}
+	return exit.Usagef("no flag --%s; did you mean --%s?", name, near)
 }
 
 func (p Program) versionCommand() *cli.Command {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func askKey(cmd *cli.Command, server string) (string, error) {
 	var text string
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		fmt.Fprintf(prompt, "API key for %s (it is not shown): ", server)
-		raw, err := term.ReadPassword(int(f.Fd()))
+		raw, err := readHidden(int(f.Fd()))
 		fmt.Fprintln(prompt)
 		if err != nil {
 			return "", fmt.Errorf("read the API key: %w", err)
@@ -134,6 +135,32 @@ func askKey(cmd *cli.Command, server string) (string, error) {
 		return "", exit.Usagef("no API key was given; --no-key is for a server that asks for none")
 	}
 	return text, nil
+}
+
+// readHidden reads a line from a terminal without showing it. Ctrl-C leaves the terminal as it was.
+func readHidden(fd int) ([]byte, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	defer signal.Stop(interrupted)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // a terminal cannot be given up; the program ends soon
+		text, err := term.ReadPassword(fd)
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		return l.text, l.err
+	case <-interrupted:
+		return nil, errors.Join(errors.New("interrupted"), term.Restore(fd, before))
+	}
 }
 
 // checkKey makes a call with a profile. A key that may not list jobs is good all the same.

@@ -24,7 +24,7 @@ func schedulesCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "create", Usage: "make a new job at each of the times given",
-				Description: "When: --cron, --every or --rrule in --zone. What: a POST to --url, a post with --text, or --payload-file;\n" +
+				Description: "When: --cron, --every or --rrule in --zone. What: the same flags as for `fireonce schedule`;\n" +
 					"{{nominal_date}}, {{nominal_time}} and {{run}} in texts and bodies stand for the firing's values.\n" +
 					"The same call with the same key is the same schedule. Try it first with `fireonce schedules preview`.",
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...),

@@ -2,7 +2,9 @@ package client
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/urfave/cli/v3"
@@ -44,13 +46,9 @@ func targetOf(cmd *cli.Command) (target, error) {
 	server, key := cmp.Or(cmd.String("server"), variable(serverVar)), variable(apiKeyVar)
 	var p profile.Profile
 	if named != "" || server == "" || key == "" {
-		file, err := profile.Load()
-		if err != nil {
+		var err error
+		if named, p, err = profileOf(named); err != nil {
 			return target{}, err
-		}
-		found := false
-		if named, p, found = file.For(named); !found && named != "" {
-			return target{}, exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are, `fireonce login --profile %s` makes it", named, named)
 		}
 	}
 	t := target{server: cmp.Or(server, p.Server, DefaultServer), key: key}
@@ -66,6 +64,22 @@ func targetOf(cmd *cli.Command) (target, error) {
 		},
 	}
 	return t, nil
+}
+
+// profileOf returns the profile of a name; an empty one: that in use, or none.
+func profileOf(named string) (string, profile.Profile, error) {
+	file, err := profile.Load()
+	switch {
+	case named == "" && errors.Is(err, fs.ErrPermission):
+		return "", profile.Profile{}, nil // the home is another user's, as in a container
+	case err != nil:
+		return "", profile.Profile{}, err
+	}
+	name, p, found := file.For(named)
+	if !found && name != "" {
+		return "", profile.Profile{}, exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are, `fireonce login --profile %s` makes it", name, name)
+	}
+	return name, p, nil
 }
 
 // dial makes clients for the target.

@@ -64,7 +64,7 @@ func Load() (*File, error) {
 	none := &File{Profiles: make(map[string]Profile)}
 	path, err := Path()
 	if err != nil {
-		return none, nil //nolint:nilerr // a container has no home: then there are no profiles
+		return none, nil // a container has no home: then there are no profiles
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +103,8 @@ func (f *File) Save() (err error) {
 	if err != nil {
 		return err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link to the file stays one
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link to the file stays one
 	}
 	raw, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
