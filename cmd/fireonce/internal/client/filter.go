@@ -27,7 +27,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "recipient", Usage: "only e-mails to this `ADDRESS`, and direct messages to this id"},
 		&cli.StringSliceFlag{Name: "error", Usage: "only jobs whose last error is of this `KIND`, e.g. rate-limited; may be repeated"},
 		&cli.StringSliceFlag{Name: "class", Usage: "only jobs of this effect `CLASS`: keyed, handle, observable or opaque; may be repeated"},
-		&duration.Flag{Name: "older-than", Usage: "only jobs that are in their state for at least this `DURATION`"},
+		&duration.Flag{Name: "older-than", HideDefault: true, Usage: "only jobs that are in their state for at least this `DURATION`"},
 		&cli.StringFlag{Name: "created-from", Usage: "only jobs created at or after this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "created-before", Usage: "only jobs created before this RFC 3339 `TIME`"},
 		&cli.StringFlag{Name: "ended-from", Usage: "only jobs that ended at or after this RFC 3339 `TIME`"},
