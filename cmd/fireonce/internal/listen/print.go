@@ -59,6 +59,8 @@ func (p *printer) begin(addr net.Addr, signed bool) {
 }
 
 func (p *printer) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	fmt.Fprintf(p.notes, "%d requests: acted on %d, dropped %d that had been seen before.\n", p.requests, p.acted, p.repeated)
 }
 
