@@ -38,8 +38,8 @@ const (
 // its first dash.
 type member struct {
 	stub
-	// asked, when set, runs while the platform is asked.
-	asked func()
+	// asked, when set, runs while the platform is asked whose a token is.
+	asked func(token string)
 }
 
 func (m member) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
@@ -53,10 +53,11 @@ func (m member) Test(_ context.Context, o connector.Opening) (connector.Tested, 
 	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
 		return connector.Tested{}, err
 	}
+	token := c.GetOauth2().GetAccessToken()
 	if m.asked != nil {
-		m.asked()
+		m.asked(token)
 	}
-	name, _, _ := strings.Cut(c.GetOauth2().GetAccessToken(), "-")
+	name, _, _ := strings.Cut(token, "-")
 	return connector.Tested{Identity: name}, nil
 }
 
@@ -127,6 +128,16 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 		c.Connectors, c.OAuthApps = registry, apps
 		c.OAuthClient = oauth.NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), c.Now)
 	}
+}
+
+// onlyMember gives a server the connector "member" alone, with what runs when it is asked.
+func onlyMember(t *testing.T, asked func(token string)) func(*server.Config) {
+	t.Helper()
+	registry, err := connector.NewRegistry(member{stub{"member", []job.Class{job.Opaque}, false}, asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *server.Config) { c.Connectors = registry }
 }
 
 func newMember(key string) *fireoncev1.StartOAuthRequest {
@@ -227,18 +238,12 @@ func TestLoginKnowsItsAccount(t *testing.T) {
 	}
 	var asked int
 	_, with := withOAuth(t)
-	f = start(t, with, func(c *server.Config) {
-		registry, err := connector.NewRegistry(member{stub{"member", []job.Class{job.Opaque}, false}, func() {
-			asked++
-			if early, err := get(); err == nil {
-				t.Errorf("the connection is there before its account is known: %v", early)
-			}
-		}})
-		if err != nil {
-			t.Fatal(err)
+	f = start(t, with, onlyMember(t, func(string) {
+		asked++
+		if early, err := get(); err == nil {
+			t.Errorf("the connection is there before its account is known: %v", early)
 		}
-		c.Connectors = registry
-	})
+	}))
 	c := overConnect(f)
 	if _, err := f.endLogin(c, f.startLogin(c, own(newMember("k"))).GetState(), "ann"); err != nil {
 		t.Fatal(err)
@@ -415,13 +420,17 @@ func (r freshening) Fresh(_ context.Context, _ store.Connection, cred connector.
 // A test of a connection is made with tokens that have not ended.
 func TestTestRenews(t *testing.T) {
 	for token, want := range map[string]bool{"ann-new": true, "": false} {
+		var asked string
 		_, with := withOAuth(t)
-		f := start(t, with, func(c *server.Config) { c.Refresher = freshening{token} })
+		f := start(t, with, onlyMember(t, func(token string) { asked = token }), func(c *server.Config) { c.Refresher = freshening{token} })
 		c := overConnect(f)
 		begun := f.startLogin(c, own(newMember("k")))
-		done, err := f.endLogin(c, begun.GetState(), "old")
+		done, err := f.endLogin(c, begun.GetState(), "ann")
 		f.must(err)
 		got := f.test(c, done.GetConnection().GetConnectionId())
+		if want && asked != token {
+			t.Errorf("the platform was asked about %q, want the renewed token %q", asked, token)
+		}
 		if got.GetOk() != want || want && got.GetAccountIdentity() != "ann" || !want && got.GetDetail() != "Reconnect this account" {
 			t.Errorf("%q: %v", token, got)
 		}
