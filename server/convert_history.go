@@ -14,6 +14,7 @@ func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
 	if a.ArmedAt.Equal(store.AgeUnknown) {
 		a.ArmedAt = time.Time{}
 	}
+	traceID, spanID := a.Span.Names()
 	return &fireoncev1.Attempt{
 		Number: int32(a.Number), Round: int32(a.Round), Worker: a.Worker,
 		ClaimTime: timeToWire(a.ClaimedAt), IntentTime: timeToWire(a.ArmedAt),
@@ -21,6 +22,7 @@ func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
 		RequestWritten: requestWritten(a), EndTime: timeToWire(a.EndedAt),
 		Outcome: fireoncev1.AttemptOutcome(a.Result), FailureKind: failureToWire(a.Kind),
 		Detail: text(a.Message), HttpStatus: int32(a.HTTPStatus), Handle: text(a.Handle), EffectKey: a.EffectKey,
+		TraceId: traceID, SpanId: spanID,
 	}
 }
 

@@ -454,6 +454,8 @@ type Arm struct {
 	Watermark         string
 	// Gate is the content fingerprint for OBSERVABLE; empty: no gate.
 	Gate []byte
+	// Span is that of the request to the target; zero: none.
+	Span job.Span
 	// SendBy and AnswerBy count from the arm, Fence too (AnswerBy plus grace).
 	SendBy, AnswerBy, Fence time.Duration
 }

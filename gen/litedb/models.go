@@ -45,6 +45,7 @@ type Attempt struct {
 	EndedAt           sql.NullInt64
 	Frozen            []byte
 	Answer            []byte
+	Span              []byte
 }
 
 type Clock struct {
@@ -204,6 +205,7 @@ type Job struct {
 	OwnEffectKey   string
 	CoolDown       int64
 	SkipIfPresent  int64
+	Trace          sql.NullString
 }
 
 type JobState struct {

@@ -94,7 +94,7 @@ func (q *Queries) ArmedEver(ctx context.Context) (int64, error) {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ? AND arm_token = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ? AND arm_token = ?
 `
 
 type AttemptByTokenParams struct {
@@ -130,6 +130,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.EndedAt,
 		&i.Frozen,
 		&i.Answer,
+		&i.Span,
 	)
 	return i, err
 }
@@ -650,7 +651,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
     job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
@@ -691,6 +692,7 @@ type DueJobsRow struct {
 	OwnEffectKey   string
 	CoolDown       int64
 	SkipIfPresent  int64
+	Trace          sql.NullString
 	State          int64
 	Version        int64
 	Attempt        int64
@@ -753,6 +755,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.OwnEffectKey,
 			&i.CoolDown,
 			&i.SkipIfPresent,
+			&i.Trace,
 			&i.State,
 			&i.Version,
 			&i.Attempt,
@@ -983,7 +986,7 @@ func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, e
 }
 
 const getAttempt = `-- name: GetAttempt :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ? AND number = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ? AND number = ?
 `
 
 type GetAttemptParams struct {
@@ -1019,6 +1022,7 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 		&i.EndedAt,
 		&i.Frozen,
 		&i.Answer,
+		&i.Span,
 	)
 	return i, err
 }
@@ -1089,7 +1093,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1125,6 +1129,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.Job.OwnEffectKey,
 		&i.Job.CoolDown,
 		&i.Job.SkipIfPresent,
+		&i.Job.Trace,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1169,7 +1174,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1196,6 +1201,7 @@ type GetListedRow struct {
 	OwnEffectKey   string
 	CoolDown       int64
 	SkipIfPresent  int64
+	Trace          sql.NullString
 	JobState       JobState
 }
 
@@ -1225,6 +1231,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.OwnEffectKey,
 		&i.CoolDown,
 		&i.SkipIfPresent,
+		&i.Trace,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1501,8 +1508,8 @@ const insertAttempt = `-- name: InsertAttempt :exec
 INSERT OR FAIL INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
     answer_deadline, fence_at, effect_key, request_digest, credential_version,
-    account_identity, watermark, handle, frozen
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    account_identity, watermark, handle, frozen, span
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertAttemptParams struct {
@@ -1523,6 +1530,7 @@ type InsertAttemptParams struct {
 	Watermark         string
 	Handle            string
 	Frozen            []byte
+	Span              []byte
 }
 
 // attempts
@@ -1545,6 +1553,7 @@ func (q *Queries) InsertAttempt(ctx context.Context, arg InsertAttemptParams) er
 		arg.Watermark,
 		arg.Handle,
 		arg.Frozen,
+		arg.Span,
 	)
 	return err
 }
@@ -1691,8 +1700,8 @@ const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present, trace
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertJobParams struct {
@@ -1718,6 +1727,7 @@ type InsertJobParams struct {
 	OwnEffectKey   string
 	CoolDown       int64
 	SkipIfPresent  int64
+	Trace          sql.NullString
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
@@ -1744,6 +1754,7 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 		arg.OwnEffectKey,
 		arg.CoolDown,
 		arg.SkipIfPresent,
+		arg.Trace,
 	)
 	return err
 }
@@ -2041,7 +2052,7 @@ func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, e
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
 `
 
 type ListAttemptsParams struct {
@@ -2084,6 +2095,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.EndedAt,
 			&i.Frozen,
 			&i.Answer,
+			&i.Span,
 		); err != nil {
 			return nil, err
 		}

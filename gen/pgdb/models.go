@@ -49,6 +49,7 @@ type Attempt struct {
 	EndedAt           *time.Time
 	Frozen            []byte
 	Answer            []byte
+	Span              []byte
 }
 
 type Connection struct {

@@ -723,19 +723,19 @@ WITH u AS (
         unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
         unnest($26::smallint[]) AS predecessor_end,
         unnest($27::text[]) AS own_effect_key, unnest($28::bigint[]) AS cool_down,
-        unnest($29::bigint[]) AS skip_if_present,
-        unnest($30::text[]) AS actor
+        unnest($29::bigint[]) AS skip_if_present, unnest($30::text[]) AS trace,
+        unnest($31::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload, own_effect_key, cool_down, skip_if_present
+        created_at, payload, own_effect_key, cool_down, skip_if_present, trace
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present
+        $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present, nullif(trace, '')
     FROM u
 ),
 used AS (
@@ -749,7 +749,7 @@ logged AS (
     )
     SELECT
         position, project, id, connection_id, schedule_id, 1, 0, 1,
-        $31, 0, actor, '', '', $1::timestamptz
+        $32, 0, actor, '', '', $1::timestamptz
     FROM u
 )
 INSERT INTO job_state (
@@ -793,6 +793,7 @@ type InsertJobsParams struct {
 	OwnEffectKeys   []string
 	CoolDowns       []int64
 	SkipsIfPresent  []int64
+	Traces          []string
 	Actors          []string
 	Cause           int16
 }
@@ -829,6 +830,7 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.OwnEffectKeys,
 		arg.CoolDowns,
 		arg.SkipsIfPresent,
+		arg.Traces,
 		arg.Actors,
 		arg.Cause,
 	)
@@ -849,21 +851,22 @@ WITH u AS MATERIALIZED (
         $25::timestamptz AS send_deadline, $26::timestamptz AS answer_deadline,
         $27::timestamptz AS fence, $28::text AS effect_key, $29::bytea AS request_digest,
         $30::bigint AS credential_version, $31::text AS account_identity,
-        $32::text AS watermark, $33::bytea AS frozen, $34::timestamptz AS now
+        $32::text AS watermark, $33::bytea AS frozen, $34::text AS trace,
+        $35::bytea AS span, $36::timestamptz AS now
     FROM connection_ready AS r
     WHERE r.connection_id = $4::uuid AND r.hold_key = $17::text
-        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $34::timestamptz
+        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $36::timestamptz
 ),
 new_job AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
-        created_at, payload
+        created_at, payload, trace
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
-        now, payload
+        now, payload, trace
     FROM u
 ),
 used AS (
@@ -877,16 +880,16 @@ logged AS (
     SELECT
         u.base + e.sequence, u.project, u.id, u.connection_id, u.schedule_id, e.sequence, e.sequence - 1, e.sequence,
         e.cause, e.sequence / 3, CASE WHEN e.sequence = 1 THEN u.actor ELSE u.worker END, '', '', u.now
-    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest($35::smallint[]) AS cause) AS e
+    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest($37::smallint[]) AS cause) AS e
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
-        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM u
 ),
 sending AS (
@@ -937,6 +940,8 @@ type InsertSendingParams struct {
 	AccountIdentity   string
 	Watermark         string
 	Frozen            []byte
+	Trace             *string
+	Span              []byte
 	Now               time.Time
 	Causes            []int16
 }
@@ -979,6 +984,8 @@ func (q *Queries) InsertSending(ctx context.Context, arg InsertSendingParams) er
 		arg.AccountIdentity,
 		arg.Watermark,
 		arg.Frozen,
+		arg.Trace,
+		arg.Span,
 		arg.Now,
 		arg.Causes,
 	)
@@ -1071,7 +1078,7 @@ func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersR
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -1116,6 +1123,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.EndedAt,
 			&i.Frozen,
 			&i.Answer,
+			&i.Span,
 		); err != nil {
 			return nil, err
 		}
@@ -1484,7 +1492,7 @@ SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.wait_window, s.predecessor_end,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
@@ -1533,6 +1541,7 @@ type SnapshotsRow struct {
 	OwnEffectKey     string
 	CoolDown         int64
 	SkipIfPresent    int64
+	Trace            *string
 	Payload          []byte
 	JobState         JobState
 	OpenAttempts     []int64
@@ -1583,6 +1592,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.OwnEffectKey,
 			&i.CoolDown,
 			&i.SkipIfPresent,
+			&i.Trace,
 			&i.Payload,
 			&i.JobState.JobID,
 			&i.JobState.Project,

@@ -23,35 +23,35 @@ WITH u AS (
         unnest($11::text[]) AS effect_key, unnest($12::bytea[]) AS request_digest,
         unnest($13::bigint[]) AS credential_version,
         unnest($14::text[]) AS account_identity, unnest($15::text[]) AS watermark,
-        unnest($16::bytea[]) AS frozen
+        unnest($16::bytea[]) AS frozen, unnest($17::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $17
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $18
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
-        AND s.claim_token = u.claim AND s.next_at > $17 AND s.position < $18
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > $17 AND s.resolution_id IS NULL
+        AND s.claim_token = u.claim AND s.next_at > $18 AND s.position < $19
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $18 AND s.resolution_id IS NULL
         AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17))
+                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $18))
         AND NOT EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.cool_down > 0)
         AND (s.schedule_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.cool_down > 0))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
         s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
         u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
-        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         job_id, 1, round, arm_token, worker, claimed_at, armed_at,
         (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
 ),
 logged AS (
@@ -61,7 +61,7 @@ logged AS (
     )
     SELECT
         position, project, job_id, connection_id, schedule_id, sequence, 2, 3,
-        $19::smallint, 1, worker, '', '', armed_at
+        $20::smallint, 1, worker, '', '', armed_at
     FROM armed
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives, misses,
@@ -86,6 +86,7 @@ type ArmFirstParams struct {
 	AccountIdentities  []string
 	Watermarks         []string
 	Frozens            [][]byte
+	Spans              [][]byte
 	Now                time.Time
 	Base               int64
 	Cause              int16
@@ -135,6 +136,7 @@ func (q *Queries) ArmFirst(ctx context.Context, arg ArmFirstParams) ([]ArmFirstR
 		arg.AccountIdentities,
 		arg.Watermarks,
 		arg.Frozens,
+		arg.Spans,
 		arg.Now,
 		arg.Base,
 		arg.Cause,
@@ -188,34 +190,34 @@ WITH u AS (
         unnest($12::text[]) AS effect_key, unnest($13::bytea[]) AS request_digest,
         unnest($14::bigint[]) AS credential_version,
         unnest($15::text[]) AS account_identity, unnest($16::text[]) AS watermark,
-        unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen
+        unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen, unnest($19::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $19
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $20
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token = u.claim AND s.next_at > $19
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > $19
+        AND s.claim_token = u.claim AND s.next_at > $20
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $20
         AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
         AND (u.rearm OR s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
         s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
-        u.watermark, u.handle, u.frozen
+        u.watermark, u.handle, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
     )
     SELECT
         job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
         CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
     FROM armed
 ),
 logged AS (
@@ -225,7 +227,7 @@ logged AS (
     )
     SELECT
         position, project, job_id, connection_id, schedule_id, sequence, CASE WHEN rearm THEN 5 ELSE 2 END, 3,
-        $20::smallint, attempt, worker, '', '', armed_at
+        $21::smallint, attempt, worker, '', '', armed_at
     FROM armed
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
@@ -250,6 +252,7 @@ type ArmJobsParams struct {
 	Watermarks         []string
 	Handles            []string
 	Frozens            [][]byte
+	Spans              [][]byte
 	Now                time.Time
 	Cause              int16
 }
@@ -279,6 +282,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 		arg.Watermarks,
 		arg.Handles,
 		arg.Frozens,
+		arg.Spans,
 		arg.Now,
 		arg.Cause,
 	)
@@ -286,7 +290,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -324,6 +328,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.EndedAt,
 		&i.Frozen,
 		&i.Answer,
+		&i.Span,
 	)
 	return i, err
 }

@@ -73,31 +73,31 @@ WITH u AS (
         unnest($11::text[]) AS effect_key, unnest($12::bytea[]) AS request_digest,
         unnest($13::bigint[]) AS credential_version,
         unnest($14::text[]) AS account_identity, unnest($15::text[]) AS watermark,
-        unnest($16::bytea[]) AS frozen
+        unnest($16::bytea[]) AS frozen, unnest($17::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
-        claimed_at = $17, worker = u.worker, claims = 0, blocked = '', updated_at = $17
+        claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > $17
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $18
         AND (s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
         s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
-        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         job_id, attempt, round, arm_token, worker, armed_at, armed_at,
         CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
 ),
 logged AS (
@@ -107,8 +107,8 @@ logged AS (
     )
     SELECT
         a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
-        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN $18::smallint ELSE $19::smallint END,
-        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN $20::text ELSE a.worker END,
+        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN $19::smallint ELSE $20::smallint END,
+        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN $21::text ELSE a.worker END,
         '', '', a.armed_at
     FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
 )
@@ -132,6 +132,7 @@ type ClaimArmedParams struct {
 	AccountIdentities  []string
 	Watermarks         []string
 	Frozens            [][]byte
+	Spans              [][]byte
 	Now                *time.Time
 	Claimed            int16
 	Armed              int16
@@ -159,6 +160,7 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 		arg.AccountIdentities,
 		arg.Watermarks,
 		arg.Frozens,
+		arg.Spans,
 		arg.Now,
 		arg.Claimed,
 		arg.Armed,
@@ -373,7 +375,7 @@ SELECT
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
@@ -438,6 +440,7 @@ type LockDueRow struct {
 	OwnEffectKey   string
 	CoolDown       int64
 	SkipIfPresent  int64
+	Trace          *string
 }
 
 // With their requests: what was armed before is only known to be there. A row is locked
@@ -500,6 +503,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.OwnEffectKey,
 			&i.CoolDown,
 			&i.SkipIfPresent,
+			&i.Trace,
 		); err != nil {
 			return nil, err
 		}

@@ -62,8 +62,12 @@ type Spec struct {
 	// not older than that, in whole microseconds, from MinPresentAge to MaxPresentAge; 0: it
 	// is sent whatever is there.
 	SkipIfPresent time.Duration
-	Fingerprint   Fingerprint
-	Created       time.Time
+	// Trace is the trace context (W3C) that the job was submitted in: a traceparent, and
+	// behind a space the tracestate if there is one. At most MaxTrace bytes; empty: none. It
+	// is no part of the fingerprint.
+	Trace       string
+	Fingerprint Fingerprint
+	Created     time.Time
 }
 
 // Status is the narrow, changing part of a job.
@@ -170,6 +174,8 @@ type Attempt struct {
 	// Answer is what the target answered, if its connection keeps that.
 	Answer  *Answer
 	EndedAt time.Time
+	// Span is that of the request to the target; zero: it has none.
+	Span Span
 }
 
 // Event is one write to a job. Sequence counts from 1 without gaps.

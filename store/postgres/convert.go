@@ -49,7 +49,23 @@ func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 func fromID(id job.ID) pgtype.UUID      { return pgtype.UUID{Bytes: id, Valid: true} }
 func toID(id pgtype.UUID) job.ID        { return id.Bytes }
-func optionalID(id job.ID) pgtype.UUID  { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
+
+// optionalText is NULL for the empty text, and toText its inverse.
+func optionalText(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func toText(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func optionalID(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
 func fromIDs(ids []job.ID) []pgtype.UUID {
 	out := make([]pgtype.UUID, len(ids))
@@ -146,7 +162,7 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
 		},
 		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone,
-		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent), Fingerprint: fp, Created: r.CreatedAt.UTC(),
+		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent), Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt.UTC(),
 	}, nil
 }
 
@@ -205,7 +221,7 @@ func toAttempt(a pgdb.Attempt) (job.Attempt, error) {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: toTime(a.EndedAt),
+		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 
@@ -303,7 +319,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.InsertJobsParams, error) {
 	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
-	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors, &p.OwnEffectKeys)
+	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors, &p.OwnEffectKeys, &p.Traces)
 	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent, &p.Positions)
 	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds)
 	columns(len(jobs), &p.Fingerprints, &p.Payloads)
@@ -337,6 +353,7 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.OwnEffectKeys = append(p.OwnEffectKeys, s.OwnEffectKey)
 		p.CoolDowns = append(p.CoolDowns, micros(s.CoolDown))
 		p.SkipsIfPresent = append(p.SkipsIfPresent, micros(s.SkipIfPresent))
+		p.Traces = append(p.Traces, s.Trace)
 		p.Positions = append(p.Positions, n.position)
 		p.ScheduleTimes = append(p.ScheduleTimes, s.ScheduleTime)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)

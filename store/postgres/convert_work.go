@@ -57,7 +57,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
 		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
 		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown,
-		SkipIfPresent: d.SkipIfPresent,
+		SkipIfPresent: d.SkipIfPresent, Trace: d.Trace,
 	})
 	if err != nil {
 		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)
@@ -72,7 +72,7 @@ func newAttempt(a store.Arm, j *lockedJob, now time.Time) (job.Attempt, time.Tim
 		Number: j.Attempt + 1, Round: j.Round, ArmToken: a.Token, Worker: a.Worker,
 		ClaimedAt: j.claimedAt, ArmedAt: now, SendDeadline: soon(now, a.SendBy), AnswerDeadline: soon(now, a.AnswerBy),
 		EffectKey: a.EffectKey, RequestDigest: toBytes(a.Digest), Frozen: toBytes(a.Frozen),
-		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
+		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
 	}
 	if n := len(j.marks); a.Rearm && n > 0 {
 		out.Handle = j.marks[n-1].Handle
@@ -102,6 +102,7 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 		p.Watermarks = append(p.Watermarks, a.Watermark)
 		p.Handles = append(p.Handles, a.Handle)
 		p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
+		p.Spans = append(p.Spans, a.Span.Bytes())
 	}
 	return p
 }
@@ -127,6 +128,7 @@ func firstColumns(intents []*intent, now time.Time, base int64) pgdb.ArmFirstPar
 		p.AccountIdentities = append(p.AccountIdentities, in.AccountIdentity)
 		p.Watermarks = append(p.Watermarks, in.Watermark)
 		p.Frozens = append(p.Frozens, fromBytes(in.Frozen))
+		p.Spans = append(p.Spans, in.Span.Bytes())
 	}
 	return p
 }
@@ -151,6 +153,7 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, po
 	p.AccountIdentities = append(p.AccountIdentities, a.AccountIdentity)
 	p.Watermarks = append(p.Watermarks, a.Watermark)
 	p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
+	p.Spans = append(p.Spans, a.Span.Bytes())
 }
 
 // toFirstArmed gives a job as its first arm found it.

@@ -42,7 +42,7 @@ SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     sqlc.embed(s),
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
@@ -159,19 +159,19 @@ WITH u AS (
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
         unnest(@own_effect_keys::text[]) AS own_effect_key, unnest(@cool_downs::bigint[]) AS cool_down,
-        unnest(@skips_if_present::bigint[]) AS skip_if_present,
+        unnest(@skips_if_present::bigint[]) AS skip_if_present, unnest(@traces::text[]) AS trace,
         unnest(@actors::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload, own_effect_key, cool_down, skip_if_present
+        created_at, payload, own_effect_key, cool_down, skip_if_present, trace
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present
+        @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present, nullif(trace, '')
     FROM u
 ),
 used AS (
@@ -242,7 +242,8 @@ WITH u AS MATERIALIZED (
         @send_deadline::timestamptz AS send_deadline, @answer_deadline::timestamptz AS answer_deadline,
         @fence::timestamptz AS fence, @effect_key::text AS effect_key, @request_digest::bytea AS request_digest,
         @credential_version::bigint AS credential_version, @account_identity::text AS account_identity,
-        @watermark::text AS watermark, @frozen::bytea AS frozen, @now::timestamptz AS now
+        @watermark::text AS watermark, @frozen::bytea AS frozen, sqlc.narg('trace')::text AS trace,
+        sqlc.narg('span')::bytea AS span, @now::timestamptz AS now
     FROM connection_ready AS r
     WHERE r.connection_id = @connection_id::uuid AND r.hold_key = @hold_key::text
         AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now::timestamptz
@@ -251,12 +252,12 @@ new_job AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
-        created_at, payload
+        created_at, payload, trace
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
-        now, payload
+        now, payload, trace
     FROM u
 ),
 used AS (
@@ -275,11 +276,11 @@ logged AS (
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
-        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM u
 ),
 sending AS (

@@ -80,7 +80,7 @@ WITH u AS (
         unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@frozens::bytea[]) AS frozen
+        unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
@@ -98,17 +98,17 @@ armed AS (
         s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
         u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
-        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         job_id, 1, round, arm_token, worker, claimed_at, armed_at,
         (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
 ),
 logged AS (
@@ -141,7 +141,7 @@ WITH u AS (
         unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen
+        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
@@ -157,18 +157,18 @@ armed AS (
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
         s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
-        u.watermark, u.handle, u.frozen
+        u.watermark, u.handle, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
     )
     SELECT
         job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
         CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
     FROM armed
 ),
 logged AS (

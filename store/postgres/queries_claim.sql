@@ -102,7 +102,7 @@ SELECT
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
@@ -157,7 +157,7 @@ WITH u AS (
         unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@frozens::bytea[]) AS frozen
+        unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
 ),
 armed AS (
     UPDATE job_state AS s SET
@@ -170,18 +170,18 @@ armed AS (
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
         s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
-        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     )
     SELECT
         job_id, attempt, round, arm_token, worker, armed_at, armed_at,
         CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
 ),
 logged AS (

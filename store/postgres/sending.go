@@ -87,6 +87,7 @@ func (b *submissions) writeSending(ctx context.Context, s job.Snapshot, in *inte
 		ArmToken: fromID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, Fence: in.fence,
 		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
 		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen), Now: b.now,
+		Trace: optionalText(s.Trace), Span: a.Span.Bytes(),
 		Causes: []int16{int16(job.CauseSubmitted), int16(job.CauseClaimed), int16(job.CauseArmed)},
 	}
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {

@@ -37,6 +37,11 @@ func fromDuration(us int64) time.Duration { return time.Duration(us) * time.Micr
 
 func fromID(id job.ID) []byte { return id[:] }
 
+// optionalText is NULL for the empty text.
+func optionalText(text string) sql.NullString {
+	return sql.NullString{String: text, Valid: text != ""}
+}
+
 func fromOptionalID(id job.ID) []byte {
 	if id.IsZero() {
 		return nil
@@ -117,7 +122,7 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 		Policy: int64(policy), Labels: labels, TimeZone: s.TimeZone,
 		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: now, Payload: fromBytes(s.Payload),
-		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent),
+		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent), Trace: optionalText(s.Trace),
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
@@ -157,7 +162,7 @@ func fromListed(r litedb.GetListedRow) litedb.Job {
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, OwnEffectKey: r.OwnEffectKey,
-		CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent,
+		CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
 	}
 }
 
@@ -170,7 +175,7 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, Payload: r.Payload,
-		OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent,
+		OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
 	}
 	return j, litedb.JobState{
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
@@ -202,8 +207,8 @@ func toSpec(j litedb.Job, st litedb.JobState) (job.Spec, error) {
 		},
 		Policy: job.Policy(j.Policy), Labels: labels, TimeZone: j.TimeZone,
 		ReplyTo: toID(j.ReplyTo), Schedule: toID(j.ScheduleID), CoolDown: fromDuration(j.CoolDown),
-		SkipIfPresent: fromDuration(j.SkipIfPresent),
-		Fingerprint:   fp, Created: fromMicros(j.CreatedAt),
+		SkipIfPresent: fromDuration(j.SkipIfPresent), Trace: j.Trace.String,
+		Fingerprint: fp, Created: fromMicros(j.CreatedAt),
 	}, nil
 }
 
@@ -321,7 +326,7 @@ func toAttempt(a litedb.Attempt) (job.Attempt, error) {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: fromNullMicros(a.EndedAt),
+		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 
@@ -331,7 +336,7 @@ func newAttemptRow(a store.Arm, st litedb.JobState, number, round, now int64) li
 		ClaimedAt: st.ClaimedAt, ArmedAt: now, SendDeadline: now + micros(a.SendBy),
 		AnswerDeadline: now + micros(a.AnswerBy), FenceAt: now + micros(a.Fence),
 		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.Digest), CredentialVersion: int64(a.CredentialVersion),
-		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen),
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen), Span: a.Span.Bytes(),
 	}
 }
 
@@ -341,7 +346,7 @@ func insertAttemptParams(a litedb.Attempt) litedb.InsertAttemptParams {
 		ClaimedAt: a.ClaimedAt, ArmedAt: a.ArmedAt, SendDeadline: a.SendDeadline,
 		AnswerDeadline: a.AnswerDeadline, FenceAt: a.FenceAt, EffectKey: a.EffectKey,
 		RequestDigest: a.RequestDigest, CredentialVersion: a.CredentialVersion,
-		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: a.Frozen,
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: a.Frozen, Span: a.Span,
 	}
 }
 

@@ -64,8 +64,8 @@ ON CONFLICT (digest) DO NOTHING;
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present, trace
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
@@ -84,7 +84,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, sqlc.embed(job_state)
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, sqlc.embed(job_state)
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 
@@ -165,7 +165,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
     job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
@@ -320,8 +320,8 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 INSERT OR FAIL INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
     answer_deadline, fence_at, effect_key, request_digest, credential_version,
-    account_identity, watermark, handle, frozen
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    account_identity, watermark, handle, frozen, span
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: ArmJob :execrows
 -- The class is frozen at the first arm. A first arm of an effect needs every

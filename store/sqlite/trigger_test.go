@@ -207,7 +207,7 @@ func TestTriggerAttempts(t *testing.T) {
 	db := raw(t, path)
 	insert := `INSERT INTO attempts SELECT job_id, ?1, round, randomblob(16), worker, claimed_at, armed_at,
 		send_deadline, answer_deadline, fence_at, ?2, request_digest, credential_version, account_identity,
-		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE number = 1`
+		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE number = 1`
 	refused := func(what, text string, args ...any) {
 		t.Helper()
 		_, err := db.Exec(text, args...)

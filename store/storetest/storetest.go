@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Intend", intendTests},
 		{"CoolDown", coolDownTests},
 		{"SkipIfPresent", presentTests},
+		{"Traces", traceTests},
 		{"Apply", applyTests},
 		{"Evidence", evidenceTests},
 		{"Due", dueTests},

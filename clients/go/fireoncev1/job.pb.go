@@ -1604,8 +1604,16 @@ type Attempt struct {
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,17,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The trace of which the request to the target was a part: that of the call which
+	// submitted the job, or one of the server's own that is linked to it (docs/traces.md).
+	// 32 hexadecimal digits in small letters, as in the traceparent of W3C Trace Context;
+	// empty: none.
+	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// The span of the request in it, 16 hexadecimal digits. The traceparent that a webhook
+	// or an HTTP request carries names both.
+	SpanId        string `protobuf:"bytes,19,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
@@ -1755,6 +1763,20 @@ func (x *Attempt) GetContentWithheld() bool {
 		return x.ContentWithheld
 	}
 	return false
+}
+
+func (x *Attempt) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *Attempt) GetSpanId() string {
+	if x != nil {
+		return x.SpanId
+	}
+	return ""
 }
 
 // The answer of a target to one request. The connection's secrets, and those of the
@@ -2426,7 +2448,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
 	"httpStatus\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
-	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\xe9\x05\n" +
+	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\x9d\x06\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x05R\x05round\x12\x16\n" +
@@ -2449,7 +2471,9 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"effect_key\x18\x0f \x01(\tR\teffectKey\x12+\n" +
 	"\x06answer\x18\x10 \x01(\v2\x13.fireonce.v1.AnswerR\x06answer\x12)\n" +
-	"\x10content_withheld\x18\x11 \x01(\bR\x0fcontentWithheld\"\xcd\x01\n" +
+	"\x10content_withheld\x18\x11 \x01(\bR\x0fcontentWithheld\x12\x19\n" +
+	"\btrace_id\x18\x12 \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\x13 \x01(\tR\x06spanId\"\xcd\x01\n" +
 	"\x06Answer\x12\x1f\n" +
 	"\vhttp_status\x18\x01 \x01(\x05R\n" +
 	"httpStatus\x123\n" +

@@ -192,7 +192,7 @@ func (t *tx) newAttempt(r *record, a store.Arm) Attempt {
 			ClaimedAt: r.claimedAt, ArmedAt: t.now,
 			SendDeadline: micros(t.now.Add(a.SendBy)), AnswerDeadline: micros(t.now.Add(a.AnswerBy)),
 			EffectKey: a.EffectKey, RequestDigest: some(a.Digest), Frozen: some(a.Frozen),
-			CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
+			CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
 		},
 		Fence: micros(t.now.Add(a.Fence)),
 	}

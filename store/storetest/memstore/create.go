@@ -122,6 +122,8 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 		return j, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, j.CoolDown)
 	case j.SkipIfPresent < 0 || j.SkipIfPresent.Truncate(time.Microsecond) > job.MaxPresentAge:
 		return j, fmt.Errorf("%w: skip if present for %v", store.ErrIllegal, j.SkipIfPresent)
+	case j.Trace != "" && (len(j.Trace) < 55 || len(j.Trace) > job.MaxTrace):
+		return j, fmt.Errorf("%w: a trace of %d bytes", store.ErrIllegal, len(j.Trace))
 	case !known(class):
 		return j, fmt.Errorf("%w: class %d", store.ErrIllegal, class)
 	}
