@@ -11,6 +11,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -20,6 +21,8 @@ type intake struct {
 	*jobService
 	who  caller
 	view *shown
+	// trace is what the jobs carry of the call's (job.Spec.Trace).
+	trace string
 	// taken counts against the project's quotas, kept is what of it was stored.
 	taken, kept store.StoredJobs
 	conns       map[job.ID]read[*store.Connection]
@@ -35,7 +38,7 @@ type read[T any] struct {
 
 func (s *jobService) intake(ctx context.Context, who caller) *intake {
 	return &intake{
-		jobService: s, who: who, view: s.shown(ctx, who.project),
+		jobService: s, who: who, view: s.shown(ctx, who.project), trace: tracing.Submitted(ctx),
 		conns: make(map[job.ID]read[*store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
 		beforeByKey: make(map[string]read[job.ID]),
 	}
@@ -67,7 +70,7 @@ func (in *intake) check(ctx context.Context, sub *submission) error {
 		return err
 	}
 	sub.class = conn.Class
-	sub.spec.ID = in.cfg.NewID()
+	sub.spec.ID, sub.spec.Trace = in.cfg.NewID(), in.trace
 	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec, sub.replyTo); err != nil {
 		return err
 	}

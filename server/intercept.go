@@ -15,7 +15,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: the interceptors, from the outside in: panics, log,
+// Rules of this file: the interceptors, from the outside in: panics, span, log,
 // caller, what is not served yet, deadline, the contract's rules, errors. The
 // first is a library's own.
 
@@ -55,6 +55,16 @@ func (s *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header
 		"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	wire, _ := toWire(fmt.Errorf("panic: %v", cause), requestID(ctx))
 	return wire
+}
+
+// traceCalls makes the spans of calls on the native listener. On the other one a library does.
+func (s *Server) traceCalls() around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		ctx, end := s.cfg.Tracer.Call(ctx, spec.Procedure)
+		err := next(ctx)
+		end(err)
+		return err
+	}
 }
 
 // logCalls writes one line per call: what, how long and how it ended, but

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/tracing"
 )
 
 // Rules of this file: what can be said without a request's body is said before
@@ -246,7 +247,9 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			s.turnAway(w, r.WithContext(ctx), refused)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, keyCaller, who)))
+		// Of a caller who is known: a trace of theirs is continued.
+		ctx = tracing.Extract(context.WithValue(ctx, keyCaller, who), r.Header["Traceparent"], r.Header["Tracestate"])
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -150,7 +150,8 @@ func (n *native) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	if lines := linesOf(info.Header); lines > mostHeaders {
 		return nil, status.Error(codes.ResourceExhausted, tooManyHeaders(lines))
 	}
-	in := &inbound{requestID: first(info.Header, "x-request-id"), authorization: first(info.Header, "authorization")}
+	in := &inbound{requestID: first(info.Header, "x-request-id"), authorization: first(info.Header, "authorization"),
+		traceparent: info.Header["traceparent"], tracestate: info.Header["tracestate"]}
 	ctx = context.WithValue(ctx, keyInbound, in)
 	if n.lasting[info.FullMethodName] {
 		return ctx, nil // its pace bounds it
@@ -186,6 +187,7 @@ func enterProbe(ctx context.Context) bool {
 // inbound is what the headers of a call say.
 type inbound struct {
 	requestID, authorization string
+	traceparent, tracestate  []string
 	cancel                   context.CancelFunc // ends the time for the call
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/tracing"
 )
 
 // Rules of this file: around each method of the native listener goes what goes
@@ -34,7 +35,7 @@ func newNative(s *Server) *native {
 	return &native{
 		Server: s, lasting: make(map[string]bool),
 		// Without clampDeadline: tap has done that.
-		around: compose(s.logCalls(), s.requireCaller(), s.refuseUnimplemented()), errors: s.mapErrors(),
+		around: compose(s.traceCalls(), s.logCalls(), s.requireCaller(), s.refuseUnimplemented()), errors: s.mapErrors(),
 	}
 }
 
@@ -135,7 +136,7 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 		n.logTurnedAway(ctx, spec.Procedure, refused)
 		return ctx, refused.wire()
 	}
-	return context.WithValue(ctx, keyCaller, who), nil
+	return tracing.Extract(context.WithValue(ctx, keyCaller, who), in.traceparent, in.tracestate), nil
 }
 
 // toStatus makes grpc-go's error of a wire error, with the same details.

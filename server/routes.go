@@ -67,6 +67,7 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
 		connect.WithRecover(s.recovered),
+		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
 		connect.WithInterceptors(
 			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
 			rules{s}, s.mapErrors(), withholding{},

@@ -22,6 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -62,6 +63,8 @@ type Config struct {
 	Log *slog.Logger
 	// Metrics counts calls and jobs that end by them; nil: nobody does.
 	Metrics *metrics.Metrics
+	// Tracer makes spans of calls; nil: there are none.
+	Tracer *tracing.Tracer
 	// Version is shown by GET /status.
 	Version string
 	// APIKey, when set, is the operator's: it may do everything, in DefaultProject.

@@ -267,6 +267,9 @@ type Opening struct {
 type Commit struct {
 	Attempt   int
 	EffectKey string
+	// Traceparent and Tracestate are what the request carries to be part of its job's trace
+	// (W3C Trace Context), where the target is the user's own; empty: nothing.
+	Traceparent, Tracestate string
 	// SendBy is the instant by which the last byte is written, AnswerBy the one
 	// by which the answer is complete. Both carry a monotonic reading.
 	SendBy, AnswerBy time.Time

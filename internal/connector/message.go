@@ -148,6 +148,19 @@ func (m Message) Under(ours, secret []Header) []Header {
 	return out
 }
 
+// Traced adds the headers that make a request part of its job's trace to all others. A
+// user's or a credential's own traceparent stays, and nothing is added.
+func (c Commit) Traced(headers []Header) []Header {
+	if c.Traceparent == "" || hasHeader(headers, "traceparent") {
+		return headers
+	}
+	headers = append(headers, Header{Name: "traceparent", Value: c.Traceparent})
+	if c.Tracestate != "" && !hasHeader(headers, "tracestate") {
+		headers = append(headers, Header{Name: "tracestate", Value: c.Tracestate})
+	}
+	return headers
+}
+
 // longPart is the length from which a part of a path is taken for a secret.
 const longPart = 16
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -40,6 +41,8 @@ type ready struct {
 	behind  job.ID
 	// seen is the job's content, which is there already.
 	seen *job.AlreadyPresent
+	// work has the spans; nil: there are none.
+	work *tracing.Work
 }
 
 // line is a session that is let go, with the request that it holds, as it is closed.
@@ -54,21 +57,21 @@ func (l *line) Close() {
 }
 
 // work takes one claimed job through its attempt.
-func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
+func (e *Engine) work(ctx context.Context, w *tracing.Work, l store.Leased, s *seat) {
 	failpoint.Hit(failpoint.Claimed)
 	if holder, waits := e.gates.holder(l); waits && e.inTheWay(ctx, holder) {
-		e.waitBehind(ctx, l, holder)
+		e.waitBehind(ctx, w, l, holder)
 		return
 	}
 	lease := e.keepLease(ctx, l)
 	if l.Attempt > 0 && l.Class == job.Observable {
 		var on bool
-		if l, on = e.lookFirst(ctx, lease, l); !on {
+		if l, on = e.lookFirst(ctx, w, lease, l); !on {
 			lease.stop()
 			return
 		}
 	}
-	r, refused := e.prepare(lease.ctx, l, nil)
+	r, refused := e.prepareTraced(lease.ctx, w, l, nil)
 	if r.content != "" {
 		defer e.gates.release(r.content, l.ID)
 	}
@@ -77,13 +80,13 @@ func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 	case lost && (refused != nil || r.seen != nil):
 		return // somebody else decides about this job now
 	case !r.behind.IsZero():
-		e.waitBehind(ctx, l, r.behind)
+		e.waitBehind(ctx, w, l, r.behind)
 		return
 	case refused != nil:
-		e.giveBack(ctx, l, *refused)
+		e.giveBack(ctx, w, l, *refused)
 		return
 	case r.seen != nil:
-		e.settle(l.Snapshot, l.Connection, *r.seen, l.ClaimToken)
+		e.settle(w, l.Snapshot, l.Connection, *r.seen, l.ClaimToken)
 		return
 	}
 	defer r.session.Close()
@@ -91,7 +94,7 @@ func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 		return
 	}
 	if ctx.Err() != nil {
-		e.giveBack(ctx, l, job.Deferred{Kind: job.FailHeld})
+		e.giveBack(ctx, w, l, job.Deferred{Kind: job.FailHeld})
 		return
 	}
 	failpoint.Hit(failpoint.Prepared)
@@ -100,12 +103,26 @@ func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 
 // giveBack writes why a lease ended without an intent. A shutdown or a lost
 // race costs the job nothing.
-func (e *Engine) giveBack(ctx context.Context, l store.Leased, d job.Deferred) {
+func (e *Engine) giveBack(ctx context.Context, w *tracing.Work, l store.Leased, d job.Deferred) {
 	d = e.renewDeferred(ctx, l.Connection, d)
 	if ctx.Err() != nil && d.Kind != job.FailPermanent && d.Kind != job.FailEgressDenied {
 		d = job.Deferred{Kind: job.FailHeld}
 	}
-	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+	w.GivenBack(d.Kind)
+	e.settle(w, l.Snapshot, l.Connection, d, l.ClaimToken)
+}
+
+// prepareTraced is prepare, as a step of the work.
+func (e *Engine) prepareTraced(ctx context.Context, w *tracing.Work, l store.Leased, first *job.Attempt) (ready, *job.Deferred) {
+	step := w.Step(tracing.Prepare)
+	r, refused := e.prepare(ctx, l, first)
+	r.work = w
+	var kind job.FailureKind
+	if refused != nil {
+		kind = refused.Kind
+	}
+	step.End(kind)
+	return r, refused
 }
 
 // prepare makes everything ready for the one commit. first is the round's first
@@ -271,21 +288,25 @@ func sameAsBefore(l store.Leased, before *job.Attempt, p connector.Prepared) *jo
 
 // armAndSend writes the intent and, if it is surely durable, sends.
 func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
+	step := r.work.Step(tracing.Arm)
 	item := e.intent(l, r, rearm)
 	start := e.Clock.Read()
 	armed, err := e.arm(item)
 	if err != nil {
-		e.undecided(l, item, err)
+		step.Failed()
+		e.undecided(r.work, l, item, err)
 		return
 	}
 	if armed.Err != nil {
-		e.refusedArm(l, armed.Err)
+		step.Failed()
+		e.refusedArm(r.work, l, armed.Err)
 		return
 	}
+	step.End(0)
 	// A slow store may have taken up the time for which the key is known.
 	if s := armed.Snapshot.Of(l.Spec); rearm && !s.View(e.traits(l.Connection, l.Class), 0).KeyKnown() {
 		r.session.Close()
-		e.settle(s, l.Connection, job.Outcome{
+		e.settle(r.work, s, l.Connection, job.Outcome{
 			Attempt: armed.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
 			Message: "the receiver may have forgotten the key before this repeat ends; it was not sent",
 		}, job.ID{})
@@ -307,7 +328,7 @@ func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
 		Class: r.traits.Class, Rearm: rearm, EffectKey: r.key,
 		Digest: digest[:], Frozen: r.prepared.Frozen,
-		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
+		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate, Span: r.work.SentAs(),
 		SendBy: sendBy, AnswerBy: answerBy, Fence: fence,
 	}
 }
@@ -337,7 +358,10 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
 	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)
-	outcome := e.send(armed, r.session, item, start)
+	r.work.Armed(armed.Attempt.Number, armed.Snapshot.Class, item.Rearm)
+	step := r.work.Step(tracing.Send)
+	outcome := e.send(r.work, armed, r.session, item, start)
+	step.Sent(armed.Attempt.Number, outcome)
 	// More jobs wait for the store than are sent at once, and none needs its request.
 	r.session.Close()
 	l.Payload = nil
@@ -349,7 +373,8 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)
 	}
-	e.settle(armed.Snapshot.Of(l.Spec), l.Connection, outcome, job.ID{})
+	r.work.Saw(outcome)
+	e.settle(r.work, armed.Snapshot.Of(l.Spec), l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)
 }
 
@@ -392,30 +417,30 @@ func (e *Engine) readBack(ctx context.Context, item store.Arm, cause error) (sto
 // undecided ends an arm of which nobody knows whether it is durable: nothing
 // was sent, so as soon as the store answers, the attempt, if there is one, is
 // settled as not sent.
-func (e *Engine) undecided(l store.Leased, item store.Arm, err error) {
-	e.Log.Error("an arm could not be confirmed; nothing was sent", "job", l.ID.String(), "err", err)
+func (e *Engine) undecided(w *tracing.Work, l store.Leased, item store.Arm, err error) {
+	e.Log.ErrorContext(w.Context(), "an arm could not be confirmed; nothing was sent", "job", l.ID.String(), "err", err)
 	for e.hard.Err() == nil {
 		ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 		back, err := e.Store.ArmedBy(ctx, item.Job, item.Token)
 		cancel()
 		switch {
 		case err == nil:
-			e.settle(back.Snapshot.Of(l.Spec), l.Connection, job.Outcome{
+			e.settle(w, back.Snapshot.Of(l.Spec), l.Connection, job.Outcome{
 				Attempt: back.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
 				Message: "the intent could not be confirmed in time; nothing was sent",
 			}, job.ID{})
 			return
 		case errors.Is(err, store.ErrNotFound):
-			e.refusedArm(l, errNotArmed)
+			e.refusedArm(w, l, errNotArmed)
 			return
 		}
 		sleep(e.hard, time.Second)
 	}
-	e.Log.Error("shut down with an unconfirmed arm; nothing was sent, the fence decides", "job", l.ID.String(), "arm", item.Token.String())
+	e.Log.ErrorContext(w.Context(), "shut down with an unconfirmed arm; nothing was sent, the fence decides", "job", l.ID.String(), "arm", item.Token.String())
 }
 
 // refusedArm handles an intent that the store's guards refused: nothing was sent.
-func (e *Engine) refusedArm(l store.Leased, why error) {
+func (e *Engine) refusedArm(w *tracing.Work, l store.Leased, why error) {
 	d := job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}
 	switch {
 	case errors.Is(why, store.ErrStale), errors.Is(why, store.ErrNotFound):
@@ -426,7 +451,7 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		}
 	case errors.Is(why, store.ErrWindowOver):
 		if l.State == job.Claimed {
-			e.settle(l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)
+			e.settle(w, l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)
 			return
 		}
 	case errors.Is(why, errNotArmed):
@@ -453,13 +478,14 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		if errors.As(why, &gated) {
 			holder = gated.By
 		}
-		e.waitBehind(e.hard, l, holder)
+		e.waitBehind(e.hard, w, l, holder)
 		return
 	default:
-		e.Log.Error("the store refused an arm", "job", l.ID.String(), "err", why)
+		e.Log.ErrorContext(w.Context(), "the store refused an arm", "job", l.ID.String(), "err", why)
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
-	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+	w.GivenBack(d.Kind)
+	e.settle(w, l.Snapshot, l.Connection, d, l.ClaimToken)
 }
 
 // isLeased asks whether a lease is held. One that was to be written with the intent
@@ -487,11 +513,11 @@ func heldFor(l store.Leased) time.Duration {
 }
 
 // send makes the commit request. A panic after the arm is an unknown outcome.
-func (e *Engine) send(armed store.Armed, s connector.Session, item store.Arm, start Reading) (out job.Outcome) {
+func (e *Engine) send(w *tracing.Work, armed store.Armed, s connector.Session, item store.Arm, start Reading) (out job.Outcome) {
 	n := armed.Attempt.Number
 	defer func() {
 		if p := recover(); p != nil {
-			e.Log.Error("panic while sending", "job", item.Job.String(), "attempt", n, "panic", p, "stack", string(debug.Stack()))
+			e.Log.ErrorContext(w.Context(), "panic while sending", "job", item.Job.String(), "attempt", n, "panic", p, "stack", string(debug.Stack()))
 			out = job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "internal error while sending"}
 		}
 		out.Attempt = n
@@ -500,8 +526,9 @@ func (e *Engine) send(armed store.Armed, s connector.Session, item store.Arm, st
 		}
 		out.CredentialVersion = item.CredentialVersion
 	}()
+	traceparent, tracestate := w.Headers()
 	return s.Publish(connector.Commit{
-		Attempt: n, EffectKey: item.EffectKey,
+		Attempt: n, EffectKey: item.EffectKey, Traceparent: traceparent, Tracestate: tracestate,
 		SendBy: start.Time.Add(item.SendBy), AnswerBy: start.Time.Add(item.AnswerBy),
 		MaySend: func() error {
 			gone, err := start.elapsed(e.Clock.Read())

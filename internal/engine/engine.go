@@ -21,6 +21,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -70,6 +71,8 @@ type Config struct {
 	Log        *slog.Logger
 	// Metrics counts what the engine does; nil: nobody does.
 	Metrics *metrics.Metrics
+	// Tracer makes spans of what the engine does; nil: there are none.
+	Tracer *tracing.Tracer
 	// Refresh renews credentials; nil: they are used until they are refused.
 	Refresh Refresher
 	// Namespace is the installation's (store.Meta): a part of every effect key.
@@ -306,11 +309,10 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 		})
 	}
 	for _, l := range leased {
-		in := f.intents[l.ID]
 		e.busy.Go(func() {
 			s := e.sit()
 			defer s.leave()
-			e.workClaimed(ctx, l, in, s)
+			e.workClaimed(ctx, l, f, s)
 		})
 	}
 	return len(leased), err
@@ -318,12 +320,17 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 
 // workClaimed works a job that was claimed, and armed if it had an intent that was
 // written.
-func (e *Engine) workClaimed(ctx context.Context, l store.Leased, in *intent, s *seat) {
+func (e *Engine) workClaimed(ctx context.Context, l store.Leased, f *fused, s *seat) {
 	if l.Armed != nil {
+		in := f.intents[l.ID]
+		in.ready.work.Claimed(f.begun, f.ended, true)
 		e.workArmed(in, *l.Armed, s)
-	} else {
-		e.work(ctx, l, s)
+		return
 	}
+	w := e.Tracer.Begin(tracing.Attempt, &l, f.begun)
+	defer w.End()
+	w.Claimed(f.begun, f.ended, false)
+	e.work(ctx, w, l, s)
 }
 
 // nextDue asks how long nothing will be due.

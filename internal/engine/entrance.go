@@ -44,7 +44,7 @@ func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	go func() {
 		defer d.e.leave(s)
 		for _, l := range started {
-			d.e.workClaimed(run, l, f.intents[l.ID], s)
+			d.e.workClaimed(run, l, f, s)
 		}
 		for _, in := range inDoubt {
 			d.e.workInDoubt(in, err, s)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -31,6 +33,8 @@ type fused struct {
 	e     *Engine
 	start Reading
 	most  int
+	// begun and ended are the claim's, for its spans; zero where there are none.
+	begun, ended time.Time
 
 	mu      sync.Mutex
 	over    bool
@@ -47,7 +51,11 @@ type intent struct {
 
 // fuse begins a claim for so many senders.
 func (e *Engine) fuse(most int) *fused {
-	return &fused{e: e, start: e.Clock.Read(), most: most, intents: make(map[job.ID]*intent)}
+	f := &fused{e: e, start: e.Clock.Read(), most: most, intents: make(map[job.ID]*intent)}
+	if e.Tracer != nil {
+		f.begun = time.Now()
+	}
+	return f
 }
 
 // intend is store.ClaimParams.Intend. What it gave for a job before counts for
@@ -69,6 +77,7 @@ func (f *fused) intend(l store.Leased) *store.Arm {
 	if !ok {
 		return nil
 	}
+	r.work = f.e.Tracer.Begin(tracing.Attempt, &l, f.begun) // without an end, if the intent is not written
 	in := &intent{Arm: f.e.intent(l, r, false), leased: l, ready: r, start: f.start}
 	if gone, err := f.start.elapsed(f.e.Clock.Read()); err != nil || gone >= in.SendBy/2 {
 		// So slow a claim may leave no time to send, and what is armed and not sent
@@ -87,6 +96,9 @@ func (f *fused) end(leased []store.Leased, err error) (inDoubt []*intent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
+	if f.e.Tracer != nil {
+		f.ended = time.Now()
+	}
 	armed := make(map[job.ID]bool, len(f.intents))
 	for _, l := range leased {
 		armed[l.ID] = l.Armed != nil
@@ -169,6 +181,7 @@ func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connec
 // meets the places of a claim and of a preparation, which are behind it.
 func (e *Engine) workArmed(in *intent, armed store.Armed, s *seat) {
 	defer in.ready.session.Close()
+	defer in.ready.work.End()
 	failpoint.Hit(failpoint.Claimed)
 	failpoint.Hit(failpoint.Prepared)
 	e.sendArmed(in.leased, in.ready, in.Arm, armed, in.start, s)
@@ -183,11 +196,11 @@ func (e *Engine) workInDoubt(in *intent, cause error, s *seat) {
 	switch {
 	case err != nil:
 		in.ready.session.Close()
-		e.undecided(in.leased, in.Arm, err)
+		e.undecided(in.ready.work, in.leased, in.Arm, err)
 	case armed.Err != nil:
 		// Not armed, but leased perhaps: if so, the lease is given back.
 		in.ready.session.Close()
-		e.refusedArm(in.leased, armed.Err)
+		e.refusedArm(in.ready.work, in.leased, armed.Err)
 	default:
 		e.workArmed(in, armed, s)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -217,8 +218,8 @@ func (e *Engine) wake(ctx context.Context, id job.ID) bool {
 
 // waitBehind gives a claim back until another job with the same content has
 // ended. A holder that is not known leaves only the growing wait.
-func (e *Engine) waitBehind(ctx context.Context, l store.Leased, holder job.ID) {
-	e.giveBack(ctx, l, job.Deferred{
+func (e *Engine) waitBehind(ctx context.Context, w *tracing.Work, l store.Leased, holder job.ID) {
+	e.giveBack(ctx, w, l, job.Deferred{
 		Kind: job.FailHeld, RetryAfter: patience(l, gateLeast, gateMost),
 		Message: job.WaitsForContent,
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -24,16 +25,17 @@ import (
 //     other verdict is worth as much as its lease.
 
 // lookOrPoll makes one read-only look or poll and settles what it saw.
-func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action) {
+func (e *Engine) lookOrPoll(ctx context.Context, w *tracing.Work, l store.Leased, what job.Action) {
 	// A poll of an unknown outcome may prove that there is no effect, as a look may.
 	unknown := what == job.ActObserve || l.State == job.Ambiguous
 	if wait := e.tooEarly(l); wait > 0 && unknown {
 		// The store's clock ran ahead of ours; a look now could be too early.
-		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
+		e.settle(w, l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
 		return
 	}
 	lease := e.keepLease(ctx, l)
-	ev := e.ask(lease.ctx, l, what)
+	ev := e.ask(lease.ctx, w, l, what)
+	w.Saw(ev)
 	lost := lease.stop()
 	switch refused := ev.(type) {
 	case job.Deferred:
@@ -49,7 +51,7 @@ func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action
 		return
 	}
 	now := e.Clock.Read().Time
-	after, stored := e.settle(l.Snapshot, l.Connection, ev, token)
+	after, stored := e.settle(w, l.Snapshot, l.Connection, ev, token)
 	if stored && after.State == job.Ambiguous && after.Negatives > l.Negatives {
 		e.early.set(l.ID, now.Add(e.traits(l.Connection, l.Class).Spacing), now)
 	}
@@ -57,8 +59,10 @@ func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action
 
 // lookFirst makes the look that comes before each later arm of an OBSERVABLE
 // job, under its claim. It gives the job as it is then, and whether to go on.
-func (e *Engine) lookFirst(ctx context.Context, held *lease, l store.Leased) (store.Leased, bool) {
-	ev := e.ask(held.ctx, l, job.ActObserve)
+func (e *Engine) lookFirst(ctx context.Context, w *tracing.Work, held *lease, l store.Leased) (store.Leased, bool) {
+	step := w.Step(tracing.Look)
+	ev := e.ask(held.ctx, w, l, job.ActObserve)
+	step.Saw(ev)
 	token := l.ClaimToken
 	refused, deferred := ev.(job.Deferred)
 	switch {
@@ -67,13 +71,13 @@ func (e *Engine) lookFirst(ctx context.Context, held *lease, l store.Leased) (st
 	case held.lost.Load():
 		return l, false
 	case deferred:
-		e.giveBack(ctx, l, refused)
+		e.giveBack(ctx, w, l, refused)
 		return l, false
 	case ctx.Err() != nil:
-		e.giveBack(ctx, l, job.Deferred{Kind: job.FailHeld})
+		e.giveBack(ctx, w, l, job.Deferred{Kind: job.FailHeld})
 		return l, false
 	}
-	after, stored := e.settle(l.Snapshot, l.Connection, ev, token)
+	after, stored := e.settle(w, l.Snapshot, l.Connection, ev, token)
 	if !stored || after.State != job.Claimed || after.ClaimToken != l.ClaimToken {
 		return l, false
 	}
@@ -87,10 +91,10 @@ func present(ev job.Evidence) bool {
 }
 
 // ask talks to the platform. Whatever goes wrong says nothing about the effect.
-func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev job.Evidence) {
+func (e *Engine) ask(ctx context.Context, w *tracing.Work, l store.Leased, what job.Action) (ev job.Evidence) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.Log.Error("panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			e.Log.ErrorContext(w.Context(), "panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
 			ev = blind(l, "internal error while looking")
 		}
 	}()
@@ -122,6 +126,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 		return blind(l, "the attempts could not be read")
 	}
 	first := lookFrom(l, attempts)
+	w.About(attempts[first.Number-1:]...)
 	fence := e.lookTo(l, attempts[first.Number-1:])
 	look := connector.Look{First: first, Attempts: attempts[first.Number-1:], Fence: fence, Now: l.Now}
 	looked := e.see(ctx, l, look, func(look connector.Look) job.Observation {

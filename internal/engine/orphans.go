@@ -108,7 +108,7 @@ func (e *Engine) tookUp(ctx context.Context, changes []store.Change, before []st
 		switch {
 		case a.Err == nil:
 			n++
-			e.wrote(before[i].Connection.Connector, before[i].Snapshot, a.Snapshot, changes[i].Decision)
+			e.wrote(nil, before[i].Connection.Connector, before[i].Snapshot, a.Snapshot, changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its sender lives, or another server came first
 			e.Log.Error("a job whose sender is gone could not be taken up", "job", changes[i].Job.String(), "err", a.Err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -83,7 +84,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 	for i, a := range applied {
 		switch {
 		case a.Err == nil:
-			e.wrote("", before[i], a.Snapshot, changes[i].Decision)
+			e.wrote(nil, "", before[i], a.Snapshot, changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
 			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
 		}
@@ -119,15 +120,34 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	}
 	switch held := !l.Connection.AuthHoldAt.IsZero(); {
 	case d.Action == job.ActWrite:
-		e.settle(l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
+		e.settle(nil, l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
 	case held && d.Action != job.ActNothing:
 		e.waitForLogin(l)
 	case d.Action == job.ActRearm:
-		e.replay(ctx, l, begun)
+		e.traced(tracing.Attempt, l, func(w *tracing.Work) { e.replay(ctx, w, l, begun) })
 	case d.Action == job.ActObserve, d.Action == job.ActPoll:
-		e.lookOrPoll(ctx, l, d.Action)
+		e.traced(kindOf(d.Action), l, func(w *tracing.Work) { e.lookOrPoll(ctx, w, l, d.Action) })
 	default: // it moved on; its look's lease is dropped with it
 	}
+}
+
+// traced does some work on a job, with spans of a kind.
+func (e *Engine) traced(kind string, l store.Leased, do func(*tracing.Work)) {
+	var begun time.Time
+	if e.Tracer != nil {
+		begun = time.Now()
+	}
+	w := e.Tracer.Begin(kind, &l, begun)
+	defer w.End()
+	do(w)
+}
+
+// kindOf is what spans call a look or a poll.
+func kindOf(what job.Action) string {
+	if what == job.ActPoll {
+		return tracing.Poll
+	}
+	return tracing.Look
 }
 
 // loginMost is the longest wait for a credential to be replaced.
@@ -137,25 +157,26 @@ const loginMost = time.Hour
 // tells nothing. A new credential makes the job due (store.ChangeConnection). That it is
 // asked about before then is for one that was leased at that moment.
 func (e *Engine) waitForLogin(l store.Leased) {
-	e.settle(l.Snapshot, l.Connection, job.Deferred{
+	e.settle(nil, l.Snapshot, l.Connection, job.Deferred{
 		Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, loginMost), Message: cmp.Or(l.Connection.AuthHoldReason, "the credential was refused"),
 	}, l.ClaimToken)
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.
-func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
+func (e *Engine) replay(ctx context.Context, w *tracing.Work, l store.Leased, begun Reading) {
 	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
 	if err != nil || len(attempts) == 0 {
-		e.Log.Error("the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
+		e.Log.ErrorContext(w.Context(), "the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
 		return // the look's lease ends and it is taken again
 	}
 	first := roundFirst(attempts, l.Round)
 	lease := e.keepLease(ctx, l)
-	r, refused := e.prepare(lease.ctx, l, &first)
+	w.About(attempts[first.Number-1:]...)
+	r, refused := e.prepareTraced(lease.ctx, w, l, &first)
 	lost := lease.stop()
 	if refused != nil {
 		if !lost && ctx.Err() == nil {
-			e.settle(l.Snapshot, l.Connection, e.renewDeferred(ctx, l.Connection, *refused), l.ClaimToken)
+			e.settle(w, l.Snapshot, l.Connection, e.renewDeferred(ctx, l.Connection, *refused), l.ClaimToken)
 		}
 		return
 	}
@@ -164,7 +185,7 @@ func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
 		return
 	}
 	if !e.stillReplays(l, begun) {
-		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
+		e.settle(w, l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
 		return
 	}
 	e.armAndSend(l, r, true, nil)

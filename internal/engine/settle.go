@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -26,12 +27,14 @@ const (
 //
 // It gives the job as it was written, or as it was read when the evidence
 // changes nothing, and whether the evidence is settled.
-func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (job.Snapshot, bool) {
+func (e *Engine) settle(w *tracing.Work, s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (after job.Snapshot, stored bool) {
+	step := w.Step(tracing.Settle)
+	defer func() { step.Settled(after.State) }()
 	traits := e.traits(conn, s.Class)
 	ev = e.expired(conn, ev)
 	pause := settlePause
 	for {
-		after, stale, err := e.settleOnce(s, conn, traits, ev)
+		after, stale, err := e.settleOnce(w, s, conn, traits, ev)
 		switch {
 		case err == nil && !stale:
 			e.Metrics.Settled(conn.Connector, s.Class, ev)
@@ -39,14 +42,14 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 		case stale:
 			pause = settlePause
 		case errors.Is(err, store.ErrIllegal), errors.Is(err, store.ErrNotFound), errors.Is(err, errUndecidable):
-			e.Log.Error("evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
+			e.Log.ErrorContext(e.about(w, s), "evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
 			return s, false
 		default:
 			sleep(e.hard, pause)
 			pause = min(2*pause, settleMaxPause)
 		}
 		if e.hard.Err() != nil {
-			e.Log.Error("shut down before this evidence was stored; the fence and the reconciler decide",
+			e.Log.ErrorContext(e.about(w, s), "shut down before this evidence was stored; the fence and the reconciler decide",
 				"job", s.ID.String(), "evidence", ev)
 			return s, false
 		}
@@ -87,7 +90,7 @@ func (e *Engine) expired(conn store.Connection, ev job.Evidence) job.Evidence {
 var errUndecidable = errors.New("no decision")
 
 // settleOnce decides and writes once. stale says that the job has moved on.
-func (e *Engine) settleOnce(s job.Snapshot, conn store.Connection, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
+func (e *Engine) settleOnce(w *tracing.Work, s job.Snapshot, conn store.Connection, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
 	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
 	if err != nil {
 		return s, false, errors.Join(errUndecidable, err)
@@ -109,12 +112,18 @@ func (e *Engine) settleOnce(s job.Snapshot, conn store.Connection, traits job.Tr
 		return s, false, applied[0].Err
 	}
 	if told := applied[0].Told; !told.IsZero() {
-		e.Log.Error("the platform answered two jobs with one object; one of them may have no effect",
+		e.Log.ErrorContext(e.about(w, s), "the platform answered two jobs with one object; one of them may have no effect",
 			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
 	}
 	after = applied[0].Snapshot.Of(s.Spec)
-	e.wrote(conn.Connector, s, after, d)
+	e.wrote(w, conn.Connector, s, after, d)
 	return after, false, nil
+}
+
+// about has the trace that log lines about a job belong to: that of the work, or the one
+// that the job was submitted in.
+func (*Engine) about(w *tracing.Work, s job.Snapshot) context.Context {
+	return tracing.Carrying(w.Context(), s.Trace)
 }
 
 func (e *Engine) read(id job.ID) (job.Snapshot, error) {
@@ -155,17 +164,19 @@ func (e *Engine) traits(c store.Connection, class job.Class) job.Traits {
 // wrote follows a decision that was written: it lets go whoever waited for the
 // job, and tells operators of the ends that need them. Where no effect can come of the
 // decision the connector may be empty.
-func (e *Engine) wrote(connector string, before, s job.Snapshot, d job.Decision) {
+func (e *Engine) wrote(w *tracing.Work, connector string, before, s job.Snapshot, d job.Decision) {
 	e.Metrics.Wrote(connector, before, s, d)
 	if !s.State.Gated() {
 		e.gates.ended(s.ID)
 	}
 	switch {
 	case d.Cause == job.CauseDuplicateEffect:
-		e.Log.Error("a second effect was seen", "job", s.ID.String(), "detail", d.Detail)
+		w.DuplicateSeen()
+		e.Log.ErrorContext(e.about(w, before), "a second effect was seen", "job", s.ID.String(), "detail", d.Detail)
 	case d.To == job.NeedsResolution:
-		e.Log.Warn("a job needs a person's decision", "job", s.ID.String(), "why", d.Detail)
+		w.NeedsResolution()
+		e.Log.WarnContext(e.about(w, before), "a job needs a person's decision", "job", s.ID.String(), "why", d.Detail)
 	case d.To == job.Failed:
-		e.Log.Info("job failed", "job", s.ID.String(), "why", d.Detail)
+		e.Log.InfoContext(e.about(w, before), "job failed", "job", s.ID.String(), "why", d.Detail)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -40,7 +41,7 @@ const (
 	backfillTries = 5
 )
 
-// Trigger makes the job of the trigger with a key now. created is false for a repeat, which
+// Trigger makes the job of the trigger with a key now, as a part of the trace of the call. created is false for a repeat, which
 // returns the firing as it was stored.
 func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
 	for range triggerTries {
@@ -61,7 +62,7 @@ func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allo
 func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
 	var refused error
 	var known *store.Firing
-	name := firing.TriggerName(key)
+	name, trace := firing.TriggerName(key), tracing.Submitted(ctx)
 	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: []string{name}, Decide: func(due store.DueSchedule) store.FireDecision {
 		refused, known = nil, nil
 		if f, ok := due.Known[name]; ok {
@@ -73,6 +74,11 @@ func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allo
 			return firing.Trigger(due, plan, key, allowOverlap)
 		})
 		refused = err
+		for i := range d.Firings {
+			if f := &d.Firings[i]; f.Firing.Name == name && f.Job != nil {
+				f.Job.Spec.Trace = trace
+			}
+		}
 		return d
 	}})
 	if err == nil && known != nil {

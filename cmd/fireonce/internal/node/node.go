@@ -35,6 +35,7 @@ import (
 	"github.com/fireonce/fireonce/internal/rollup"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -82,6 +83,8 @@ type Node struct {
 	// worker is what attempts and events call this process.
 	worker  string
 	metrics *metrics.Metrics
+	// tracer makes spans; nil: nobody asked for them.
+	tracer *tracing.Tracer
 	// ops answers on opsListener by opsHTTP; nil: no address was named for it.
 	ops         *server.Ops
 	opsHTTP     *http.Server
@@ -104,6 +107,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	database.clock = store.ClockOptions{Doubt: cfg.ClockDoubt, Trust: cfg.TrustClock, Tell: cfg.tellClock}
 	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker()}
 	n.metrics = metrics.New(cfg.Version, n.worker)
+	if n.tracer, err = tracing.FromEnv(ctx, tracing.Config{Version: cfg.Version, Instance: n.worker, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
 	if err := n.start(ctx, listen); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -164,7 +170,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	n.cfg.Log.Info("what attempts and events call this process", "worker", n.worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log, Metrics: n.metrics,
-		Worker: n.worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		Tracer: n.tracer, Worker: n.worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -174,7 +180,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	})
 	if n.server, err = server.New(server.Config{
 		Store: n.cfg.entrance(eng.Entrance(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
-		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Version: n.cfg.Version,
+		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Tracer: n.tracer, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
 	}); err != nil {
@@ -355,6 +361,9 @@ func (n *Node) shutdown() error {
 	err = errors.Join(err, n.endCalls())
 	ctx, cancel = context.WithTimeout(context.Background(), renewalsEnd)
 	defer cancel()
+	if lost := n.tracer.Close(ctx); lost != nil {
+		n.cfg.Log.Warn("the last spans are lost", "err", lost)
+	}
 	return errors.Join(err, n.renewer.Close(ctx), n.abandon()) // which ends the operations listener last
 }
 

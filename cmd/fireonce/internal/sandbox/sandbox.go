@@ -26,6 +26,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/tracing"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -263,7 +264,7 @@ func (s *Sandbox) startServer(ctx context.Context, known state) error {
 		PlatformURLs: map[string]string{
 			x.Name: s.URL(nameX), tiktok.Name: s.URL(nameTikTok), slack.Name: s.URL(nameSlack), resend.Name: s.URL(nameResend),
 		},
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Version: s.opts.Version,
+		Log: slog.New(tracing.LogHandler(slog.NewTextHandler(s.log, nil))), Version: s.opts.Version,
 	})
 	if err != nil {
 		return taken("Fireonce", at, err)

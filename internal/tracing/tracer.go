@@ -1,0 +1,202 @@
+package tracing
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/otelconnect"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+)
+
+// Tracer records spans. A nil *Tracer records none. All methods may be called concurrently.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	calls    *otelconnect.Interceptor
+}
+
+// Config is what a Tracer tells of this process.
+type Config struct {
+	// Version is the program's, Instance what attempts and events call this process.
+	Version, Instance string
+	// Log is told of exports that fail, at most once a minute.
+	Log *slog.Logger
+}
+
+// failuresTold is the least time between two lines about exports that failed.
+const failuresTold = time.Minute
+
+// FromEnv makes the Tracer that OpenTelemetry's standard variables ask for, or nil if they
+// ask for none: an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT, or …_TRACES_ENDPOINT) or
+// OTEL_TRACES_EXPORTER=otlp turn it on, OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none
+// off. It fails for a value that this program cannot serve. Nothing is sent yet.
+func FromEnv(ctx context.Context, c Config) (*Tracer, error) {
+	on, err := asked(os.Getenv)
+	if !on || err != nil {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	told := &rate.Sometimes{Interval: failuresTold}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		told.Do(func() {
+			c.Log.Warn("spans may be lost: OpenTelemetry reports a failure; see the variables OTEL_…", "err", err)
+		})
+	}))
+	return newTracer(ctx, c, exporter)
+}
+
+// asked reports whether the environment asks for spans.
+func asked(getenv func(string) string) (bool, error) {
+	const exporterVariable = "OTEL_TRACES_EXPORTER"
+	endpoint := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	switch exporter := strings.TrimSpace(getenv(exporterVariable)); {
+	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && endpoint == "":
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, fmt.Errorf("%s is %q; this program exports spans by \"otlp\" alone, or not at all (\"none\")", exporterVariable, exporter)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		protocol := getenv(name)
+		if protocol == "" {
+			continue
+		}
+		if protocol != "http/protobuf" {
+			return false, fmt.Errorf("%s is %q; this program speaks \"http/protobuf\" alone: name your collector's port for that, mostly 4318", name, protocol)
+		}
+		break
+	}
+	return true, nil
+}
+
+// newTracer makes a tracer with an exporter. The sampler, and the bounds of the queue in
+// front of the exporter, are those of the environment.
+func newTracer(ctx context.Context, c Config, exporter sdk.SpanExporter) (*Tracer, error) {
+	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		semconv.ServiceName("fireonce"), semconv.ServiceVersion(c.Version), semconv.ServiceInstanceID(c.Instance),
+	), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(wordless{exporter}), sdk.WithResource(res), sdk.WithIDGenerator(ids{}))
+	t := &Tracer{provider: provider, tracer: provider.Tracer("github.com/fireonce/fireonce", trace.WithInstrumentationVersion(c.Version))}
+	// A caller's trace is continued: see docs/traces.md. Extract has put it in the context.
+	t.calls, err = otelconnect.NewInterceptor(otelconnect.WithTracerProvider(provider), otelconnect.WithPropagator(w3c),
+		otelconnect.WithTrustRemote(), otelconnect.WithoutMetrics())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("traces: %w", err), provider.Shutdown(ctx))
+	}
+	return t, nil
+}
+
+// Close exports what is recorded, as long as ctx lasts, and ends the tracer.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("export the last spans: %w", err)
+	}
+	return nil
+}
+
+// Interceptors make a span of each call of a Connect handler, in whichever protocol.
+func (t *Tracer) Interceptors() []connect.Interceptor {
+	if t == nil {
+		return nil
+	}
+	return []connect.Interceptor{t.calls}
+}
+
+// Call makes a span of one call, as Interceptors do, for a listener that is not Connect's.
+// end is called with what the call fails with.
+func (t *Tracer) Call(ctx context.Context, procedure string) (_ context.Context, end func(error)) {
+	if t == nil {
+		return ctx, func(error) {}
+	}
+	name := strings.TrimLeft(procedure, "/")
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
+	return ctx, func(err error) {
+		if err == nil {
+			span.SetAttributes(semconv.RPCResponseStatusCode("OK"))
+		} else {
+			code := connect.CodeOf(err)
+			name := strings.ToUpper(code.String())
+			span.SetAttributes(semconv.RPCResponseStatusCode(name), semconv.ErrorTypeKey.String(name))
+			if slices.Contains(serverFaults, code) {
+				span.SetStatus(codes.Error, "")
+			}
+		}
+		span.End()
+	}
+}
+
+// serverFaults are the codes that OpenTelemetry counts as a server's errors.
+var serverFaults = []connect.Code{
+	connect.CodeUnknown, connect.CodeDeadlineExceeded, connect.CodeUnimplemented, connect.CodeInternal,
+	connect.CodeUnavailable, connect.CodeDataLoss,
+}
+
+// ids draws the ids of spans, but for the one that is known before its span begins: the
+// intent has it, which is durable before the request is sent.
+type ids struct{}
+
+// NewIDs implements sdk.IDGenerator.
+func (ids) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
+	var id trace.TraceID
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64()) //nolint:gosec // it names a trace, and guards no secret
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()) //nolint:gosec // the same
+	}
+	return id, newSpanID()
+}
+
+// NewSpanID implements sdk.IDGenerator.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if id, ok := ctx.Value(keySpanID).(trace.SpanID); ok {
+		return id
+	}
+	return newSpanID()
+}
+
+// wordless exports spans without what libraries add in words, which may quote a request: the
+// description of a status, and panics.
+type wordless struct{ sdk.SpanExporter }
+
+// ExportSpans implements sdk.SpanExporter.
+func (w wordless) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	out := make([]sdk.ReadOnlySpan, len(spans))
+	for i, s := range spans {
+		out[i] = wordlessSpan{s}
+	}
+	return w.SpanExporter.ExportSpans(ctx, out)
+}
+
+type wordlessSpan struct{ sdk.ReadOnlySpan }
+
+// Status implements sdk.ReadOnlySpan.
+func (s wordlessSpan) Status() sdk.Status { return sdk.Status{Code: s.ReadOnlySpan.Status().Code} }
+
+// Events implements sdk.ReadOnlySpan.
+func (s wordlessSpan) Events() []sdk.Event {
+	return slices.DeleteFunc(slices.Clone(s.ReadOnlySpan.Events()), func(e sdk.Event) bool { return e.Name == semconv.ExceptionEventName })
+}
