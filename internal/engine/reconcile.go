@@ -120,7 +120,7 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	}
 	switch held := !l.Connection.AuthHoldAt.IsZero(); {
 	case d.Action == job.ActWrite:
-		e.settle(nil, l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
+		e.traced(tracing.Decide, l, func(w *tracing.Work) { e.settle(w, l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken) })
 	case held && d.Action != job.ActNothing:
 		e.waitForLogin(l)
 	case d.Action == job.ActRearm:

@@ -29,6 +29,7 @@ const (
 	Attempt = "job.attempt"
 	Look    = "job.look"
 	Poll    = "job.poll"
+	Decide  = "job.decide"
 
 	Claim   = "job.claim"
 	Prepare = "job.prepare"
