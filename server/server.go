@@ -20,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/tracing"
@@ -51,6 +52,8 @@ type Refresher interface {
 
 // Config says what a Server serves. Store, Connectors and Vault are required.
 type Config struct {
+	redact.All
+
 	Store      store.Store
 	Connectors *connector.Registry
 	Vault      Vault

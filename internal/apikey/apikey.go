@@ -20,6 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"log/slog"
 	"strings"
 )
 
@@ -90,3 +92,9 @@ func (k Key) String() string { return prefix + k.ID + "_…" }
 
 // GoString is String.
 func (k Key) GoString() string { return k.String() }
+
+// Format is String, whatever the verb.
+func (k Key) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, k.String()) }
+
+// LogValue is String.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }

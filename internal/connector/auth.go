@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // MaxSecretHeaders bounds a credential's headers.
@@ -17,15 +18,11 @@ const MaxSecretHeaders = 16
 // Auth is an opened credential as headers that go with every request, and the
 // texts of it that no message may show. It prints as nothing.
 type Auth struct {
+	redact.All
+
 	Headers []Header
 	Hidden  Secrets
 }
-
-// String hides the secrets.
-func (Auth) String() string { return "[redacted]" }
-
-// GoString hides the secrets from %#v.
-func (Auth) GoString() string { return "[redacted]" }
 
 // AuthKind is a kind of credential that becomes a header.
 type AuthKind int

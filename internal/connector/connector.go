@@ -11,11 +11,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Connector is the code for one platform. Its methods may be called from many
@@ -252,6 +252,8 @@ type Prepared struct {
 
 // Opening is what a connector needs to talk to the platform for one job.
 type Opening struct {
+	redact.All
+
 	Job        job.ID
 	Connection job.ID
 	Settings   []byte
@@ -284,20 +286,13 @@ type Commit struct {
 // Credential is an opened secret: the contract's Credential message, encoded.
 // It prints as nothing.
 type Credential struct {
+	redact.All
+
 	Version int
 	Data    []byte
 	// opened is what the copies of a shared credential have read out of it.
 	opened *opened
 }
-
-// String hides the secret.
-func (Credential) String() string { return "[redacted]" }
-
-// GoString hides the secret from %#v.
-func (Credential) GoString() string { return "[redacted]" }
-
-// LogValue hides the secret from logs.
-func (Credential) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
 // InputReason tells apart what is wrong with what a user gave.
 type InputReason int

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +18,8 @@ import (
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Rules of this file: what a message says is fit for a user and for a log. It
@@ -118,10 +122,19 @@ func (s Secrets) longest() int {
 }
 
 // String hides the secrets from messages and logs.
-func (s Secrets) String() string { return "[redacted]" }
+func (s Secrets) String() string { return redact.Text }
 
 // GoString hides the secrets from %#v.
-func (s Secrets) GoString() string { return "[redacted]" }
+func (s Secrets) GoString() string { return redact.Text }
+
+// Format hides the secrets from every verb.
+func (s Secrets) Format(to fmt.State, _ rune) { redact.Format(to, redact.Text) }
+
+// LogValue hides the secrets from logs.
+func (s Secrets) LogValue() slog.Value { return slog.StringValue(redact.Text) }
+
+// MarshalJSON hides the secrets from logs in JSON.
+func (s Secrets) MarshalJSON() ([]byte, error) { return redact.All{}.MarshalJSON() }
 
 // Clean makes a text fit for a message: valid UTF-8, one line, no control or
 // format characters, at most limit bytes.

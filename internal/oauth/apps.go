@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/internal/vault"
 )
 
@@ -77,6 +79,15 @@ func (a App) String() string { return "app " + a.Name }
 
 // GoString hides the secret from %#v.
 func (a App) GoString() string { return a.String() }
+
+// Format hides the secret from every verb.
+func (a App) Format(s fmt.State, _ rune) { redact.Format(s, a.String()) }
+
+// LogValue hides the secret from logs.
+func (a App) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
+// MarshalJSON hides the secret from logs in JSON.
+func (a App) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
 // Apps is an operator's file of apps.
 type Apps struct {

@@ -20,6 +20,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Rules of this file: a code, and most often a refresh token, is good for one request.
@@ -39,17 +40,13 @@ const (
 
 // Token is what a platform gave.
 type Token struct {
+	redact.All
+
 	Access, Refresh string
 	// Issued is when it was asked for, Expires when it ends; zero: the platform did
 	// not say.
 	Issued, Expires time.Time
 }
-
-// String hides the token.
-func (Token) String() string { return "[redacted]" }
-
-// GoString hides the token from %#v.
-func (Token) GoString() string { return "[redacted]" }
 
 // Fate is what became of a request to a token endpoint that gave no token.
 type Fate int

@@ -26,11 +26,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/store"
 )
 
 // Options say which database to open and how.
 type Options struct {
+	redact.All
+
 	// URL is a connection string as pgx takes it, a URL or a list of settings:
 	// several hosts, sslmode, target_session_attrs and pool_max_conns (12 if
 	// unset) included. The server is PostgreSQL 14 or later, reached directly or

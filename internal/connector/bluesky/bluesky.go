@@ -16,6 +16,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Name is the connector's name, PayloadKind the kind of payload that it sends.
@@ -114,13 +115,11 @@ func badSettings(field, msg string) error {
 }
 
 // secret is an opened credential: who signs in, and with which app password.
-type secret struct{ user, password string }
+type secret struct {
+	redact.All
 
-// String hides the secret.
-func (secret) String() string { return "[redacted]" }
-
-// GoString hides the secret from %#v.
-func (secret) GoString() string { return "[redacted]" }
+	user, password string
+}
 
 func openSecret(c connector.Credential) (secret, error) {
 	bad := func(field, msg string) (secret, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Rules of this file:
@@ -37,6 +38,8 @@ const (
 
 // login is a session with a server. It prints as nothing.
 type login struct {
+	redact.All
+
 	base            *url.URL
 	key             [sha256.Size]byte // among the sessions
 	did, handle     string
@@ -46,12 +49,6 @@ type login struct {
 	// fresh tells that the password was accepted just now, for this very use.
 	fresh bool
 }
-
-// String hides the secrets.
-func (login) String() string { return "[redacted]" }
-
-// GoString hides the secrets from %#v.
-func (login) GoString() string { return "[redacted]" }
 
 func (in login) hidden() connector.Secrets {
 	return connector.Secrets{}.With(in.password, in.access, in.refresh)

@@ -8,10 +8,13 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // secret is an opened credential, and what no message may show of it.
 type secret struct {
+	redact.All
+
 	credential *fireoncev1.Credential // nil: there is none
 	hide       connector.Secrets
 }

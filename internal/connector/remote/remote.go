@@ -22,6 +22,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 const (
@@ -38,8 +39,10 @@ const (
 	maxKnown = 4096
 )
 
-// Config makes a Connector.
+// Config makes a Connector. It prints as nothing.
 type Config struct {
+	redact.All
+
 	// Name is the connector's name, CheckName's rules.
 	Name string
 	// URL is where the service is, https, or http at a loopback address.
@@ -56,8 +59,10 @@ type Config struct {
 	Ask time.Duration
 }
 
-// Connector calls one service. It is safe for concurrent use.
+// Connector calls one service. It is safe for concurrent use, and prints as nothing.
 type Connector struct {
+	redact.All
+
 	name   string
 	who    string // in messages
 	base   *url.URL

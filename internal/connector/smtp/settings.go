@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // security is how a connection is made private.
@@ -85,16 +86,12 @@ func badSettings(field, msg string) error {
 
 // login is an opened credential. It prints as nothing.
 type login struct {
+	redact.All
+
 	set            bool
 	user, password string
 	hidden         connector.Secrets
 }
-
-// String hides the secret.
-func (login) String() string { return "[redacted]" }
-
-// GoString hides the secret from %#v.
-func (login) GoString() string { return "[redacted]" }
 
 func badCredential(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}

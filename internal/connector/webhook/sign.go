@@ -12,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Limits of signing secrets, by Standard Webhooks 1.0 ("Signature scheme").
@@ -26,16 +27,12 @@ const (
 // credential is an opened credential: keys, the newest first, and headers that
 // go with every request.
 type credential struct {
+	redact.All
+
 	keys    [][]byte
 	headers []connector.Header
 	hidden  connector.Secrets
 }
-
-// String hides the secrets.
-func (credential) String() string { return "[redacted]" }
-
-// GoString hides the secrets from %#v.
-func (credential) GoString() string { return "[redacted]" }
 
 func openCredential(c connector.Credential) (credential, error) {
 	var out credential

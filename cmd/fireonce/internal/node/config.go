@@ -20,10 +20,13 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/internal/redact"
 )
 
 // Config says what a node serves and with what.
 type Config struct {
+	redact.All
+
 	// Listen is the address to serve on; port 0 takes a free one.
 	Listen string
 	// GRPCListen is a second address, for gRPC alone. Empty: there is none.
@@ -117,6 +120,8 @@ type Config struct {
 
 // Remote is a connector of the operator's own, in another process.
 type Remote struct {
+	redact.All
+
 	Name, URL string
 	// Token goes with each call to it. Empty: none.
 	Token string

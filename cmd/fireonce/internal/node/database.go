@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
 
+	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"
@@ -59,6 +61,15 @@ func (d Database) String() string {
 	}
 	return (&url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}).String()
 }
+
+// GoString is String.
+func (d Database) GoString() string { return d.String() }
+
+// Format is String, whatever the verb.
+func (d Database) Format(s fmt.State, _ rune) { redact.Format(s, d.String()) }
+
+// LogValue is String.
+func (d Database) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
 // hasPassword reports whether the URL carries a password.
 func (d Database) hasPassword() bool {

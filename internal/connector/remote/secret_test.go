@@ -1,0 +1,20 @@
+package remote
+
+import (
+	"testing"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/redact/redacttest"
+)
+
+// TestSecretsPrintAsNothing: neither a credential nor the token of a service is printed.
+func TestSecretsPrintAsNothing(t *testing.T) {
+	const text = "correct-horse-battery"
+	redacttest.Check(t, text, Config{Token: text})
+	redacttest.Check(t, text, &Connector{token: text})
+	redacttest.Check(t, text, secret{
+		credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: text}}},
+		hide:       connector.Secrets{text},
+	})
+}

@@ -1,0 +1,16 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/redact/redacttest"
+)
+
+// TestSecretsPrintAsNothing: an opened credential prints none of it.
+func TestSecretsPrintAsNothing(t *testing.T) {
+	const secret = "correct-horse-battery"
+	redacttest.Check(t, secret, credential{
+		keys: [][]byte{[]byte(secret)}, headers: []connector.Header{{Name: "X", Value: secret}}, hidden: connector.Secrets{secret},
+	})
+}
