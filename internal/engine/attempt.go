@@ -358,6 +358,7 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
 	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)
+	e.tellHoldOver(r.work.Context(), l, start.Time)
 	r.work.Armed(armed.Attempt.Number, armed.Snapshot.Class, item.Rearm)
 	step := r.work.Step(tracing.Send)
 	outcome := e.send(r.work, armed, r.session, item, start)

@@ -144,6 +144,7 @@ type Engine struct {
 	gates    *gates
 	doors    doors
 	unopened unopened
+	holds    holds
 	early    early
 	trouble  trouble
 }

@@ -169,6 +169,9 @@ func (e *Engine) wrote(w *tracing.Work, connector string, before, s job.Snapshot
 	if !s.State.Gated() {
 		e.gates.ended(s.ID)
 	}
+	if d.Hold != nil {
+		e.tellHold(e.about(w, before), connector, before, *d.Hold)
+	}
 	switch {
 	case d.Cause == job.CauseDuplicateEffect:
 		w.DuplicateSeen()
