@@ -207,7 +207,14 @@ func (n *traced) attempt(t *testing.T, key string) *fireoncev1.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := jobs.ListJobAttempts(calling(t.Context(), ""), &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: got.GetJob().GetJobId()}})
+	return n.attemptOf(t, got.GetJob().GetJobId())
+}
+
+// attemptOf is the one attempt of a job, by its id.
+func (n *traced) attemptOf(t *testing.T, id string) *fireoncev1.Attempt {
+	t.Helper()
+	list, err := fireoncev1connect.NewJobServiceClient(http.DefaultClient, n.URL()).ListJobAttempts(calling(t.Context(), ""),
+		&fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}})
 	if err != nil || len(list.GetAttempts()) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
@@ -255,6 +262,46 @@ func TestTraceReachesTheTarget(t *testing.T) {
 	n.stop()
 	if logs := n.logs.String(); !strings.Contains(logs, "msg=call") || !strings.Contains(logs, "trace_id="+callers+" span_id="+parent) {
 		t.Errorf("no line of the log has the trace:\n%s", logs)
+	}
+}
+
+// TestTraceOfABatchAndATrigger: every call that makes jobs gives them its trace.
+func TestTraceOfABatchAndATrigger(t *testing.T) {
+	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	given := "00-" + callers + "-" + parent + "-01"
+	jobs := fireoncev1connect.NewJobServiceClient(http.DefaultClient, n.URL())
+	_, err := jobs.BatchScheduleJobs(calling(t.Context(), given), &fireoncev1.BatchScheduleJobsRequest{
+		Requests: []*fireoncev1.ScheduleJobRequest{n.request("a"), n.request("b")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schedules := fireoncev1connect.NewScheduleServiceClient(http.DefaultClient, n.URL())
+	made, err := schedules.CreateSchedule(calling(t.Context(), ""), &fireoncev1.CreateScheduleRequest{
+		IdempotencyKey: "s", Spec: &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"0 0 1 1 *"}},
+		JobTemplate: &fireoncev1.JobTemplate{
+			Connection: &fireoncev1.JobTemplate_ConnectionId{ConnectionId: n.conn},
+			Content:    &fireoncev1.JobTemplate_Payload{Payload: n.request("").GetPayload()},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fired, err := schedules.TriggerSchedule(calling(t.Context(), given), &fireoncev1.TriggerScheduleRequest{
+		Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: made.GetSchedule().GetScheduleId()}, TriggerKey: "now",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got := (<-n.got).Get("Traceparent"); !strings.HasPrefix(got, "00-"+callers) {
+			t.Errorf("the target got %q", got)
+		}
+	}
+	for what, a := range map[string]*fireoncev1.Attempt{"a": n.attempt(t, "a"), "b": n.attempt(t, "b"), "trigger": n.attemptOf(t, fired.GetFiring().GetJobId())} {
+		if a.GetTraceId() != callers {
+			t.Errorf("%s: %q", what, a.GetTraceId())
+		}
 	}
 }
 
