@@ -32,11 +32,12 @@ type native struct {
 }
 
 func newNative(s *Server) *native {
-	return &native{
-		Server: s, lasting: make(map[string]bool),
-		// Without clampDeadline: tap has done that.
-		around: compose(s.traceCalls(), s.logCalls(), s.requireCaller(), s.refuseUnimplemented()), errors: s.mapErrors(),
+	// Without clampDeadline: tap has done that.
+	outside := []around{s.logCalls(), s.requireCaller(), s.refuseUnimplemented()}
+	if s.cfg.Tracer != nil {
+		outside = append([]around{s.traceCalls()}, outside...)
 	}
+	return &native{Server: s, lasting: make(map[string]bool), around: compose(outside...), errors: s.mapErrors()}
 }
 
 // compose makes one interceptor of several, the outermost first.

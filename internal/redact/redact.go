@@ -15,7 +15,7 @@ import (
 // Text is what is printed instead.
 const Text = "[redacted]"
 
-// All, embedded in a struct, hides all of it.
+// All hides all of a struct that it is embedded in.
 type All struct{}
 
 // String implements fmt.Stringer.

@@ -93,9 +93,8 @@ func fromText(text string) trace.SpanContext {
 
 // headers are what a request carries to be part of the context's trace.
 func headers(sc trace.SpanContext) (parent, state string) {
-	carrier := propagation.MapCarrier{}
-	w3c.Inject(trace.ContextWithSpanContext(context.Background(), sc), carrier)
-	return carrier[parentHeader], carrier[stateHeader]
+	flags := sc.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom)
+	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + flags.String(), sc.TraceState().String()
 }
 
 // Carrying returns a context whose log lines belong to the trace that a job was submitted in.

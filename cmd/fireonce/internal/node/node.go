@@ -44,11 +44,13 @@ import (
 )
 
 // streamsEnd and callsEnd bound the end of what clients still do, renewalsEnd that of
-// tokens that are being renewed: they are lost if they are not stored.
+// tokens that are being renewed: they are lost if they are not stored. tracesEnd bounds the
+// export of the last spans: a collector that is away holds no restart up.
 const (
 	streamsEnd  = 5 * time.Second
 	callsEnd    = 10 * time.Second
 	renewalsEnd = 30 * time.Second
+	tracesEnd   = 3 * time.Second
 )
 
 // Node is one server process at work.
@@ -109,6 +111,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n.metrics = metrics.New(cfg.Version, n.worker)
 	if n.tracer, err = tracing.FromEnv(ctx, tracing.Config{Version: cfg.Version, Instance: n.worker, Log: cfg.Log}); err != nil {
 		return nil, err
+	}
+	if n.tracer != nil {
+		cfg.Log.Info("spans are exported, as the variables OTEL_… say")
 	}
 	if err := n.start(ctx, listen); err != nil {
 		return nil, errors.Join(err, n.abandon())
@@ -361,9 +366,6 @@ func (n *Node) shutdown() error {
 	err = errors.Join(err, n.endCalls())
 	ctx, cancel = context.WithTimeout(context.Background(), renewalsEnd)
 	defer cancel()
-	if lost := n.tracer.Close(ctx); lost != nil {
-		n.cfg.Log.Warn("the last spans are lost", "err", lost)
-	}
 	return errors.Join(err, n.renewer.Close(ctx), n.abandon()) // which ends the operations listener last
 }
 
@@ -392,8 +394,18 @@ func (n *Node) endCalls() error {
 	return err
 }
 
+// endTraces exports the last spans, when nothing else waits for this process any more.
+func (n *Node) endTraces() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracesEnd)
+	defer cancel()
+	if err := n.tracer.Close(ctx); err != nil {
+		n.cfg.Log.Warn("the last spans are lost", "err", err)
+	}
+}
+
 // abandon gives up what was opened.
 func (n *Node) abandon() error {
+	defer n.endTraces()
 	if n.http != nil {
 		_ = n.http.Close() // after a start that failed; at an end in order it is closed already
 	}

@@ -395,3 +395,23 @@ func TestTracesAreRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestCollectorIsAway: whatever becomes of the spans, jobs are sent, and the server ends in
+// order.
+func TestCollectorIsAway(t *testing.T) {
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", away.URL)
+	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
+	if err := n.ways(t)["connect"]("a", ""); err != nil {
+		t.Fatal(err)
+	}
+	<-n.got
+	if a := n.attempt(t, "a"); a.GetOutcome() != fireoncev1.AttemptOutcome_ATTEMPT_OUTCOME_SUCCEEDED {
+		t.Errorf("%v", a)
+	}
+	n.stop()
+	if logs := n.logs.String(); !strings.Contains(logs, "spans may be lost") {
+		t.Errorf("nothing is said of it:\n%s", logs)
+	}
+}
