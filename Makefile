@@ -143,6 +143,14 @@ build: ## Compile everything, with and without failpoints
 clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other languages need
 	@for one in python ruby java browser; do .ci/need-clients $$one || exit 1; done
 
+.PHONY: stranger
+stranger: ## Follow the README with the program alone, in an empty home without Go, and print how long it takes
+	.ci/stranger
+
+.PHONY: demo-picture
+demo-picture: ## Record a run of the demo anew: docs/demo.svg
+	FIREONCE_WRITE_PICTURE=1 go test ./cmd/fireonce -count=1 -run '^TestDemoPicture$$'
+
 .PHONY: sandbox-picture
 sandbox-picture: ## Take the picture of the sandbox's page anew: docs/sandbox.png
 	@.ci/need-clients browser

@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,4 +39,67 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 	walk(Program{}.command(&started), "")
+}
+
+var namedCommand = regexp.MustCompile("(?m)(?:`|^ +)fireonce ([^`\n]+)")
+
+// TestHelpNames: each command line in a help text, also in the midst of a sentence, names a
+// command that there is, and flags that it has.
+func TestHelpNames(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	var started bool
+	root := Program{Version: "test"}.command(&started)
+	checked := 0
+	var walk func(cmd *cli.Command, path string)
+	walk = func(cmd *cli.Command, path string) {
+		texts := []string{cmd.Usage, cmd.UsageText, cmd.Description}
+		for _, f := range cmd.Flags {
+			if documented, ok := f.(cli.DocGenerationFlag); ok {
+				texts = append(texts, documented.GetUsage())
+			}
+		}
+		for _, text := range texts {
+			for _, found := range namedCommand.FindAllStringSubmatch(text, -1) {
+				checked++
+				if wrong := wrongWord(root, strings.Fields(found[1])); wrong != "" {
+					t.Errorf("%s --help: in %q there is no %s", path, "fireonce "+found[1], wrong)
+				}
+			}
+		}
+		for _, sub := range cmd.Commands {
+			walk(sub, path+" "+sub.Name)
+		}
+	}
+	walk(root, "fireonce")
+	if checked < 5 {
+		t.Errorf("%d command lines", checked)
+	}
+}
+
+// wrongWord gives the first word of a command line that is neither a command nor a flag
+// where one has to be.
+func wrongWord(root *cli.Command, words []string) string {
+	cmd := root
+	for i, word := range words {
+		if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
+			name, _, _ = strings.Cut(name, "=")
+			if name != "help" && !hasFlag(cmd, name) && !hasFlag(root, name) {
+				return word
+			}
+			continue
+		}
+		if sub := cmd.Command(word); sub != nil {
+			cmd = sub
+		} else if i == 0 {
+			return word
+		}
+	}
+	return ""
+}
+
+func hasFlag(cmd *cli.Command, name string) bool {
+	return slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }

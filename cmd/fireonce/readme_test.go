@@ -8,68 +8,141 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// TestReadme runs the README's marked blocks, one after the other in one shell,
-// against a server and a receiver on ports of their own.
-func TestReadme(t *testing.T) {
+// beginner is somebody who follows a page: a home directory with nothing in it, a server
+// and a receiver started by the commands of the page, on ports of their own.
+type beginner struct {
+	page     string
+	home     string
+	env      []string
+	server   *process
+	receiver *process
+}
+
+// begin starts what a page says is to be started, and `fireonce serve --dev` if it takes
+// that for granted.
+func begin(t *testing.T, page string) *beginner {
+	t.Helper()
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}
-	t.Parallel()
-	for _, tool := range []string{"sh", "curl", "sed"} {
+	for _, tool := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)<!-- readme_test.go runs this block -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 5 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
-	r, err := receiver.Start(receiver.Options{Dedupes: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	n := startNode(t, onSQLite, 0)
-	script := "set -e\n"
-	for _, b := range blocks {
-		script += b[1] + "\n"
-	}
-	script = strings.NewReplacer(
-		"http://127.0.0.1:8080", n.URL(), "http://127.0.0.1:9000/", r.URL("readme"), "go run ./cmd/fireonce", "fireonce",
-	).Replace(script)
-	cmd := exec.CommandContext(waiting(t), "sh", "-c", script)
-	cmd.Env = append(os.Environ(), "FIREONCE_SERVER="+n.URL())
-	out, err := cmd.CombinedOutput()
-	for _, want := range []string{
-		`"idempotencyKey": ?"order-42-paid"`, `"created": ?true`,
-		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-42-paid",
-		`2027-03-28T03:00:00\+02:00 .* SHIFTED`, "t:first .* FIRED", "So far +1 fired",
-	} {
-		if !regexp.MustCompile(want).Match(out) {
-			t.Errorf("no %s", want)
+	b := &beginner{page: page, home: t.TempDir()}
+	b.env = []string{"HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
+	serve := []string{"--dev"}
+	for line := range strings.Lines(strings.Join(marked(t, page, readmeStarts), "")) {
+		words := strings.Fields(line)
+		switch {
+		case words[0] == "fireonce" && words[1] == "serve":
+			serve = words[2:]
+		case words[0] == "fireonce" && words[1] == "listen":
+			b.receiver = b.listen(t, binary, words[2:])
+		default:
+			t.Fatalf("%s starts %q, and this test does not", page, line)
 		}
 	}
-	if effects := r.Effects("readme"); effects != 3 {
-		t.Errorf("%d effects", effects)
+	if b.receiver == nil {
+		t.Fatalf("%s starts no receiver", page)
 	}
-	if err != nil || t.Failed() {
-		t.Errorf("%v\n%s", err, out)
+	b.server, err = startProcess(binary, b.home, b.env, append(serve, "--listen", "127.0.0.1:0", "--ops-listen", "off")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.server.kill)
+	return b
+}
+
+func (b *beginner) listen(t *testing.T, binary string, args []string) *process {
+	t.Helper()
+	p := &process{done: make(chan struct{}), said: make(chan struct{}, 1)}
+	p.cmd = exec.Command(binary, append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...)
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = b.home, b.env, p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(p.kill)
+	if !p.comesToSay(listeningOn) {
+		t.Fatalf("it does not listen:\n%s", p.logs())
+	}
+	p.url = listeningOn.FindStringSubmatch(p.logs())[1]
+	return p
+}
+
+// follow runs the page's blocks, one after the other in one shell, and gives what they
+// print. The outputs that the page shows are among it.
+func (b *beginner) follow(t *testing.T) string {
+	t.Helper()
+	script := strings.NewReplacer("http://127.0.0.1:8080", b.server.url, "http://127.0.0.1:9000", b.receiver.url).
+		Replace("set -e\n" + strings.Join(marked(t, b.page, readmeRuns), "\n"))
+	cmd := exec.CommandContext(waiting(t), "sh", "-c", script)
+	cmd.Dir, cmd.Env = b.home, append(b.env, "FIREONCE_SERVER="+b.server.url)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+	for _, printed := range marked(t, b.page, readmeCompares) {
+		comparePrinted(t, b.page, printed, string(out))
+	}
+	return string(out)
+}
+
+// TestReadme follows the README from the start of the service to a lost answer that is
+// survived. What it prints is what is really printed.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	b := begin(t, readmePage)
+	out := b.follow(t)
+	if !regexp.MustCompile(`(?s)SENDING → AMBIGUOUS .*AMBIGUOUS → SENDING .*SENDING → SUCCEEDED`).MatchString(out) {
+		t.Errorf("no lost answer was survived:\n%s", out)
+	}
+	for _, printed := range marked(t, readmePage, readmeReceives) {
+		comparePrinted(t, readmePage, printed, b.receiver.logs())
 	}
 	// The page that a browser sees.
-	resp, err := http.Get(n.URL())
+	resp, err := http.Get(b.server.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
+	}
+}
+
+// TestQuickstart follows docs/quickstart.md.
+func TestQuickstart(t *testing.T) {
+	t.Parallel()
+	b := begin(t, quickstartPage)
+	out := b.follow(t)
+	for _, want := range []string{
+		`"idempotencyKey": ?"order-42-paid"`, `"created": ?true`,
+		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-42-paid",
+		`2027-03-28T03:00:00\+02:00 .* SHIFTED`, "t:first .* FIRED", "So far +1 fired",
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if got := strings.Count(b.receiver.logs(), " 200  acted"); got != 3 {
+		t.Errorf("%d effects:\n%s", got, b.receiver.logs())
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+	if _, err := os.Stat(filepath.Join(b.home, "fireonce.db")); err != nil {
+		t.Errorf("the data is not where the pages say: %v", err)
 	}
 }

@@ -349,42 +349,63 @@ func ported(s *sandbox.Sandbox, text string) string {
 // answer is lost that it says is lost, and each effect is there once.
 func TestSandboxAccounts(t *testing.T) {
 	t.Parallel()
+	followSandbox(t, accountsPage, []expected{
+		{"x", "The first of two."}, {"x", "The second of two."}, {"x", "Thank you for following."}, {"resend", "Welcome"}, {"mail", "Welcome"},
+		{"payments", "cus_42"}, {"orders", `"order": 42`}, {"orders", `"heartbeat": 1,`}, {"tiktok", "The bridge again"}, {"mastodon", "From curl."},
+	})
+}
+
+// TestSandboxReadme follows the README's four use cases.
+func TestSandboxReadme(t *testing.T) {
+	t.Parallel()
+	followSandbox(t, readmePage, []expected{
+		{"x", "Our bridge is open."}, {"x", "Come and see it!"}, {"x", "Thank you for following."}, {"resend", "Welcome"},
+		{"payments", "cus_42"}, {"orders", `"order": 42`}, {"orders", `"heartbeat": 1,`}, {"tiktok", "The bridge #fog"},
+	})
+}
+
+// expected is what a platform has to have once, by a text in it.
+type expected struct{ platform, text string }
+
+// followSandbox runs a page's blocks in a sandbox. All jobs succeed, the platforms have
+// each effect once, and each job that names a fault in its content met it.
+func followSandbox(t *testing.T, page string, wants []expected) {
+	t.Helper()
 	for _, tool := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "accounts.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)<!-- sandbox_test.go runs this block -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 5 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
 	s, _ := startSandbox(t, t.TempDir())
 	t.Run("blocks", func(t *testing.T) {
-		for _, b := range blocks {
+		for _, block := range marked(t, page, sandboxRuns) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel() // each block is whole
-				followBlock(t, s, b[1])
+				followBlock(t, s, block)
 			})
 		}
 	})
-	list, err := dial(t, s.Server()).Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
+	api := dial(t, s.Server())
+	list, err := api.Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := settled(t, dial(t, s.Server()), len(list.GetJobs()))
+	h := settled(t, api, len(list.GetJobs()))
+	faults := regexp.MustCompile(`\[(lose the answer|lose the request|commit late|slow)\]`)
 	for _, j := range list.GetJobs() {
 		if got := h.state(j.GetJobId()); got != fireoncev1.JobState_JOB_STATE_SUCCEEDED {
 			t.Errorf("%s is %v", j.GetIdempotencyKey(), got)
 		}
+		full, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		struck := faults.MatchString(fmt.Sprint(full.GetJob().GetPayload()))
+		if got := h.passed(j.GetJobId(), fireoncev1.JobState_JOB_STATE_AMBIGUOUS); got != struck && j.GetIdempotencyKey() != "welcome-by-relay:user-42" {
+			t.Errorf("%s: its content names a fault: %t, and its outcome was unknown: %t", j.GetIdempotencyKey(), struck, got)
+		}
 	}
-	for _, want := range []struct{ platform, text string }{
-		{"x", "The first of two."}, {"x", "The second of two."}, {"x", "Thank you for following."}, {"resend", "Welcome"}, {"mail", "Welcome"},
-		{"payments", "cus_42"}, {"orders", `"order": 42`}, {"orders", `"heartbeat": 1,`}, {"tiktok", "The bridge again"}, {"mastodon", "From curl."},
-	} {
+	for _, want := range wants {
 		if n := things(s, want.platform, want.text); n != 1 {
 			t.Errorf("%s has %q %d times", want.platform, want.text, n)
 		}
@@ -398,7 +419,7 @@ func TestSandboxAccounts(t *testing.T) {
 	}
 }
 
-// followBlock runs a block of docs/accounts.md in a shell.
+// followBlock runs a page's block in a shell.
 func followBlock(t *testing.T, s *sandbox.Sandbox, block string) {
 	t.Helper()
 	cmd := exec.CommandContext(waiting(t), "sh", "-ec", ported(s, block))
@@ -417,6 +438,11 @@ func TestSandboxCommand(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)
+	}
+	for _, page := range []string{readmePage, accountsPage} {
+		if got := strings.Join(marked(t, page, sandboxStarts), ""); got != "fireonce sandbox\n" {
+			t.Errorf("%s starts the sandbox with %q", page, got)
+		}
 	}
 	cmd := exec.CommandContext(waiting(t), "fireonce", "sandbox", "--port", "0", "--server-port", "0")
 	out, err := cmd.StdoutPipe()

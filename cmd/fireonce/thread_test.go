@@ -29,10 +29,10 @@ func TestAThreadForTomorrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread := regexp.MustCompile("(?s)<!-- thread_test.go runs this block -->\n```sh\n(.*?)```").FindSubmatch(text)
-	connect := regexp.MustCompile(`(?s)X=\$\(fireonce connections create.*?\)\n`).Find(text)
-	if thread == nil || connect == nil {
-		t.Fatal("docs/accounts.md has no thread, or no connection for it")
+	thread := strings.Join(marked(t, accountsPage, threadRuns), "")
+	connect := regexp.MustCompile(`(?m)^fireonce connections create --key x .*\n`).Find(text)
+	if connect == nil {
+		t.Fatal("docs/accounts.md has no connection for the thread")
 	}
 	p, err := xtest.Start(xtest.Options{})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestAThreadForTomorrow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.dir, "x.token"), []byte("x-token"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(waiting(t), "sh", "-c", "set -e\n"+string(connect)+string(thread[1]))
+	cmd := exec.CommandContext(waiting(t), "sh", "-c", "set -e\n"+string(connect)+thread)
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "FIREONCE_SERVER="+c.process.url)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: a person logs in in a browser of his own. What he is to read goes to
+// Rules of this file: people log in in a browser of their own. What they are to read goes to
 // standard error, what comes of it to standard output. The wait has an end.
 
 const (

@@ -77,7 +77,7 @@ type Config struct {
 	// DatabaseInArguments says that Database was given as an argument, which every user
 	// of the machine can read.
 	DatabaseInArguments bool
-	// AllowEgress are ranges that may be sent to beside public addresses.
+	// AllowEgress are ranges that may be sent to in addition to public addresses.
 	AllowEgress []netip.Prefix
 	// AllowHTTP lets targets have http URLs.
 	AllowHTTP bool
@@ -92,7 +92,7 @@ type Config struct {
 	AllowOrigins []string
 	// AllowHosts are names, beside loopback ones, to serve under without a key.
 	AllowHosts []string
-	// Senders is how many jobs are sent at once; 0: the engine's default.
+	// Senders is how many jobs are sent concurrently; 0: the engine's default.
 	Senders int
 	// Grace is added to an answer deadline before an outcome counts as unknown;
 	// 0: the engine's default.
