@@ -58,7 +58,7 @@ func (w *simWorld) takes(j *simJob, e job.Event) {
 	a.starts = append(a.starts, now)
 	minute, once := 0, 0
 	for _, start := range a.starts {
-		if start.after(now.add(-time.Minute)) {
+		if start.after(now.add(time.Microsecond - time.Minute)) { // the store's times are cut to whole ones
 			minute++
 		}
 		if start.stored.Equal(now.stored) {

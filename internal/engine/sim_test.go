@@ -63,6 +63,8 @@ var pinned = []struct {
 	{721224, safetyWorlds, "the database's clock leaps over a fence while a handle's commit is under way: a poll must not prove that it had no effect"},
 	{731610, safetyWorlds, "the commit of a repeat's intent takes seconds, and the key is forgotten before the repeat ends"},
 	{20261124193000277, safetyWorlds, "a predecessor ends after the wait of its reply is over: the reply gets no start window"},
+	{20261124200000500, recurringWorlds, "a reply is submitted after its predecessor ended: it never waited"},
+	{20261124200000709, safetyWorlds, "a start comes a minute after another one, less a part of a microsecond: the database's clock was set between them"},
 	{20261124193000243, recurringWorlds, "a predecessor ends in the moment in which a doubted time is believed: its reply gets a start window then"},
 }
 

@@ -27,10 +27,11 @@ func (w *simWorld) waitsAsLong(j *simJob) {
 		return
 	}
 	from, window, what := s.ScheduleTime, cmp.Or(s.WaitWindow, 72*time.Hour), "wait"
-	over := from.Add(window)
-	if before := parent.last; before.State == job.Succeeded && before.Ended.Before(over) {
+	before, over := parent.last, from.Add(window)
+	waited := before.Ended.After(s.Created)
+	if before.State == job.Succeeded && (!waited || before.Ended.Before(over)) {
 		window, what = cmp.Or(s.StartWindow, 2*time.Hour), "start window"
-		if before.Ended.After(s.Created) {
+		if waited {
 			from = later(from, before.Ended)
 		}
 	}
