@@ -188,7 +188,7 @@ func (d *decider) collect(c recur.Cursor) span {
 // hold leaves firings without jobs that may have made theirs in a state of the database that
 // was lost, and returns the others.
 func (d *decider) hold(beats []dueBeat) []dueBeat {
-	if b := d.s.Buffered; b != nil && d.lost(b.Nominal) {
+	if b := d.s.Buffered; b != nil && d.lostBuffered(*b) {
 		d.leave("")
 	}
 	for i, b := range beats {
@@ -207,7 +207,13 @@ const heldReason = "The database was restored to an earlier state. The firing ma
 	"see what the platform has, then BackfillSchedule makes up for it."
 
 // lost reports whether the firing of a time may have made its job in a state that was lost.
-func (d *decider) lost(nominal time.Time) bool { return !nominal.After(d.due.HeldUntil) }
+func (d *decider) lost(fire time.Time) bool { return !fire.After(d.due.HeldUntil) }
+
+// lostBuffered reports whether a firing waited already when the database was released: one
+// that a later decision has buffered, with a jitter maybe, has made no job before.
+func (d *decider) lostBuffered(f store.Firing) bool {
+	return !f.Decided.After(d.due.HeldUntil)
+}
 
 // passedLost reports whether no firing of the lost time is left behind those that have come.
 func (d *decider) passedLost(came span) bool {
@@ -223,7 +229,7 @@ func (d *decider) leave(reason string) {
 	}
 	row := *b
 	d.s.Buffered = nil
-	if d.lost(row.Nominal) {
+	if d.lostBuffered(row) {
 		row.Outcome, row.Reason = store.FiringHeld, heldReason
 		d.s.Counts.Held++
 	} else {
@@ -272,15 +278,22 @@ type firing struct {
 }
 
 // sort says what is to become of the times that have come, apart from other jobs: it tells
-// those that were missed, and which of them are caught up.
+// those that were missed, and which of them are caught up. A firing that makes no job in any
+// case is not caught up in the place of an earlier one.
 func (d *decider) sort(came span) []firing {
 	out := make([]firing, 0, len(came.beats))
-	missed := 0
+	missed, late, timely := 0, 0, false // late and timely: of those that may make a job
 	for _, b := range came.beats {
 		f := firing{dueBeat: b, origin: store.FiredByTime, outcome: store.FiringFired, at: b.Fire}
+		may := d.mayFire(b)
 		if d.due.Now.Sub(b.Fire) > Late {
 			f.origin, f.at = store.FiredByCatchUp, d.due.Now
 			missed++
+			if may {
+				late++
+			}
+		} else if may {
+			timely = true
 		}
 		out = append(out, f)
 	}
@@ -289,12 +302,17 @@ func (d *decider) sort(came span) []firing {
 	case came.more: // the ones to catch up are still to come
 	case d.policies.CatchUp == CatchUpAll:
 		most = MaxCaughtUp
-	case d.policies.CatchUp == CatchUpLatest && missed == len(out):
+	case d.policies.CatchUp == CatchUpLatest && !timely:
 		most = 1
 	}
+	first := -1 // the first one that is caught up
 	for i := range missed {
 		f := &out[i]
-		place := missed - 1 - i // from the newest
+		if !d.mayFire(f.dueBeat) {
+			continue
+		}
+		late--
+		place := late // from the newest
 		switch age := d.due.Now.Sub(f.Fire); {
 		case age > d.policies.CatchUpWindow:
 			f.outcome, f.reason = store.FiringMissed, fmt.Sprintf("No server decided about it for %s, more than catch_up_window.", age.Round(time.Second))
@@ -304,16 +322,25 @@ func (d *decider) sort(came span) []firing {
 			f.outcome, f.reason = store.FiringCoalesced, "A later firing was caught up in its place."
 		default:
 			f.at = d.due.Now.Add(time.Duration(most-1-place) * Pace)
+			if first < 0 {
+				first = i
+			}
 		}
 	}
 	// Paced from now on, whatever number was caught up.
-	if first := slices.IndexFunc(out, func(f firing) bool { return f.outcome == store.FiringFired }); first >= 0 && first < missed {
+	if first >= 0 {
 		lead := out[first].at.Sub(d.due.Now)
 		for i := first; i < missed; i++ {
 			out[i].at = out[i].at.Add(-lead)
 		}
 	}
 	return out
+}
+
+// mayFire reports whether a firing is neither decided already nor skipped by a person.
+func (d *decider) mayFire(b dueBeat) bool {
+	_, known := d.due.Known[b.Name]
+	return !known && !slices.Contains(d.s.Skips, b.Name)
 }
 
 // take decides about one firing. passed is false for one that keeps its place in time; it
@@ -339,7 +366,7 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 		return 0, d.fire(f.Beat, f.origin, f.at)
 	case overlap == BufferOne && d.s.Buffered == nil:
 		b := d.row(f.Beat, f.origin, store.FiringBuffered, "It waits for the end of an earlier job.")
-		b.Blocking = blocking
+		b.Blocking, b.Decided = blocking, d.due.Now
 		d.s.Buffered = &b
 	case overlap == BufferOne && f.origin == store.FiredByCatchUp && d.policies.CatchUp == CatchUpAll:
 		return store.BufferedLook, false

@@ -234,6 +234,49 @@ func TestCatchUpLatest(t *testing.T) {
 	}
 }
 
+// A firing that makes no job in any case, because a person skipped it or it was decided before, is
+// not caught up in the place of an earlier one.
+func TestCatchUpPassesSkips(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		policies firing.Policies
+		skips    []string
+		known    string
+		now      time.Duration
+		want     string
+	}{
+		{"the latest is skipped", firing.Policies{}, []string{"10"}, "", 2*time.Hour + 30*time.Minute, "FIRED 09:00, PERSON 10:00"},
+		{"the latest is known", firing.Policies{}, nil, "10", 2*time.Hour + 30*time.Minute, "FIRED 09:00"},
+		{"one on time is skipped", firing.Policies{}, []string{"11"}, "", 3*time.Hour + 30*time.Second, "COALESCED 09:00, FIRED 10:00, PERSON 11:00"},
+		{"one on time is not", firing.Policies{}, []string{"10"}, "", 3*time.Hour + 30*time.Second, "COALESCED 09:00, PERSON 10:00, FIRED 11:00"},
+		{"all are skipped", firing.Policies{}, []string{"09", "10"}, "", 2*time.Hour + 30*time.Minute, "PERSON 09:00, PERSON 10:00"},
+		{"all but one, paced from now on", firing.Policies{CatchUp: firing.CatchUpAll}, []string{"09"}, "", 2*time.Hour + 30*time.Minute, "PERSON 09:00, FIRED 10:00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.policies.CatchUpWindow, c.policies.Overlap = 12*time.Hour, firing.Allow
+			f := newFixture(t, c.policies, "0 9-12 * * *")
+			var err error // 08:00 UTC is 09:00 in Vienna, which is caught up, too
+			if f.due.Schedule.Cursor, err = firing.Begin(f.plan.Times, begin.Add(-time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			for _, hour := range c.skips {
+				f.due.Schedule.Skips = append(f.due.Schedule.Skips, "2026-11-02T"+hour+":00:00/1")
+			}
+			if c.known != "" {
+				name := "2026-11-02T" + c.known + ":00:00/1"
+				f.due.Known = map[string]store.Firing{name: {Name: name}}
+			}
+			got := f.at(c.now - time.Hour)
+			want(t, f, got, c.want)
+			for _, one := range got {
+				if one.Firing.Outcome == store.FiringFired && one.Firing.Origin == store.FiredByCatchUp && !one.Job.ScheduleTime.Equal(f.due.Now) {
+					t.Errorf("caught up %s after now", one.Job.ScheduleTime.Sub(f.due.Now))
+				}
+			}
+		})
+	}
+}
+
 // Caught-up jobs are paced, and what one decision cannot take follows in the next.
 func TestCatchUpIsBounded(t *testing.T) {
 	f := newFixture(t, firing.Policies{CatchUp: firing.CatchUpAll, Overlap: firing.Allow, CatchUpWindow: 30 * 24 * time.Hour})

@@ -71,6 +71,24 @@ func TestBufferedAfterARelease(t *testing.T) {
 	want(t, f, f.at(90*time.Second), "FIRED 09:01")
 }
 
+// So was one whose nominal time is before the release, and whose jitter ends after it.
+func TestBufferedAfterAReleaseInItsJitter(t *testing.T) {
+	f := newFixture(t, firing.Policies{})
+	spec := f.plan.Times.Spec()
+	spec.Jitter = 50 * time.Second
+	var err error
+	if f.plan.Times, err = recur.Compile(spec, zones); err != nil {
+		t.Fatal(err)
+	}
+	beat, _, _ := f.plan.Times.Next(f.plan.Times.After(begin))
+	if beat.Fire.Sub(beat.Instant) < 2*time.Second {
+		t.Fatalf("the jitter is %s", beat.Fire.Sub(beat.Instant))
+	}
+	f.due.HeldUntil = beat.Instant.Add(time.Second)
+	want(t, f, f.at(beat.Fire.Sub(begin), open(job.Sending)), "")
+	want(t, f, f.at(beat.Fire.Sub(begin)+time.Second), "FIRED 09:01")
+}
+
 // A schedule that must not make further jobs says what becomes of the one that waits.
 func TestTheLastJobDropsWhatWaits(t *testing.T) {
 	f := newFixture(t, firing.Policies{MaxFirings: 1})
