@@ -21,8 +21,9 @@ DEFAULT = ZONES[1]
 
 FIXED = ["0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "0 2 * * *", "30 2 * * *", "0 3 * * *", "30 3 * * *",
          "30 23 * * *", "0,30 1-3 * * *", "15 22-2 * * 1-5"]
-ELAPSED = ["*/15 * * * *", "7 * * * *", "0 */2 * * *", "30 * 25-31 3,10 SUN"]
-# What zones do to an elapsed expression, these zones do.
+QUARTERS = ["*/15 * * * *"]
+ELAPSED = ["7 * * * *", "0 */2 * * *", "30 * 25-31 3,10 SUN"]
+# The quarters of an hour are computed in all zones, and these in zones that do all that zones do to them.
 ELAPSED_ZONES = ["Europe/Vienna", "Australia/Lord_Howe", "America/Santiago", "Antarctica/Troll"]
 # These are about days, so that one zone is enough.
 CALENDAR = ["0 9 L * *", "0 9 L-3 * *", "0 9 * * MON#1", "0 9 LW * *", "0 9 15W * *", "0 9 1W,31W * *", "0 9 * * FRI#L", "0 9 * * 5#L,0#2",
@@ -198,14 +199,14 @@ def main():
     begin = (datetime.date(first_year, 1, 1) - EPOCH).days * 1440
     end = (datetime.date(first_year + years, 1, 1) - EPOCH).days * 1440
     margin = 4 * 1440
-    nominal = {e: naive(e, begin - margin + 2000, end + margin - 2000) for e in FIXED + ELAPSED + CALENDAR}
+    nominal = {e: naive(e, begin - margin + 2000, end + margin - 2000) for e in FIXED + QUARTERS + ELAPSED + CALENDAR}
     print(f"years {first_year} {years}")
     for name in sys.argv[3:] or ZONES:
         wall = Wall(zoneinfo.ZoneInfo(name), begin - margin, end + margin)
         transitions = [run[0] for run in wall.runs[1:] if begin <= run[0] < end]
         near = {t: [] for t in transitions}
         print(f"zone {name}")
-        expressions = FIXED + (ELAPSED if name in ELAPSED_ZONES else []) + (CALENDAR if name == DEFAULT else [])
+        expressions = FIXED + QUARTERS + (ELAPSED if name in ELAPSED_ZONES else []) + (CALENDAR if name == DEFAULT else [])
         for index, expression in enumerate(expressions):
             hour = MACROS.get(expression, expression).split()[1]
             compute = elapsed_beats if "*" in hour or "/" in hour else fixed_beats
