@@ -3,6 +3,7 @@ package firing
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -129,6 +130,10 @@ func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireD
 
 // BackfillName is the name of the firing that makes up for one with the given name.
 func BackfillName(name string) string { return backfillPrefix + name }
+
+// MadeUp is the name of the firing that one with the given name makes up for: its own, unless
+// a backfill made it.
+func MadeUp(name string) string { return strings.TrimPrefix(name, backfillPrefix) }
 
 // ask makes the jobs of firings that a client asked for, up to the first one that cannot be
 // made. done is how many it made.

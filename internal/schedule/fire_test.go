@@ -17,6 +17,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -530,6 +531,38 @@ func TestBackfillAcrossAChange(t *testing.T) {
 		is(w, told(b.Firings), "FIRED 09:00", "made")
 		is(w, b.Firings[0].Name, "b:g2:2026-11-02T09:00:00/1", "name")
 		is(w, len(w.jobs(s)), 2, "jobs")
+	})
+}
+
+// A time that has a job has none made for it by a server whose zone data has it at another
+// instant, also where the range begins between the two.
+func TestBackfillWithOtherZoneData(t *testing.T) {
+	onBoth(t, func(w *world) {
+		registry, err := connector.NewRegistry(w.plug)
+		w.ok(err)
+		// In it, Pacific/Fiji is an hour east of UTC: its mornings are eleven hours later.
+		other := schedule.New(schedule.Config{
+			Store: w.store, Connectors: registry, Zones: recur.NewZones(fixedZone(w.T, "Pacific/Fiji")), Namespace: "n", NewID: newID,
+		})
+		spec, policies := minutely()
+		spec.TimeZone, spec.CronExpressions = "Pacific/Fiji", []string{"0 9 * * *"}
+		s := w.schedule(spec, policies)
+		w.clock.advance(13 * time.Hour) // 9:00 in Fiji is 21:00 UTC
+		is(w, w.once(), 1, "fired")
+		w.clock.advance(24*time.Hour - time.Minute)
+		w.once()
+		is(w, w.told(s), "FIRED 09:00", "ledger")
+
+		// By the other data that 9:00 was at 8:00 UTC of the next day.
+		at := time.Date(2026, 11, 3, 8, 0, 0, 0, time.UTC)
+		b, err := other.Backfill(w.ctx, ref(s), at, at.Add(time.Second), nil)
+		w.ok(err)
+		is(w, len(b.Firings), 0, "planned")
+		is(w, b.Present, 1, "present")
+		b, err = other.Backfill(w.ctx, ref(s), at, at.Add(time.Second), admitted)
+		w.ok(err)
+		is(w, len(b.Firings), 0, "made")
+		is(w, len(w.jobs(s)), 1, "jobs")
 	})
 }
 

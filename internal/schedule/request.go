@@ -186,7 +186,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if more && len(beats) == 0 {
 		return Backfilled{}, ErrRange
 	}
-	missing := slices.DeleteFunc(slices.Clone(beats), func(b recur.Beat) bool { return present[b.Instant.Unix()] })
+	missing := slices.DeleteFunc(slices.Clone(beats), present.has)
 	var out Backfilled
 	if more {
 		out.Next = beats[len(beats)-1].Instant.Add(time.Second)
@@ -208,7 +208,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	}
 	out.leave(left)
 	for _, b := range beats {
-		if present[b.Instant.Unix()] && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
+		if present.has(b) && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
 			out.Present++
 		}
 	}
@@ -284,24 +284,40 @@ func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, m
 	return firings, left, nil
 }
 
-// present are the nominal times from an instant on that have a job, or may get one.
-func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Schedule, from time.Time) (map[int64]bool, error) {
-	out := make(map[int64]bool)
+// presence are the nominal times that have a job, or may get one: by their instants, because
+// another version of the spec has other names, and by their names, because other zone data had
+// them at other instants.
+type presence struct {
+	instants map[int64]bool
+	names    map[string]bool
+}
+
+func (p presence) has(b recur.Beat) bool { return p.instants[b.Instant.Unix()] || p.names[b.Name] }
+
+func (p presence) add(f store.Firing) {
+	p.instants[f.Nominal.Unix()] = true
+	p.names[firing.MadeUp(f.Name)] = true
+}
+
+// present are those from an instant on.
+func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Schedule, from time.Time) (presence, error) {
+	out := presence{make(map[int64]bool), make(map[string]bool)}
 	if b := sched.Buffered; b != nil {
-		out[b.Nominal.Unix()] = true
+		out.add(*b)
 	}
 	q := store.FiringQuery{Project: ref.Project, Schedule: ref.ID, Outcomes: []store.FiringOutcome{store.FiringFired}, Limit: ledgerPage}
 	for range maxLedgerPages {
 		page, err := s.cfg.Store.Firings(ctx, q)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		for _, f := range page.Firings {
-			if f.Decided.Before(from) {
-				return out, nil // no firing is decided before its time
+			if f.Decided.Before(from.Add(-clockChange)) {
+				// No firing is decided before its time, and by other zone data that was not much earlier.
+				return out, nil
 			}
 			if f.Origin != store.FiredByTrigger {
-				out[f.Nominal.Unix()] = true
+				out.add(f)
 			}
 		}
 		if page.Next == 0 {
@@ -309,5 +325,5 @@ func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Sche
 		}
 		q.Before = page.Next
 	}
-	return nil, ErrRange
+	return out, ErrRange
 }
