@@ -119,7 +119,10 @@ func (s *scheduleService) newSchedule(ctx context.Context, in *intake, req *fire
 		return out, err
 	}
 	var left bool
-	now := s.cfg.Now()
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return out, err
+	}
 	if out.Cursor, out.Next, left, err = schedule.Begin(times, d.spec.GetMaxFirings(), 0, now); err != nil {
 		return out, err
 	}
@@ -133,6 +136,16 @@ func (s *scheduleService) newSchedule(ctx context.Context, in *intake, req *fire
 		return out, err
 	}
 	return out, d.encode(&out)
+}
+
+// storeNow is the time by which schedules fire. This server's own clock may be another one, and
+// a schedule that began by a clock that is ahead would pass times that have not come.
+func (s *scheduleService) storeNow(ctx context.Context) (time.Time, error) {
+	meta, err := s.store.Meta(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for the time: %w", err)
+	}
+	return meta.Now, nil
 }
 
 // encode puts the parts of a draft that it has into a schedule.

@@ -298,13 +298,15 @@ func (s *scheduleService) begin(ctx context.Context, c *store.ScheduleChange, ti
 	return nil
 }
 
-// passed is the time up to which a schedule's times are passed: now, or, where this server's
-// clock is behind the store's, the newest nominal time that made a job or may have made one
-// in a state that was lost. Under another version of the spec that time has another name, and
-// would make a second job. The change is written only if the schedule has not fired since it
-// was read.
+// passed is the time up to which a schedule's times are passed: now, or, where the store's clock
+// was set back, the newest nominal time that made a job or may have made one in a state that was
+// lost. Under another version of the spec that time has another name, and would make a second
+// job. The change is written only if the schedule has not fired since it was read.
 func (s *scheduleService) passed(ctx context.Context, of store.Schedule) (time.Time, error) {
-	now := s.cfg.Now()
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return now, err
+	}
 	page, err := s.store.Firings(ctx, store.FiringQuery{
 		Project: of.Project, Schedule: of.ID, Outcomes: []store.FiringOutcome{store.FiringFired}, Limit: newestFirings,
 	})

@@ -11,6 +11,36 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
+// TestScheduleAheadOfTheStore: a server whose clock is ahead of the store's has no schedule pass
+// times that have not come.
+func TestScheduleAheadOfTheStore(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *server.Config) {
+		now := c.Now
+		c.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	})
+	hour := f.clock.Now().Truncate(time.Hour).Add(time.Hour)
+	next := func(of string, s *fireoncev1.Schedule, err error) {
+		t.Helper()
+		f.must(err)
+		if got := f.satSchedule(s.GetScheduleId()).Next; !got.Equal(hour) {
+			t.Errorf("%s fires next at %s, want %s", of, got, hour)
+		}
+	}
+	c := overConnect(f)
+	sched := f.recurring(t.Context(), c, f.newSchedule("hourly"))
+	next("a new schedule", sched, nil)
+	res, err := f.updateSchedule(c, sched, func(r *updateScheduleRequest) {
+		r.Spec = everyHour()
+		r.Spec.CronExpressions = append(r.Spec.CronExpressions, "15 3 * * *")
+	}, "spec")
+	next("a changed one", res.GetSchedule(), err)
+	_, err = f.pauseSchedule(c, sched.GetScheduleId(), "", "")
+	f.must(err)
+	sched, err = f.resumeSchedule(c, sched.GetScheduleId(), "", "")
+	next("a resumed one", sched, err)
+}
+
 // TestUpdateBehindTheStore: a server whose clock is behind the store's does not have a time
 // that has fired fire again under the name of a new version.
 func TestUpdateBehindTheStore(t *testing.T) {

@@ -601,6 +601,8 @@ type Applied struct {
 
 // Meta describes a database.
 type Meta struct {
+	// Now is the time that counts as the present in the store.
+	Now     time.Time
 	StoreID job.ID
 	// Engine is "sqlite" or "postgres".
 	Engine  string

@@ -10,11 +10,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// behind asks since when the log's horizon waits for a transaction: any of the
+// behind asks for the time, and since when the log's horizon waits for a transaction: any of the
 // cluster that has an id, prepared ones too. A role that may not see when others
 // began is told the time of the newest event that can be read, which is no later.
 const behind = `
-SELECT clock_timestamp() - coalesce(
+SELECT clock_timestamp(), clock_timestamp() - coalesce(
 	least(
 		(SELECT min(a.xact_start) FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL),
 		(SELECT min(p.prepared) FROM pg_prepared_xacts AS p)
@@ -31,12 +31,13 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if err != nil {
 			return store.Meta{}, err
 		}
+		var now time.Time
 		var lag *time.Duration
-		if err := v.conn.QueryRow(ctx, behind).Scan(&lag); err != nil {
+		if err := v.conn.QueryRow(ctx, behind).Scan(&now, &lag); err != nil {
 			return store.Meta{}, fmt.Errorf("lag: %w", err)
 		}
 		m := toMeta(row)
-		m.Clock = s.clock.belief.Doubt()
+		m.Now, m.Clock = v.at(now).UTC(), s.clock.belief.Doubt()
 		if lag != nil {
 			m.EventLag = max(0, *lag)
 		}

@@ -187,7 +187,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 			return store.Meta{}, err
 		}
 		meta := metaOf(m)
-		meta.Clock = v.doubt
+		meta.Now, meta.Clock = fromMicros(v.now), v.doubt
 		return meta, nil
 	})
 }

@@ -21,6 +21,8 @@ func (f *fixture) meta() store.Meta {
 	f.Helper()
 	m, err := f.s.Meta(f.ctx)
 	f.ok(err)
+	f.is(m.Now.UnixMicro(), f.clock.now().UnixMicro(), "the time in meta")
+	m.Now = time.Time{} // it goes on
 	return m
 }
 

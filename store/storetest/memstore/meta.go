@@ -13,7 +13,7 @@ import (
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
 		m := t.meta
-		m.Clock = t.doubt
+		m.Now, m.Clock = t.now, t.doubt
 		return m, nil
 	})
 }
