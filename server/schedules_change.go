@@ -12,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
@@ -141,6 +142,31 @@ func missBuffered(c *store.ScheduleChange, reason string) {
 	c.Firings = append(c.Firings, f)
 }
 
+// passDue takes the firings out of an ACTIVE schedule whose times have come and that no server
+// has decided about: they make no job. Where the schedule cannot be evaluated, they stay unknown.
+func (s *scheduleService) passDue(ctx context.Context, c *store.ScheduleChange, reason string) error {
+	if c.Schedule.State != store.ScheduleActive || c.Schedule.Next.IsZero() {
+		return nil
+	}
+	now, err := s.storeNow(ctx)
+	if err != nil || c.Schedule.Next.After(now) {
+		return err
+	}
+	plan, err := s.cfg.Scheduler.Plan(c.Schedule)
+	if err != nil {
+		s.unreadable(ctx, c.Schedule, err)
+		return nil
+	}
+	passed, firings, err := firing.Pass(c.Schedule, plan.Times, now, reason)
+	if err != nil {
+		s.unreadable(ctx, c.Schedule, err)
+		return nil
+	}
+	c.Schedule = passed
+	c.Firings = append(c.Firings, firings...)
+	return nil
+}
+
 // UpdateSchedule implements the RPC.
 func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error) {
 	u, err := s.updateOf(ctx, req)
@@ -244,6 +270,9 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	}
 	spec := stored.GetSpec()
 	if d.spec != nil {
+		if err := u.passDue(ctx, c, "The schedule's spec was changed."); err != nil {
+			return err
+		}
 		spec = d.spec
 		to.Generation++
 	}
@@ -336,8 +365,12 @@ func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.De
 	after, err := s.revise(ctx, req, revision{
 		etag: req.GetEtag(), from: living, what: "a schedule was deleted", deletes: true,
 		inPlace: func(was store.Schedule) (bool, error) { return was.State == store.ScheduleDeleted, nil },
-		change: func(_ context.Context, c *store.ScheduleChange) error {
-			missBuffered(c, "The schedule was deleted.")
+		change: func(ctx context.Context, c *store.ScheduleChange) error {
+			const reason = "The schedule was deleted."
+			missBuffered(c, reason)
+			if err := s.passDue(ctx, c, reason); err != nil {
+				return err
+			}
 			c.Schedule.State = store.ScheduleDeleted
 			return nil
 		},
@@ -351,7 +384,7 @@ func (s *scheduleService) DeleteSchedule(ctx context.Context, req *fireoncev1.De
 
 // PauseSchedule implements the RPC.
 func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
-	after, err := s.revise(ctx, req, pausing(req.GetEtag(), req.GetNote()))
+	after, err := s.revise(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
 	if err != nil {
 		return nil, err
 	}
@@ -360,17 +393,21 @@ func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.Pau
 }
 
 // pausing is the revision that pauses a schedule.
-func pausing(etag, note string) revision {
+func (s *scheduleService) pausing(etag, note string) revision {
 	return revision{
 		etag: etag, from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a schedule was paused",
 		inPlace: func(was store.Schedule) (bool, error) {
 			return was.State == store.SchedulePaused && (note == "" || note == was.Note), nil
 		},
-		change: func(_ context.Context, c *store.ScheduleChange) error {
+		change: func(ctx context.Context, c *store.ScheduleChange) error {
 			to := &c.Schedule
 			to.Note = note
 			if to.State == store.ScheduleActive {
-				missBuffered(c, "The schedule was paused.")
+				const reason = "The schedule was paused."
+				missBuffered(c, reason)
+				if err := s.passDue(ctx, c, reason); err != nil {
+					return err
+				}
 				to.State, to.PauseCause, to.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
 			}
 			return nil
@@ -445,7 +482,7 @@ func (s *scheduleService) BulkPauseSchedules(ctx context.Context, req *fireoncev
 	bound.PageToken = ""
 	out, err := s.bulk(ctx, bulkSchedules{
 		item: fireoncev1connect.ScheduleServicePauseScheduleProcedure, filter: req.GetFilter(), acts: store.ScheduleActive,
-		revision: pausing("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+		revision: s.pausing("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
 	})
 	return &fireoncev1.BulkPauseSchedulesResponse{Result: out}, err
 }

@@ -179,6 +179,59 @@ func TestPauseAndResumeSchedule(t *testing.T) {
 	}
 }
 
+// TestUndecidedFirings: firings whose times have come, and that no server has decided about when a
+// caller stops the schedule or has it fire by another spec, make no job, and are not lost
+// without a word.
+func TestUndecidedFirings(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error){
+		"paused": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+			return f.pauseSchedule(c, s.GetScheduleId(), "", "")
+		},
+		"changed": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+			res, err := f.updateSchedule(c, s, func(r *updateScheduleRequest) { r.Spec = daily() }, "spec")
+			return res.GetSchedule(), err
+		},
+		"deleted": func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error) {
+			return f.deleteSchedule(c, s.GetScheduleId(), "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var clockwork *schedule.Scheduler
+			f := start(t, firing(&clockwork))
+			c := overConnect(f)
+			s := f.recurring(t.Context(), c, f.newSchedule("s"))
+			first := f.getSchedule(c, s.GetScheduleId()).GetNextFirings()
+			skipped, err := f.skipFiring(c, s.GetScheduleId(), first[1].GetName(), false)
+			f.must(err)
+			s = skipped.GetSchedule()
+			f.clock.advance(3*time.Hour + time.Minute)
+			after, err := stop(f, c, s)
+			f.must(err)
+			if n := after.GetCounts(); n.GetMissed() != 2 || n.GetSkippedByRequest() != 1 || n.GetFired() != 0 {
+				t.Errorf("counts %v", n)
+			}
+			var got []string
+			for _, one := range f.listFirings(c, s.GetScheduleId()) {
+				got = append(got, one.GetName()+" "+one.GetReason())
+			}
+			reason := map[string]string{"changed": "The schedule's spec was changed."}[name]
+			if reason == "" {
+				reason = "The schedule was " + name + "."
+			}
+			want := []string{
+				first[2].GetName() + " " + reason, first[1].GetName() + " A person skipped it.", first[0].GetName() + " " + reason,
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("firings %q, want %q", got, want)
+			}
+			if f.firesAfter(clockwork, time.Minute); len(f.listFirings(c, s.GetScheduleId())) != len(want) {
+				t.Errorf("firings later: %v", f.listFirings(c, s.GetScheduleId()))
+			}
+		})
+	}
+}
+
 // TestMaxFiringsReached: a schedule that has made all its jobs is ENDED, also when it is resumed.
 func TestMaxFiringsReached(t *testing.T) {
 	f := start(t)

@@ -56,6 +56,41 @@ func Halt(due store.DueSchedule, note string) store.FireDecision {
 	return store.FireDecision{Schedule: d.s, Firings: d.firings}
 }
 
+// passRounds bounds the rounds of one Pass, of maxBeats each.
+const passRounds = 20
+
+// Pass leaves the firings of an ACTIVE schedule whose times have come at now without jobs: a
+// caller is about to stop it, or to have it fire by another spec. It returns the schedule behind
+// them, and the newest of them, at most maxLedger. The buffered firing stays. It fails where the
+// schedule's place in time cannot be read.
+func Pass(s store.Schedule, times *recur.Schedule, now time.Time, reason string) (store.Schedule, []store.Firing, error) {
+	d := newDecider(store.DueSchedule{Schedule: s.Clone(), Now: now}, Plan{Times: times})
+	cursor, err := At(times, s.Cursor)
+	if err != nil {
+		return s, nil, fmt.Errorf("%w: %w", errBadCursor, err)
+	}
+	for range passRounds {
+		came := d.collect(cursor)
+		for _, b := range came.beats {
+			if !d.skipped(b) {
+				d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
+			}
+		}
+		d.firings = d.firings[max(0, len(d.firings)-maxLedger):]
+		if cursor = came.passed; !came.more {
+			break
+		}
+	}
+	if d.s.Cursor, err = textOf(cursor); err != nil {
+		return s, nil, err
+	}
+	out := make([]store.Firing, len(d.firings))
+	for i, f := range d.firings {
+		out[i] = f.Firing
+	}
+	return d.s, out, nil
+}
+
 // TriggerName is the name of the firing that a trigger makes.
 func TriggerName(key string) string { return triggerPrefix + key }
 

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,6 +89,13 @@ func TestPlanFollowsVersions(t *testing.T) {
 		bare, err := w.s.Plan(listed)
 		w.ok(err)
 		is(w, bare.Template == nil, true, "template of a listed one")
+		restored := s
+		restored.Updated, restored.Spec = s.Updated.Add(time.Second), encoded(t, &fireoncev1.ScheduleSpec{
+			TimeZone: "UTC", CronExpressions: []string{"@daily"},
+		})
+		other, err := w.s.Plan(restored)
+		w.ok(err)
+		is(w, other.Spec.GetTimeZone(), "UTC", "spec of the same version in a restored database")
 		full, err := w.s.Plan(s)
 		w.ok(err)
 		is(w, full.Template != nil, true, "template after a list")
@@ -109,6 +117,8 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(w *world) {
+				var log *bytes.Buffer
+				w.s, log = w.server(w.store, zones)
 				broken := w.schedule(&fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"* * * * *"}}, nil, edit)
 				sound := w.schedule(minutely())
 				w.clock.advance(time.Minute)
@@ -118,6 +128,9 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 				is(w, got.PauseCause, store.PausedByRefusal, "cause")
 				if !strings.Contains(got.Note, "ResumeSchedule") {
 					t.Errorf("note %q", got.Note)
+				}
+				if !strings.Contains(log.String(), "paused itself") || !strings.Contains(log.String(), broken.ID.String()) {
+					t.Errorf("log %q", log)
 				}
 				is(w, w.told(sound), "FIRED 09:01", "the other one's ledger")
 			})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
@@ -40,7 +41,9 @@ type plans struct {
 }
 
 type keptPlan struct {
+	// A restored database may come to the same version again, with other contents.
 	version int64
+	updated time.Time
 	plan    *Plan
 }
 
@@ -49,7 +52,7 @@ func (p *plans) of(s store.Schedule) (*Plan, error) {
 	p.mu.Lock()
 	kept, ok := p.kept[s.ID]
 	p.mu.Unlock()
-	if ok && kept.version == s.Version && (kept.plan.Template == nil) == (s.Template == nil) {
+	if ok && kept.version == s.Version && kept.updated.Equal(s.Updated) && (kept.plan.Template == nil) == (s.Template == nil) {
 		return kept.plan, nil
 	}
 	plan, err := p.read(s)
@@ -61,7 +64,7 @@ func (p *plans) of(s store.Schedule) (*Plan, error) {
 	if len(p.kept) >= maxPlans {
 		clear(p.kept)
 	}
-	p.kept[s.ID] = keptPlan{s.Version, plan}
+	p.kept[s.ID] = keptPlan{s.Version, s.Updated, plan}
 	return plan, nil
 }
 

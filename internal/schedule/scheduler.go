@@ -225,14 +225,15 @@ func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 	return d
 }
 
-// tell logs what an operator or a user has to do something about.
+// tell logs what an operator or a user has to do something about. The schedule was ACTIVE
+// before: no other one is due, or to be settled.
 func (s *Scheduler) tell(ctx context.Context, f store.Fired) {
 	sched := f.Schedule
 	switch {
 	case f.Err != nil:
 		s.cfg.Log.WarnContext(ctx, "a schedule's decision was not written; it is made again within a minute",
 			"schedule_id", sched.ID.String(), "project_id", sched.Project, "error", f.Err)
-	case sched.State == store.SchedulePaused && len(f.Firings) > 0:
+	case sched.State == store.SchedulePaused:
 		s.cfg.Log.WarnContext(ctx, "a schedule paused itself",
 			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.Cause()))
 	}
