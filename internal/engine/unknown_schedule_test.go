@@ -1,7 +1,10 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,10 +29,11 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 		buffered string
 		after    store.ScheduleCounts // at once after the decision
 		requests int                  // of the platform, an hour later
+		told     int                  // that it waits for a person
 	}{
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, "", store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, 2},
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 2}, "2000-01-01T02:00:00/1", store.ScheduleCounts{Fired: 2, SkippedByOverlap: day - 2}, 3},
-		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, store.ScheduleCounts{Fired: day}, "", store.ScheduleCounts{Fired: day}, day + 1},
+		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_SKIP, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, "", store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 1}, 2, 0},
+		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE, store.ScheduleCounts{Fired: 1, SkippedByOverlap: day - 2}, "2000-01-01T02:00:00/1", store.ScheduleCounts{Fired: 2, SkippedByOverlap: day - 2}, 3, 1},
+		{fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, store.ScheduleCounts{Fired: day}, "", store.ScheduleCounts{Fired: day}, day + 1, 0},
 	} {
 		t.Run(tt.policy.String(), func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
@@ -51,8 +55,10 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 				w.start()
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan struct{})
+				log := new(bytes.Buffer)
 				fires := schedule.New(schedule.Config{
 					Store: w.store, Connectors: w.config.Connectors, Zones: recur.NewZones(""), NewID: newID,
+					Log: slog.New(slog.NewTextHandler(log, nil)),
 				})
 				go func() { defer close(done); fires.Run(ctx) }()
 				defer func() { stop(); <-done }()
@@ -81,6 +87,9 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 					t.Errorf("after the decision: %+v, buffered %v", got.Counts, got.Buffered)
 				}
 				w.pass(time.Hour)
+				if n := strings.Count(log.String(), "waits until the outcome"); n != tt.told {
+					t.Errorf("told %d times, want %d:\n%s", n, tt.told, log)
+				}
 				w.platform.mu.Lock()
 				defer w.platform.mu.Unlock()
 				if n := w.platform.requests; n != tt.requests {

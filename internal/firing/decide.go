@@ -88,7 +88,7 @@ type decider struct {
 	// made is the number of jobs that this decision makes: each is in the way of later ones.
 	// latest is the last of them.
 	made   int
-	latest job.ID
+	latest store.OpenJob
 	// silent is the number of firings that are counted and not written down.
 	silent int
 }
@@ -365,15 +365,18 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 	case overlap == Allow:
 		return 0, d.fire(f.Beat, f.origin, f.at)
 	case overlap == BufferOne && d.s.Buffered == nil:
-		b := d.row(f.Beat, f.origin, store.FiringBuffered, "It waits for the end of an earlier job.")
-		b.Blocking, b.Decided = blocking, d.due.Now
-		d.s.Buffered = &b
+		b := d.row(f.Beat, f.origin, store.FiringBuffered, "")
+		b.Decided = d.due.Now
+		d.s.Buffered = waiting(b, blocking)
 	case overlap == BufferOne && f.origin == store.FiredByCatchUp && d.policies.CatchUp == CatchUpAll:
 		return store.BufferedLook, false
 	default:
 		d.s.Counts.SkippedByOverlap++
 		row := d.row(f.Beat, f.origin, store.FiringSkippedByOverlap, "An earlier job had not ended.")
-		row.Blocking = blocking
+		if blocking.State.Unresolved() {
+			row.Reason = "The outcome of an earlier job was unknown."
+		}
+		row.Blocking = blocking.ID
 		d.write(row)
 	}
 	return 0, true
@@ -397,7 +400,8 @@ func (d *decider) release() (passed bool) {
 	if b == nil {
 		return true
 	}
-	if overlap, _ := d.overlap(); overlap != Allow {
+	if overlap, blocking := d.overlap(); overlap != Allow {
+		d.s.Buffered = waiting(*b, blocking)
 		return true
 	}
 	d.s.Buffered = nil
@@ -405,6 +409,19 @@ func (d *decider) release() (passed bool) {
 		d.s.Buffered = b
 	}
 	return passed
+}
+
+// ReasonUnresolved is the reason of a buffered firing that waits until a job's outcome is known,
+// perhaps for a person.
+const ReasonUnresolved = "It waits until the outcome of an earlier job is known. ResolveJob decides about it."
+
+// waiting returns a buffered firing with what it waits for now.
+func waiting(b store.Firing, blocking store.OpenJob) *store.Firing {
+	b.Blocking, b.Reason = blocking.ID, "It waits for the end of an earlier job."
+	if blocking.State.Unresolved() {
+		b.Reason = ReasonUnresolved
+	}
+	return &b
 }
 
 // beatOf is the beat of a stored firing, whose times the schedule may no longer have.
@@ -431,8 +448,8 @@ func localTime(b recur.Beat) string {
 }
 
 // overlap is what a firing has to do now, and the job that is in its way.
-func (d *decider) overlap() (Overlap, job.ID) {
-	out, blocking := Allow, job.ID{}
+func (d *decider) overlap() (Overlap, store.OpenJob) {
+	out, blocking := Allow, store.OpenJob{}
 	if d.made > 0 && d.policies.Overlap != Allow {
 		out, blocking = d.policies.Overlap, d.latest
 	}
@@ -441,8 +458,8 @@ func (d *decider) overlap() (Overlap, job.ID) {
 		if o.State.Unresolved() {
 			policy = d.policies.WhileUnresolved
 		}
-		if strict := stricter(out, policy); strict != out || blocking.IsZero() {
-			out, blocking = strict, o.ID
+		if strict := stricter(out, policy); strict != out || blocking.ID.IsZero() {
+			out, blocking = strict, o
 		}
 	}
 	return out, blocking
@@ -497,7 +514,7 @@ func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, mad
 	if made.ScheduleTime = at; at.Before(d.due.Now) && origin != store.FiredByTime {
 		made.ScheduleTime = time.Time{}
 	}
-	d.made, d.latest = d.made+1, made.Spec.ID
+	d.made, d.latest = d.made+1, store.OpenJob{ID: made.Spec.ID, State: job.Scheduled}
 	d.s.Run++
 	d.s.Counts.Fired++
 	count(&d.s, b, origin)

@@ -153,6 +153,30 @@ func TestOverlap(t *testing.T) {
 
 // A firing that is kept by a job of the same decision names that job, and none that is not in
 // its way.
+// A firing that waits says for what, also when that changes: a person may have to decide.
+func TestWaitsForAnUnknownOutcome(t *testing.T) {
+	f := newFixture(t, firing.Policies{})
+	for i, c := range []struct {
+		state  job.State
+		reason string
+	}{
+		{job.Sending, "It waits for the end of an earlier job."},
+		{job.Ambiguous, firing.ReasonUnresolved},
+		{job.NeedsResolution, firing.ReasonUnresolved},
+		{job.Retrying, "It waits for the end of an earlier job."},
+	} {
+		f.at(time.Minute+time.Duration(i)*time.Second, open(c.state))
+		if b := f.due.Schedule.Buffered; b == nil || b.Reason != c.reason || b.Blocking != open(c.state).ID {
+			t.Errorf("behind a job in state %s: %+v", c.state, b)
+		}
+	}
+	got := f.at(2*time.Minute, open(job.NeedsResolution))
+	want(t, f, got, "OVERLAP 09:02")
+	if got[0].Firing.Reason != "The outcome of an earlier job was unknown." {
+		t.Errorf("reason %q", got[0].Firing.Reason)
+	}
+}
+
 func TestTheJobInTheWayMayBeOfTheSameDecision(t *testing.T) {
 	made := job.ID{2, 15: 1}
 	for _, c := range []struct {

@@ -108,7 +108,7 @@ func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (s
 		return store.FireDecision{Schedule: due.Schedule}, err
 	}
 	if overlap, blocking := d.overlap(); overlap != Allow && !allowOverlap {
-		return store.FireDecision{Schedule: due.Schedule}, &BlockedError{blocking}
+		return store.FireDecision{Schedule: due.Schedule}, &BlockedError{blocking.ID}
 	}
 	_, err := d.ask([]recur.Beat{BeatAt(plan.Times, name, due.Now)}, store.FiredByTrigger)
 	if err != nil && !errors.Is(err, ErrMoreItems) {

@@ -142,13 +142,14 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	limit := int(s.limit.Load())
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	left := 0
+	left, waits := 0, make(map[job.ID]bool)
 	out, more, err := s.cfg.Store.Fire(ctx, store.FireParams{
 		Limit: limit, Except: s.left.ids(time.Now()), Decide: func(due store.DueSchedule) store.FireDecision {
 			d := s.decide(due)
 			if d.Leave {
 				left++
 			}
+			waits[due.Schedule.ID] = unresolved(d.Schedule.Buffered) && !unresolved(due.Schedule.Buffered)
 			return d
 		},
 	})
@@ -157,6 +158,10 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	}
 	for _, f := range out {
 		s.tell(ctx, f)
+		if b := f.Schedule.Buffered; f.Err == nil && b != nil && waits[f.Schedule.ID] {
+			s.cfg.Log.WarnContext(ctx, "a schedule waits until the outcome of a job is known",
+				"schedule_id", f.Schedule.ID.String(), "project_id", f.Schedule.Project, "job_id", b.Blocking.String())
+		}
 		for _, one := range f.Firings {
 			if one.Firing.Outcome == store.FiringFired && !one.Repeat {
 				fired++
@@ -167,6 +172,11 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 		failpoint.Hit(failpoint.Fired)
 	}
 	return fired, len(out) + left, more, err
+}
+
+// unresolved reports whether a buffered firing waits until a job's outcome is known.
+func unresolved(buffered *store.Firing) bool {
+	return buffered != nil && buffered.Reason == firing.ReasonUnresolved
 }
 
 // nextLimit is how many schedules to ask for after a look that asked for limit and got some

@@ -33,7 +33,7 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 		"Overlap", words(terms.GetOverlap().String(), "OVERLAP_POLICY_")+unlessSame(terms),
 		"Catch up", words(terms.GetCatchUp().String(), "CATCH_UP_POLICY_")+within(terms.GetCatchUpWindow()),
 		"Next", stamp(s.GetNextFireTime())+away(s.GetNextFireTime()),
-		"Waits", s.GetBufferedFiring().GetName(),
+		"Waits", waits(s.GetBufferedFiring()),
 		"Skipped", strings.Join(s.GetSkippedNames(), " "),
 		"So far", countsLine(s.GetCounts()),
 		"Created", stamp(s.GetCreateTime()),
@@ -145,22 +145,35 @@ func (p *printer) section(heading string) {
 	}
 }
 
+// waits says what a buffered firing waits for.
+func waits(f *fireoncev1.Firing) string {
+	if f.GetBlockingJobId() == "" {
+		return f.GetName()
+	}
+	return f.GetName() + ", for job " + f.GetBlockingJobId() + ". " + f.GetReason()
+}
+
 // planned shows local times as the schedule's zone has them: that is what its user said.
 func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
 	if len(list) == 0 {
 		return
 	}
 	p.section(heading)
-	rows := [][]string{{"NAME", "LOCAL TIME", "STARTS", "MARK", ""}}
+	rows := [][]string{{"NAME", "LOCAL TIME", "STARTS", "NOT AFTER", "MARK", ""}}
 	if slices.ContainsFunc(list, func(f *fireoncev1.PlannedFiring) bool { return f.GetItemId() != "" }) {
-		rows[0][4] = "ITEM"
+		rows[0][5] = "ITEM"
 	}
 	for _, f := range list {
 		mark := words(f.GetMark().String(), "TIME_MARK_")
 		if f.GetSkipped() {
 			mark = strings.TrimSpace(mark + " SKIPPED")
 		}
-		rows = append(rows, []string{f.GetName(), f.GetLocalTime(), stamp(f.GetFireTime()), mark, f.GetItemId()})
+		rows = append(rows, []string{f.GetName(), f.GetLocalTime(), stamp(f.GetFireTime()), stamp(f.GetStartDeadline()), mark, f.GetItemId()})
+	}
+	if !slices.ContainsFunc(list, func(f *fireoncev1.PlannedFiring) bool { return f.GetStartDeadline() != nil }) {
+		for i, row := range rows {
+			rows[i] = slices.Delete(row, 3, 4)
+		}
 	}
 	p.table(rows)
 }
