@@ -10,7 +10,6 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/firing"
-	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -92,7 +91,7 @@ func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
 		Name: p.Name, NominalTime: timeToWire(p.Instant), FireTime: timeToWire(p.Fire),
 		LocalTime: p.Instant.In(time.FixedZone("", p.Offset)).Format(time.RFC3339),
 		Mark:      fireoncev1.TimeMark(p.Mark), Source: schedule.SourcePath(p.Source), Skipped: p.Skipped,
-		ItemId: idToWire(p.Item),
+		ItemId: idToWire(p.Item), StartDeadline: timeToWire(p.Deadline),
 	}
 }
 
@@ -100,15 +99,6 @@ func plannedListToWire(list []schedule.Planned) []*fireoncev1.PlannedFiring {
 	out := make([]*fireoncev1.PlannedFiring, len(list))
 	for i, p := range list {
 		out[i] = plannedToWire(p)
-	}
-	return out
-}
-
-// planned are beats that no schedule skips.
-func planned(beats []recur.Beat) []schedule.Planned {
-	out := make([]schedule.Planned, len(beats))
-	for i, b := range beats {
-		out[i].Beat = b
 	}
 	return out
 }

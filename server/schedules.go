@@ -290,7 +290,7 @@ func (s *scheduleService) validated(
 	}
 	out.NextFireTime = timeToWire(fresh.Next)
 	beats, _ := schedule.Preview(times, s.cfg.Now().Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
-	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(planned(beats))}, nil
+	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(schedule.Due(beats, d.template))}, nil
 }
 
 // fewest is n, or a limit that is set and smaller.

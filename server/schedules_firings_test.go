@@ -405,6 +405,11 @@ func TestPreviewSchedule(t *testing.T) {
 		if !slices.Equal(namesOf(stored.GetFirings()), namesOf(few.GetFirings())) || stored.GetMore() || !stored.GetFirings()[1].GetSkipped() {
 			t.Errorf("of a stored one: %v", stored)
 		}
+		for i, one := range stored.GetFirings() {
+			if window := one.GetStartDeadline().AsTime().Sub(one.GetFireTime().AsTime()); window != 2*time.Hour || few.GetFirings()[i].GetStartDeadline() != nil {
+				t.Errorf("start windows: %v, and of a spec alone %v", one, few.GetFirings()[i])
+			}
+		}
 		past := preview(func(r *fireoncev1.PreviewScheduleRequest) {
 			r.Subject = &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}
 			r.StartTime, r.EndTime = timestamppb.New(f.clock.Now().Add(-2*time.Hour)), timestamppb.New(f.clock.Now())

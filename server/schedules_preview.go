@@ -41,7 +41,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 		if err != nil {
 			return nil, err
 		}
-		list, out.More = s.previewed(times, from, until, n, spec.GetMaxFirings())
+		list, out.More = s.previewed(times, nil, from, until, n, spec.GetMaxFirings())
 	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
 		return nil, err
 	}
@@ -50,14 +50,16 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 }
 
 // previewed are the firings of times from an instant on, zero: from now on. limit, if it is
-// set, bounds all firings.
-func (s *scheduleService) previewed(times *recur.Schedule, from, until time.Time, n int, limit int64) ([]schedule.Planned, bool) {
+// set, bounds all firings. template is that of a stored schedule.
+func (s *scheduleService) previewed(
+	times *recur.Schedule, template *fireoncev1.JobTemplate, from, until time.Time, n int, limit int64,
+) ([]schedule.Planned, bool) {
 	if from.IsZero() {
 		from = s.cfg.Now().Add(time.Nanosecond) // a time that is now has passed
 	}
 	most := fewest(n, limit)
 	beats, more := schedule.Preview(times, from, until, most)
-	return planned(beats), more && (len(beats) < most || most == n && int64(n) != limit)
+	return schedule.Due(beats, template), more && (len(beats) < most || most == n && int64(n) != limit)
 }
 
 // previewStored are the firings of a stored schedule, from where it stands or, by its present
@@ -78,7 +80,7 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 	if err != nil {
 		return nil, false, evaluated(of, err)
 	}
-	list, more := s.previewed(plan.Times, from, until, n, 0)
+	list, more := s.previewed(plan.Times, plan.Template, from, until, n, 0)
 	for i := range list {
 		list[i].Skipped = slices.Contains(of.Skips, list[i].Name)
 	}

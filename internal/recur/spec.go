@@ -19,7 +19,6 @@ const (
 	minEvery  = 10 * time.Second
 	maxEvery  = 366 * 24 * time.Hour
 	maxJitter = 24 * time.Hour
-	maxWindow = 366 * 24 * time.Hour
 )
 
 // A Spec says when a schedule has beats. It has one source or more: cron expressions, RRULEs and intervals.
@@ -39,7 +38,6 @@ type Spec struct {
 	Jitter time.Duration // how far Fire may be after Instant
 	// Counted and applied by the caller.
 	MaxRuns int64
-	Window  time.Duration
 }
 
 // An RRule is a rule of RFC 5545 without its DTSTART.
@@ -138,9 +136,6 @@ func (b *builder) checkScalars() {
 	}
 	if s.MaxRuns < 0 {
 		b.fail("max_runs", "the number of runs is negative")
-	}
-	if s.Window < 0 || s.Window > maxWindow {
-		b.fail("window", fmt.Sprintf("the window %s is not in 0 to %s", s.Window, maxWindow))
 	}
 }
 

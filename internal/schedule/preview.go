@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -26,6 +27,23 @@ type Planned struct {
 	// Item is the one of the queue that it takes if nothing changes until then: see
 	// AssignItems.
 	Item job.ID
+	// Deadline is until when its job may start, if it is made in time; zero: not known.
+	Deadline time.Time
+}
+
+// Due returns beats as they are planned with a template. Without one they have no Deadline.
+func Due(beats []recur.Beat, template *fireoncev1.JobTemplate) []Planned {
+	window := job.DefaultWindow
+	if w := template.GetStartWindow(); w != nil {
+		window = w.AsDuration()
+	}
+	out := make([]Planned, len(beats))
+	for i, b := range beats {
+		if out[i].Beat = b; template != nil {
+			out[i].Deadline = b.Fire.Add(window)
+		}
+	}
+	return out
 }
 
 // Preview returns the firings of a schedule with nominal times from an instant on and before
@@ -80,9 +98,9 @@ func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n 
 		n, last = int(max(0, limit-sched.Run)), true
 	}
 	beats, more := walk(plan.Times, c, until, n)
-	out := make([]Planned, len(beats))
-	for i, b := range beats {
-		out[i] = Planned{Beat: b, Skipped: slices.Contains(sched.Skips, b.Name)}
+	out := Due(beats, plan.Template)
+	for i := range out {
+		out[i].Skipped = slices.Contains(sched.Skips, out[i].Name)
 	}
 	return out, more && !(last && len(out) == n), nil
 }

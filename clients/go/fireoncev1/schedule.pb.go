@@ -1500,7 +1500,11 @@ type PlannedFiring struct {
 	// The item that would be its job if nothing changed until then. Unset: none is left by
 	// then, policies.max_per_day leaves it out, the schedule has no queue, or it is not known:
 	// each firing before it takes one, and only the next 2,000 from now on are looked at.
-	ItemId        string `protobuf:"bytes,8,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	ItemId string `protobuf:"bytes,8,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
+	// Until when its job may start, if it is made at fire_time: fire_time and
+	// job_template.start_window. A later one has its whole window from then on. Unset for a spec
+	// that is not stored.
+	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1589,6 +1593,13 @@ func (x *PlannedFiring) GetItemId() string {
 		return x.ItemId
 	}
 	return ""
+}
+
+func (x *PlannedFiring) GetStartDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartDeadline
+	}
+	return nil
 }
 
 // Content that waits for a firing of a schedule. It is at most one job.
@@ -1873,7 +1884,7 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x04held\x18\a \x01(\x03R\x04held\x12\x1d\n" +
 	"\n" +
 	"no_content\x18\b \x01(\x03R\tnoContent\x12(\n" +
-	"\x10skipped_by_limit\x18\t \x01(\x03R\x0eskippedByLimit\"\xb0\x02\n" +
+	"\x10skipped_by_limit\x18\t \x01(\x03R\x0eskippedByLimit\"\xf3\x02\n" +
 	"\rPlannedFiring\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
 	"\fnominal_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vnominalTime\x127\n" +
@@ -1883,7 +1894,8 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x04mark\x18\x05 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\x04mark\x12\x16\n" +
 	"\x06source\x18\x06 \x01(\tR\x06source\x12\x18\n" +
 	"\askipped\x18\a \x01(\bR\askipped\x12\x17\n" +
-	"\aitem_id\x18\b \x01(\tR\x06itemId\"\xa2\x05\n" +
+	"\aitem_id\x18\b \x01(\tR\x06itemId\x12A\n" +
+	"\x0estart_deadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\"\xa2\x05\n" +
 	"\fScheduleItem\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x17\n" +
@@ -2026,16 +2038,17 @@ var file_fireonce_v1_schedule_proto_depIdxs = []int32{
 	21, // 37: fireonce.v1.PlannedFiring.nominal_time:type_name -> google.protobuf.Timestamp
 	21, // 38: fireonce.v1.PlannedFiring.fire_time:type_name -> google.protobuf.Timestamp
 	28, // 39: fireonce.v1.PlannedFiring.mark:type_name -> fireonce.v1.TimeMark
-	23, // 40: fireonce.v1.ScheduleItem.payload:type_name -> fireonce.v1.Payload
-	20, // 41: fireonce.v1.ScheduleItem.labels:type_name -> fireonce.v1.ScheduleItem.LabelsEntry
-	4,  // 42: fireonce.v1.ScheduleItem.state:type_name -> fireonce.v1.ScheduleItemState
-	21, // 43: fireonce.v1.ScheduleItem.create_time:type_name -> google.protobuf.Timestamp
-	21, // 44: fireonce.v1.ScheduleItem.update_time:type_name -> google.protobuf.Timestamp
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	21, // 40: fireonce.v1.PlannedFiring.start_deadline:type_name -> google.protobuf.Timestamp
+	23, // 41: fireonce.v1.ScheduleItem.payload:type_name -> fireonce.v1.Payload
+	20, // 42: fireonce.v1.ScheduleItem.labels:type_name -> fireonce.v1.ScheduleItem.LabelsEntry
+	4,  // 43: fireonce.v1.ScheduleItem.state:type_name -> fireonce.v1.ScheduleItemState
+	21, // 44: fireonce.v1.ScheduleItem.create_time:type_name -> google.protobuf.Timestamp
+	21, // 45: fireonce.v1.ScheduleItem.update_time:type_name -> google.protobuf.Timestamp
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_schedule_proto_init() }

@@ -789,8 +789,8 @@ export type TriggerScheduleRequest = Message<"fireonce.v1.TriggerScheduleRequest
   } | { case: undefined; value?: undefined };
 
   /**
-   * Names this trigger, unique in the schedule, for ever. 1 to 128 printable ASCII
-   * characters without space.
+   * Names this trigger, unique in the schedule for as long as firings are kept (400 days).
+   * 1 to 128 printable ASCII characters without space.
    *
    * @generated from field: string trigger_key = 3;
    */
@@ -1622,8 +1622,9 @@ export const ScheduleService: GenService<{
   },
   /**
    * Changes the fields that update_mask names, to the values given. With another spec the
-   * schedule goes on from now: times up to now are passed, skips are dropped, and names of
-   * firings get the prefix of a new version. A firing that waits in the buffer stays. An
+   * schedule goes on from now: times up to now are passed, those that no server has decided
+   * about as MISSED, skips are dropped, and names of firings get the prefix of a new
+   * version. A firing that waits in the buffer stays. An
    * ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
    * is. Values that are in force already change nothing. Jobs that were made stay as they
    * are.
@@ -1641,7 +1642,8 @@ export const ScheduleService: GenService<{
   },
   /**
    * Ends a schedule for good and erases its template. OK when it is deleted already. A
-   * firing that waits in the buffer is MISSED. Jobs that it made go on: BulkCancelJobs with
+   * firing that waits in the buffer is MISSED, and so are those whose times have come and
+   * that no server has decided about. Jobs that it made go on: BulkCancelJobs with
    * filter.schedule_id ends them.
    * NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
@@ -1653,7 +1655,8 @@ export const ScheduleService: GenService<{
     output: typeof DeleteScheduleResponseSchema;
   },
   /**
-   * No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED.
+   * No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
+   * are those whose times have come and that no server has decided about.
    * Jobs that were made go on. OK when it is paused already: the cause stays, and a note
    * that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
    * ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
@@ -1766,7 +1769,7 @@ export const ScheduleService: GenService<{
    * Makes jobs for nominal times that have passed and made none: after an outage, a pause,
    * a change of the spec, or before the schedule began. The present spec says the times. A
    * nominal time that has a job of this schedule gets no other one, whatever version of
-   * the spec made it. With a queue, the earliest times get the items, and without_content
+   * the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
    * has the others. Each firing's name is "b:" and the name of the time, so a repeat
    * makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
    * call at most: call again with next_page_token until it is empty.
