@@ -188,7 +188,7 @@ func specFault(reason fireoncev1.ErrorReason, at string, wrong schedule.SpecErro
 	return f
 }
 
-// inPart gives what an error says about a part of a request the path that the part has there.
+// inPart returns an error about a part of a request with the paths that the part has there.
 func inPart(at string, err error) error {
 	f, wrong := new(fault), new(connector.InputError)
 	switch {

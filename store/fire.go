@@ -23,7 +23,7 @@ const (
 	MaxExcept = 1000
 	// MaxEndedJobs bounds DueSchedule.Ended.
 	MaxEndedJobs = 100
-	// fireRounds bounds how often a call asks about one schedule.
+	// fireRounds bounds the calls of Decide for one schedule.
 	fireRounds = 8
 )
 
@@ -32,17 +32,17 @@ type FireParams struct {
 	// Only, when it has an id, names the one schedule to decide about, due or not and in
 	// whatever state. Its Key means nothing.
 	Only Ref
-	// Names, with Only, are firings that are looked up before Decide is asked: those that
+	// Names, with Only, are firings that are looked up before Decide is called: those that
 	// are there are in DueSchedule.Known. At most MaxFirings.
 	Names []string
-	// Except are schedules that are passed over, as if they were not due. At most MaxExcept;
-	// Only does not know them.
+	// Except are schedules that are passed over, as if they were not due. At most MaxExcept.
+	// They mean nothing with Only.
 	Except []job.ID
 	// Limit bounds the schedules, at most MaxBatch.
 	Limit int
-	// Decide is asked about each schedule. It does no I/O and calls no store. It may be
-	// asked again about the same schedule: where it named firings that are there already,
-	// or jobs that cannot be made, or the transaction is run anew; only its last word
+	// Decide is called for each schedule. It does no I/O and calls no store. It may be
+	// called again for the same schedule: where it named firings that are stored already,
+	// or jobs that cannot be made, or the transaction is run anew; only its last decision
 	// counts. One goroutine at a time calls it, and none after Fire has returned.
 	Decide func(DueSchedule) FireDecision
 }
@@ -69,8 +69,8 @@ type DueSchedule struct {
 	// MoreItems: others wait behind them.
 	Items     []ScheduleItem
 	MoreItems bool
-	// Known are firings that FireParams.Names or an earlier decision of this call named and that are there:
-	// naming them again changes nothing.
+	// Known are firings that FireParams.Names or an earlier decision of this call named and that
+	// are stored: naming them again changes nothing.
 	Known map[string]Firing
 	// Refused are firings whose jobs, of an earlier decision of this call, cannot be made.
 	// A decision that makes one all the same is not written.
@@ -266,7 +266,7 @@ func (d *FireDecision) items(due DueSchedule) error {
 	return nil
 }
 
-// FireRound asks Decide about one schedule until its decision is final. For engines.
+// FireRound calls Decide for one schedule until its decision is final. For engines.
 type FireRound struct {
 	Due      DueSchedule
 	Next     Schedule
@@ -280,7 +280,7 @@ type FireRound struct {
 	left     bool
 }
 
-// Ask asks Decide, unless its decision is final.
+// Ask calls Decide, unless its decision is final.
 func (r *FireRound) Ask(p FireParams) {
 	if r.answered {
 		return
@@ -327,7 +327,7 @@ func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
 	return places, jobs
 }
 
-// AddKnown adds a firing that is stored to DueSchedule.Known. Decide is asked again.
+// AddKnown adds a firing that is stored to DueSchedule.Known. Decide is called again.
 func (r *FireRound) AddKnown(f Firing) {
 	if _, known := r.Due.Known[f.Name]; known {
 		return
@@ -339,7 +339,7 @@ func (r *FireRound) AddKnown(f Firing) {
 	r.answered = r.rounds >= fireRounds
 }
 
-// AddRefused adds a job that cannot be made to DueSchedule.Refused. Decide is asked again, or
+// AddRefused adds a job that cannot be made to DueSchedule.Refused. Decide is called again, or
 // the decision is not written.
 func (r *FireRound) AddRefused(name string, err error) {
 	if r.rounds >= fireRounds {
@@ -353,7 +353,7 @@ func (r *FireRound) AddRefused(name string, err error) {
 	r.answered = false
 }
 
-// Final reports whether Decide need not be asked again.
+// Final reports whether Decide need not be called again.
 func (r *FireRound) Final() bool { return r.answered }
 
 // Left reports whether the schedule is left to another server: nothing of it is written.

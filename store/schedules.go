@@ -26,7 +26,7 @@ const (
 	FiringsKept = 400 * 24 * time.Hour
 )
 
-// Schedules keeps recurring schedules and what became of their firings. The store knows no
+// Schedules stores recurring schedules and the outcomes of their firings. The store has no
 // calendar: the caller of Fire decides what is due.
 //
 // A firing is one ordinary job under the key FiringKey, and a key is one job. So whatever
@@ -64,7 +64,8 @@ type Schedules interface {
 	// for. A job whose key is bound is not made: its firing names the job that the key is bound to,
 	// also a removed one. A firing whose name is there stays as it is, and makes no job.
 	//
-	// more says that schedules were left for another call, which should follow immediately.
+	// more reports whether schedules were left for another call, which should follow
+	// immediately.
 	// ErrNotFound: Only names no schedule of its project. ErrQuarantined, ErrClockDoubted.
 	Fire(ctx context.Context, p FireParams) (fired []Fired, more bool, err error)
 	// Firings reads a page of a schedule's firings, newest first. A firing that waits in the

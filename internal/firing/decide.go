@@ -123,17 +123,17 @@ func (d *decider) decide() error {
 	}
 	came.beats = d.hold(came.beats)
 	if d.s.Doubtful() {
-		d.stop(came.beats, "The schedule paused itself.")
+		d.missAll(came.beats, "The schedule paused itself.")
 		d.pause(store.PausedByRefusal, lostQueue)
 		return d.pass(came)
 	}
 	if n := d.failures(); d.policies.PauseAfterFailures > 0 && n >= d.policies.PauseAfterFailures {
-		d.stop(came.beats, "The schedule paused itself.")
+		d.missAll(came.beats, "The schedule paused itself.")
 		d.pause(store.PausedByFailures, fmt.Sprintf("The last %d jobs ended without an effect.", n))
 		return d.pass(came)
 	}
 	if d.policies.PauseOnAuthHold && !d.due.Connection.AuthHoldAt.IsZero() && (len(came.beats) > 0 || d.s.Buffered != nil) {
-		d.stop(came.beats, "The connection is on hold for its credential.")
+		d.missAll(came.beats, "The connection is on hold for its credential.")
 		d.pause(store.PausedByAuthHold, "The connection is on hold for its credential.")
 		return d.pass(came)
 	}
@@ -189,7 +189,7 @@ func (d *decider) collect(c recur.Cursor) span {
 // was lost, and returns the others.
 func (d *decider) hold(beats []dueBeat) []dueBeat {
 	if b := d.s.Buffered; b != nil && d.lostBuffered(*b) {
-		d.leave("")
+		d.dropBuffered("")
 	}
 	for i, b := range beats {
 		if !d.lost(b.Fire) {
@@ -221,8 +221,8 @@ func (d *decider) passedLost(came span) bool {
 	return !came.more || last >= 0 && !d.lost(came.beats[last].Fire)
 }
 
-// leave writes down that the buffered firing, if there is one, makes no job.
-func (d *decider) leave(reason string) {
+// dropBuffered writes down that the buffered firing, if there is one, makes no job.
+func (d *decider) dropBuffered(reason string) {
 	b := d.s.Buffered
 	if b == nil {
 		return
@@ -264,7 +264,7 @@ func (d *decider) full() bool {
 
 // end ends the schedule, which may be paused: a client can ask for its last job then.
 func (d *decider) end() {
-	d.leave("max_firings was reached before.")
+	d.dropBuffered("max_firings was reached before.")
 	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.ScheduleEnded, 0, "", time.Time{}
 }
 
@@ -356,8 +356,8 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 		d.miss(f, f.outcome, f.reason)
 		return 0, true
 	}
-	if outcome, reason, spare := d.spare(f.Beat); spare {
-		d.without(f.Beat, f.origin, outcome, reason)
+	if outcome, reason, barred := d.barred(f.Beat); barred {
+		d.writeBarred(f.Beat, f.origin, outcome, reason)
 		return 0, true
 	}
 	overlap, blocking := d.overlap()
@@ -484,8 +484,8 @@ func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) (p
 	if _, known := d.due.Known[b.Name]; known {
 		return true // decided before: a job, or a word of why there is none
 	}
-	if outcome, reason, spare := d.spare(b); spare {
-		d.without(b, origin, outcome, reason)
+	if outcome, reason, barred := d.barred(b); barred {
+		d.writeBarred(b, origin, outcome, reason)
 		return true
 	}
 	err := d.due.Refused[b.Name]
@@ -526,9 +526,9 @@ func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, mad
 	}
 }
 
-// stop leaves due firings, and the buffered one, without jobs.
-func (d *decider) stop(beats []dueBeat, reason string) {
-	d.leave(reason)
+// missAll leaves due firings, and the buffered one, without jobs.
+func (d *decider) missAll(beats []dueBeat, reason string) {
+	d.dropBuffered(reason)
 	for _, b := range beats {
 		d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
 	}
@@ -585,5 +585,5 @@ func (d *decider) write(row store.Firing) {
 
 func (d *decider) pause(cause store.PauseCause, note string) {
 	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.SchedulePaused, cause, note, time.Time{}
-	d.leave("The schedule paused itself.") // the note may quote content
+	d.dropBuffered("The schedule paused itself.") // the note may quote content
 }

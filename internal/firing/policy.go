@@ -43,8 +43,8 @@ const (
 
 // Policies are a schedule's rules beside its times, with the defaults filled in.
 type Policies struct {
-	// Overlap is asked while an earlier job waits or is sent, WhileUnresolved while the
-	// outcome of one is unknown. Where both are, the stricter one counts.
+	// Overlap applies while an earlier job waits or is sent, WhileUnresolved while the
+	// outcome of one is unknown. Where both apply, the stricter one counts.
 	Overlap, WhileUnresolved Overlap
 	CatchUp                  CatchUp
 	CatchUpWindow            time.Duration

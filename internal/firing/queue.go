@@ -78,8 +78,8 @@ func cut(text string) string {
 // noItem says why a firing of a queue makes no job.
 const noItem = "No item waited."
 
-// spare reports whether a firing makes no job whatever other jobs there are, and why.
-func (d *decider) spare(b recur.Beat) (outcome store.FiringOutcome, reason string, spare bool) {
+// barred reports whether a firing makes no job whatever other jobs there are, and why.
+func (d *decider) barred(b recur.Beat) (outcome store.FiringOutcome, reason string, barred bool) {
 	switch {
 	case d.dayFull(b):
 		return store.FiringSkippedByLimit, fmt.Sprintf("%s has its %d jobs.", d.s.Day, d.policies.MaxPerDay), true
@@ -90,8 +90,8 @@ func (d *decider) spare(b recur.Beat) (outcome store.FiringOutcome, reason strin
 	}
 }
 
-// without writes down a firing that is spare.
-func (d *decider) without(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) {
+// writeBarred writes down a firing that is barred.
+func (d *decider) writeBarred(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) {
 	if outcome == store.FiringNoContent {
 		d.s.Counts.NoContent++
 	} else {

@@ -40,7 +40,7 @@ const (
 	rruleShift = 19 * 146_097 * secondsPerDay
 )
 
-// What the parts of a rule look like. The library checks the ranges of numbers.
+// The shapes of the parts of a rule. The library checks the ranges of numbers.
 var ruleParts = map[string]struct {
 	form    *regexp.Regexp
 	example string

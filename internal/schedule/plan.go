@@ -126,7 +126,7 @@ func jobWith(
 	if err := checkRules(id, request, beat); err != nil {
 		return store.NewJob{}, err
 	}
-	// Nobody can submit under the key of a firing, so its fingerprint only has to be one.
+	// No client can submit under the key of a firing, so its fingerprint only has to be one.
 	var fingerprint job.Fingerprint
 	fingerprint.Set("schedule_id", []byte(id.String()))
 	fingerprint.Set("firing", []byte(beat.Name))

@@ -149,7 +149,7 @@ func (b *Backfilled) Share(items int) {
 }
 
 // Backfill makes jobs for the nominal times from an instant on and before another one that
-// have none, at most MaxBackfill. admit is asked before a number of jobs is made, maybe more
+// have none, at most MaxBackfill. admit is called before a number of jobs is made, maybe more
 // than once, and its error is Backfill's; nil: nothing is made, and the answer says what would
 // be. The caller bounds the range to the past and by BackfillKept.
 func (s *Scheduler) Backfill(ctx context.Context, ref store.Ref, from, until time.Time, admit func(jobs int) error) (Backfilled, error) {

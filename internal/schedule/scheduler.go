@@ -91,7 +91,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		if decided == 0 {
 			wait = max(wait, lockedPause) // what is due is another server's at the moment
 		}
-		s.note(ctx, err, &failing)
+		s.logFailing(ctx, err, &failing)
 		select {
 		case <-ctx.Done():
 		case <-hints:
@@ -112,8 +112,8 @@ func (s *Scheduler) Next(ctx context.Context, limit time.Duration) (time.Duratio
 	return wait, nil
 }
 
-// note logs when firing begins to fail, and when it goes on.
-func (s *Scheduler) note(ctx context.Context, err error, failing *bool) {
+// logFailing logs when firing begins to fail, and when it goes on.
+func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 	switch was := *failing; {
 	case ctx.Err() != nil:
 	case err == nil:
@@ -157,7 +157,7 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 		s.limit.Store(int64(nextLimit(limit, len(out)+left, more)))
 	}
 	for _, f := range out {
-		s.tell(ctx, f)
+		s.logFired(ctx, f)
 		if b := f.Schedule.Buffered; f.Err == nil && b != nil && waits[f.Schedule.ID] {
 			s.cfg.Log.WarnContext(ctx, "a schedule waits until the outcome of a job is known",
 				"schedule_id", f.Schedule.ID.String(), "project_id", f.Schedule.Project, "job_id", b.Blocking.String())
@@ -205,7 +205,7 @@ func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 			return store.ErrUndecided // left to a server that has its zone
 		}
 		for _, f := range out {
-			s.tell(ctx, f)
+			s.logFired(ctx, f)
 			if f.Err != nil {
 				return f.Err
 			}
@@ -235,9 +235,9 @@ func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 	return d
 }
 
-// tell logs what an operator or a user has to do something about. The schedule was ACTIVE
+// logFired logs what an operator or a user has to do something about. The schedule was ACTIVE
 // before: no other one is due, or to be settled.
-func (s *Scheduler) tell(ctx context.Context, f store.Fired) {
+func (s *Scheduler) logFired(ctx context.Context, f store.Fired) {
 	sched := f.Schedule
 	switch {
 	case f.Err != nil:

@@ -149,7 +149,7 @@ func PoliciesOf(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) f
 // An UnreadableError says that a stored schedule cannot be evaluated: its zone is not known
 // any more, say.
 type UnreadableError struct {
-	// What of it.
+	// What is the part that cannot be read: "times", "spec", …
 	What string
 	Err  error
 }

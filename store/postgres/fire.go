@@ -67,7 +67,7 @@ func (t *tx) postpone(ctx context.Context, ids []pgtype.UUID) error {
 // fire decides about due schedules in one transaction; only about some of them if they are
 // named. ids are those that it locked.
 func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID) (out []store.Fired, ids []pgtype.UUID, more bool, err error) {
-	// What a try was refused, the next one knows.
+	// Refusals of a try are passed to the next one.
 	refused := make(map[keyOf]error)
 	out, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
 		ids, more = nil, false
@@ -249,7 +249,7 @@ func (f *firer) facts(ctx context.Context) error {
 	return err
 }
 
-// decide asks until all decisions are final.
+// decide calls Decide until all decisions are final.
 func (f *firer) decide(ctx context.Context) error {
 	f.conns = make(map[job.ID]pgdb.ProspectsRow)
 	for {

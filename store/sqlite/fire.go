@@ -115,7 +115,7 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 	return nil
 }
 
-// decide reads what a decision depends on, and asks until it is final.
+// decide reads what a decision depends on, and calls Decide until it is final.
 func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRound, error) {
 	s, err := toSchedule(row)
 	if err != nil {
