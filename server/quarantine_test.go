@@ -65,7 +65,7 @@ func TestStatus(t *testing.T) {
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
-	for _, part := range []string{`"engine":"` + testEngine(t) + `"`, `"version":"test"`, `"quarantine_reason":""`, `"event_lag_seconds":0`, `"stopping":false`, `"store_id":"`, `"tzdata":{"source":"`, `"schedules_left":{"count":0,"missing_time_zones":[]}`} {
+	for _, part := range []string{`"engine":"` + testEngine(t) + `"`, `"version":"test"`, `"quarantine_reason":""`, `"event_lag_seconds":0`, `"stopping":false`, `"store_id":"`, `"tzdata":{"source":"`, `"schedules_left":{"count":0,"missing_time_zones":[],"missing_connectors":[]}`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("status %s lacks %s", text, part)
 		}

@@ -245,7 +245,7 @@ func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 		return scheduleState(of, "the schedule was deleted")
 	case errors.Is(err, schedule.ErrRange):
 		return backfillRange("end_time", "the range has more firings than can be searched for; take a shorter one")
-	case errors.Is(err, schedule.ErrNoConnection), errors.Is(err, schedule.ErrNoConnector):
+	case errors.Is(err, schedule.ErrNoConnection), errors.As(err, new(*schedule.NoConnectorError)):
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED,
 			fmt.Sprintf("connection %s: %v", of.Connection, err), "connection_id", of.Connection.String())
 	case errors.Is(err, schedule.ErrTooLarge):

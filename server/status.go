@@ -163,10 +163,14 @@ type leftReport struct {
 	Count int `json:"count"`
 	// MissingTimeZones is never null.
 	MissingTimeZones []string `json:"missing_time_zones"`
+	// MissingConnectors are the connectors that schedules had and that this server does not have.
+	MissingConnectors []string `json:"missing_connectors"`
 }
 
 func reportLeft(l schedule.Left) leftReport {
-	return leftReport{Count: l.Schedules, MissingTimeZones: append([]string{}, l.Zones...)}
+	return leftReport{
+		Count: l.Schedules, MissingTimeZones: append([]string{}, l.Zones...), MissingConnectors: append([]string{}, l.Connectors...),
+	}
 }
 
 // clockReport is a ClockDoubt of the contract.

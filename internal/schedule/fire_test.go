@@ -148,7 +148,6 @@ func TestRefusals(t *testing.T) {
 	}{
 		"no template":   {func(_ *world, s *store.Schedule) { s.Template = nil }, nil, "no template"},
 		"no connection": {func(_ *world, s *store.Schedule) { s.Connection = newID() }, nil, "connection"},
-		"no connector":  {func(w *world, s *store.Schedule) { s.Connection = w.connect("other").ID }, nil, `connector "other"`},
 		"the connector": {nil, &connector.InputError{Msg: "the text is too long"}, "the text is too long"},
 		"filled in": {func(w *world, s *store.Schedule) {
 			s.Template = encoded(w.T, template(big+"{{schedule_id}}{{schedule_id}}"))

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +13,9 @@ import (
 
 // Rules of this file: a server without the data of a time zone, with older data or another
 // directory than the others, fires no schedule of that zone and does not pause it: servers that
-// have the data fire it. It passes such a schedule over for a while, so that those due behind it
-// have their turn, and then looks whether the schedule has another zone.
+// have the data fire it. So it does with a schedule whose connector it does not have. It passes
+// such a schedule over for a while, so that those due behind it have their turn, and then looks
+// whether the schedule has changed.
 
 const (
 	// maxLeft bounds the schedules that a server passes over. One more is put off for all
@@ -21,8 +23,8 @@ const (
 	maxLeft = store.MaxExcept
 	// leftFor is how long a server passes a schedule over before it reads it again.
 	leftFor = 30 * time.Second
-	// maxZonesNoted bounds the zones that are logged and reported.
-	maxZonesNoted = 100
+	// maxNoted bounds the zones, and the connectors, that are logged and reported.
+	maxNoted = 100
 )
 
 // NoZoneError says that this server has no data of a schedule's time zone.
@@ -36,6 +38,13 @@ func (e *NoZoneError) Error() string { return fmt.Sprintf("this server lacks the
 // Unwrap returns the cause.
 func (e *NoZoneError) Unwrap() error { return e.Err }
 
+// NoConnectorError says that this server does not have the connector of a schedule.
+type NoConnectorError struct{ Connector string }
+
+func (e *NoConnectorError) Error() string {
+	return fmt.Sprintf("this server does not have the connector %q", e.Connector)
+}
+
 // Left is what a Scheduler leaves to other servers.
 type Left struct {
 	// Schedules is how many due schedules it passes over now; at most 1000.
@@ -43,22 +52,25 @@ type Left struct {
 	// Zones are the time zones without data that schedules had since it was made, sorted; at
 	// most 100.
 	Zones []string
+	// Connectors are those that this server does not have, as Zones.
+	Connectors []string
 }
 
 // left are the schedules that a server passes over.
 type left struct {
 	mu    sync.Mutex
 	until map[job.ID]time.Time
-	zones map[string]bool
+	// zones and connectors are those that were noted.
+	zones, connectors map[string]bool
 }
 
-// add passes a schedule over from now on. first says that its zone is a new one, and ok is
-// false if there are too many.
-func (l *left) add(id job.ID, zone string, now time.Time) (first, ok bool) {
+// add passes a schedule over from now on, because of a zone or a connector. first reports
+// whether that is noted for the first time, and ok is false if there are too many schedules.
+func (l *left) add(id job.ID, noted map[string]bool, name string, now time.Time) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if first = !l.zones[zone] && len(l.zones) < maxZonesNoted; first {
-		l.zones[zone] = true
+	if first = !noted[name] && len(noted) < maxNoted; first {
+		noted[name] = true
 	}
 	if _, known := l.until[id]; !known && len(l.until) >= maxLeft {
 		return first, false
@@ -88,16 +100,28 @@ func (s *Scheduler) Left() Left {
 	s.left.mu.Lock()
 	defer s.left.mu.Unlock()
 	out := Left{Schedules: n}
-	for zone := range s.left.zones {
-		out.Zones = append(out.Zones, zone)
-	}
-	slices.Sort(out.Zones)
+	out.Zones = slices.Sorted(maps.Keys(s.left.zones))
+	out.Connectors = slices.Sorted(maps.Keys(s.left.connectors))
 	return out
+}
+
+// leaveConnector leaves a due schedule to servers that have its connector.
+func (s *Scheduler) leaveConnector(due store.DueSchedule) store.FireDecision {
+	lacks := &NoConnectorError{due.Connection.Connector}
+	first, ok := s.left.add(due.Schedule.ID, s.left.connectors, lacks.Connector, time.Now())
+	if first {
+		s.cfg.Log.Warn("this server does not have a connector; its schedules are left to other servers",
+			"connector", lacks.Connector, "schedule_id", due.Schedule.ID.String())
+	}
+	if !ok {
+		return store.FireDecision{Schedule: due.Schedule, Err: lacks}
+	}
+	return store.FireDecision{Schedule: due.Schedule, Leave: true}
 }
 
 // leave leaves a due schedule to servers that have its zone.
 func (s *Scheduler) leave(due store.DueSchedule, lacks *NoZoneError) store.FireDecision {
-	first, ok := s.left.add(due.Schedule.ID, lacks.Zone, time.Now())
+	first, ok := s.left.add(due.Schedule.ID, s.left.zones, lacks.Zone, time.Now())
 	if first {
 		s.cfg.Log.Warn("this server lacks the data of a time zone; its schedules are left to other servers",
 			"time_zone", lacks.Zone, "schedule_id", due.Schedule.ID.String(), "error", lacks.Err)

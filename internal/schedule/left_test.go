@@ -3,10 +3,12 @@ package schedule_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,6 +102,40 @@ func TestLeavesAZoneItLacks(t *testing.T) {
 		is(w, w.read(theirs).State, store.ScheduleActive, "state")
 		is(w, len(w.ledger(theirs)), 3, "firings by the server with newer data")
 		is(w, with.Left().Schedules, 0, "left by the server with newer data")
+	})
+}
+
+// TestLeavesAConnectorItLacks: a server without a schedule's connector leaves the schedule to
+// others, and does not pause it.
+func TestLeavesAConnectorItLacks(t *testing.T) {
+	onBoth(t, func(w *world) {
+		other := w.connect("other")
+		spec, policies := minutely()
+		theirs := w.schedule(spec, policies, func(s *store.Schedule) { s.Connection = other.ID })
+		ours := w.schedule(minutely())
+		server, log := w.server(w.store, zones)
+		before := w.read(theirs)
+		for range 2 {
+			w.clock.advance(time.Minute)
+			n, more, err := server.Once(w.ctx)
+			w.ok(err)
+			is(w, n, 1, "firings")
+			is(w, more, false, "more")
+		}
+		is(w, w.told(ours), "FIRED 09:01, FIRED 09:02", "firings of a connector that it has")
+		if after := w.read(theirs); !reflect.DeepEqual(after, before) {
+			w.Errorf("the other one is %+v, and was %+v", after, before)
+		}
+		if left := server.Left(); left.Schedules != 1 || !slices.Equal(left.Connectors, []string{"other"}) || len(left.Zones) != 0 {
+			w.Errorf("left: %+v", left)
+		}
+		if n := strings.Count(log.String(), "does not have a connector"); n != 1 {
+			w.Errorf("said %d times:\n%s", n, log)
+		}
+		_, _, err := server.Trigger(w.ctx, ref(theirs), "k", true)
+		if lacks := new(schedule.NoConnectorError); !errors.As(err, &lacks) || lacks.Connector != "other" {
+			w.Errorf("trigger: %v", err)
+		}
 	})
 }
 

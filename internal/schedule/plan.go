@@ -181,7 +181,6 @@ func Labels(t *fireoncev1.JobTemplate, item map[string]string) map[string]string
 // Why a firing's job is refused, beside what its connector says of it.
 var (
 	ErrNoConnection = errors.New("the connection was deleted")
-	ErrNoConnector  = errors.New("this server does not have the connector")
 	// ErrTooLarge: the payload has more than job.MaxPayload bytes with its placeholders
 	// filled in.
 	ErrTooLarge   = fmt.Errorf("the payload has more than %d bytes with its placeholders filled in", job.MaxPayload)
@@ -202,7 +201,7 @@ func (s *Scheduler) build(
 	case conn.ID.IsZero() || !conn.Deleted.IsZero():
 		return store.NewJob{}, ErrNoConnection
 	case !known:
-		return store.NewJob{}, fmt.Errorf("%w %q", ErrNoConnector, conn.Connector)
+		return store.NewJob{}, &NoConnectorError{conn.Connector}
 	}
 	if item != nil {
 		out, err = ItemJobOf(due.Schedule.ID, plan.Times, plan.Template, *item, beat)

@@ -64,6 +64,7 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{cfg: c, plans: plans{zones: c.Zones, kept: make(map[job.ID]keptPlan)}}
 	s.left.until, s.left.zones = make(map[job.ID]time.Time), make(map[string]bool)
+	s.left.connectors = make(map[string]bool)
 	s.limit.Store(store.MaxBatch)
 	return s
 }
@@ -145,7 +146,7 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 	left, waits := 0, make(map[job.ID]bool)
 	out, more, err := s.cfg.Store.Fire(ctx, store.FireParams{
 		Limit: limit, Except: s.left.ids(time.Now()), Decide: func(due store.DueSchedule) store.FireDecision {
-			d := s.decide(due)
+			d := s.decideDue(due)
 			if d.Leave {
 				left++
 			}
@@ -215,6 +216,17 @@ func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 		}
 	}
 	return store.ErrUndecided
+}
+
+// decideDue is decide for a schedule that is due. One whose connector this server does not have
+// is left to others; only what a restore left open is settled without it.
+func (s *Scheduler) decideDue(due store.DueSchedule) store.FireDecision {
+	if conn := due.Connection; !conn.ID.IsZero() && conn.Deleted.IsZero() && due.Schedule.HeldUntil.IsZero() {
+		if _, known := s.cfg.Connectors.Get(conn.Connector); !known {
+			return s.leaveConnector(due)
+		}
+	}
+	return s.decide(due)
 }
 
 // decide is what a schedule does now. One whose zone this server lacks is left to others. One
