@@ -56,7 +56,7 @@ func (in *intake) check(ctx context.Context, sub *submission) error {
 	if sub.at, err = in.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
 		return err
 	}
-	if err := checkTimeZone(sub.spec.TimeZone); err != nil {
+	if err := in.checkTimeZone(sub.spec.TimeZone); err != nil {
 		return err
 	}
 	if err := checkSize(sub.spec.Payload); err != nil {

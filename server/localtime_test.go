@@ -1,10 +1,16 @@
 package server_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/server"
 )
 
 func inVienna(dateTime string) *fireoncev1.LocalTime {
@@ -92,5 +98,34 @@ func TestRescheduleToLocalTime(t *testing.T) {
 	}
 	if at := res.GetJob().GetScheduleTime().AsTime(); !at.Equal(time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)) {
 		t.Errorf("moved to %s", at)
+	}
+}
+
+// TestTimeZoneOfTheServersData: a zone that only the operator's zone data has is one, for a local
+// time and for a job's time zone.
+func TestTimeZoneOfTheServersData(t *testing.T) {
+	t.Parallel()
+	const zone = "Test/New"
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "Test"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// One type of local time, as RFC 9636 has it: no transitions, 3,600 s, "TST".
+	data := "TZif" + strings.Repeat("\x00", 32) + "\x00\x00\x00\x01" + "\x00\x00\x00\x04" + "\x00\x00\x0e\x10\x00\x00" + "TST\x00"
+	if err := os.WriteFile(filepath.Join(dir, zone), []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, func(c *server.Config) {
+		c.Scheduler = schedule.New(schedule.Config{Store: c.Store, Connectors: c.Connectors, Zones: recur.NewZones(dir), Namespace: c.Namespace})
+	})
+	local := f.request("local")
+	local.LocalTime = &fireoncev1.LocalTime{DateTime: "2026-12-24T18:00:00", TimeZone: zone}
+	if at := f.scheduled(local).GetJob().GetScheduleTime().AsTime(); !at.Equal(time.Date(2026, 12, 24, 17, 0, 0, 0, time.UTC)) {
+		t.Errorf("due at %s", at)
+	}
+	zoned := f.request("zoned")
+	zoned.TimeZone = zone
+	if got := f.scheduled(zoned).GetJob().GetTimeZone(); got != zone {
+		t.Errorf("time zone %q", got)
 	}
 }

@@ -158,12 +158,12 @@ func (s *Server) checkTime(field string, at time.Time, instead string) (time.Tim
 	}
 }
 
-// checkTimeZone wants an IANA name, or nothing. "Local" would be the server's.
-func checkTimeZone(name string) error {
+// checkTimeZone wants the IANA name of a zone that this server has, or nothing.
+func (s *Server) checkTimeZone(name string) error {
 	if name == "" {
 		return nil
 	}
-	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
+	if _, err := s.cfg.Scheduler.Zones().Load(name); err != nil {
 		return badField("time_zone", "time_zone", `must be an IANA name, such as "Europe/Vienna"`)
 	}
 	return nil
