@@ -105,7 +105,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t)})
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1", "foreign_keys": "1"} {
 		var got string
 		must(t, s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
 		if got != want {
