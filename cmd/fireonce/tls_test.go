@@ -399,7 +399,7 @@ func TestTLSOfCommands(t *testing.T) {
 }
 
 // TestKeysInTheClear: a server warns of a port beyond loopback without TLS, and of none
-// with it.
+// with it; a command warns of a key that it sends to another machine.
 func TestKeysInTheClear(t *testing.T) {
 	t.Parallel()
 	with := startSecured(t, certstest.Leaf{}, "--listen", "0.0.0.0:0", "--require-api-key")
@@ -418,6 +418,14 @@ func TestKeysInTheClear(t *testing.T) {
 	for _, words := range []string{"--listen 0.0.0.0:0: this port has no TLS", "--tls-cert", "--connector own: credentials and payloads go to http://connector.invalid:1 in the clear"} {
 		if !strings.Contains(without.logs(), words) {
 			t.Errorf("it does not say %q:\n%s", words, without.logs())
+		}
+	}
+	for server, warns := range map[string]bool{"http://server.invalid:1": true, "https://server.invalid:1": false, "http://127.0.0.1:1": false} {
+		list := exec.CommandContext(waiting(t), with.cmd.Path, "list", "--server", server)
+		list.Env = append(os.Environ(), "FIREONCE_API_KEY=operator-0123456789")
+		out, err := list.CombinedOutput()
+		if got := strings.Contains(string(out), "the API key goes to "+server+" in the clear"); err == nil || got != warns {
+			t.Errorf("a key to %s: %v, %s", server, err, out)
 		}
 	}
 }
@@ -481,5 +489,68 @@ func TestHandshakeLogIsBounded(t *testing.T) {
 	s.serves(t, certs.Client{CA: s.ca.File})
 	if lines := strings.Count(s.logs(), "andshake"); lines == 0 || lines > tries {
 		t.Errorf("%d lines of %d failures", lines, 2*tries)
+	}
+}
+
+// operations asks the operations listener by a scheme, on 127.0.0.1.
+func (s *secured) operations(t *testing.T, scheme string, files certs.Client) (status int, err error) {
+	t.Helper()
+	found := opsURL.FindStringSubmatch(s.line)
+	if found == nil {
+		t.Fatalf("no operations listener: %s", s.line)
+	}
+	_, port, err := net.SplitHostPort(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure, err := files.Config(certs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(waiting(t), http.MethodGet, scheme+"://127.0.0.1:"+port+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: secure}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return 0, err
+	}
+	res.Body.Close()
+	return res.StatusCode, nil
+}
+
+// TestTLSOfOperations: beyond loopback the operations listener has the server's TLS, with
+// certificates of callers where these are asked for; on loopback it has none.
+func TestTLSOfOperations(t *testing.T) {
+	t.Parallel()
+	callers := certstest.NewCA(t, t.TempDir(), "callers")
+	open := startSecured(t, certstest.Leaf{}, "--ops-listen", "0.0.0.0:0")
+	if status, err := open.operations(t, "https", certs.Client{CA: open.ca.File}); err != nil || status != http.StatusOK {
+		t.Errorf("by TLS: %d, %v", status, err)
+	}
+	if status, err := open.operations(t, "http", certs.Client{}); err == nil && status == http.StatusOK {
+		t.Error("metrics are served in the clear")
+	}
+	if words := "whoever reaches this port reads metrics"; !strings.Contains(open.logs(), words) {
+		t.Errorf("it does not say %q:\n%s", words, open.logs())
+	}
+
+	closed := startSecured(t, certstest.Leaf{}, "--ops-listen", "0.0.0.0:0", "--tls-client-ca", callers.File)
+	if _, err := closed.operations(t, "https", certs.Client{CA: closed.ca.File}); err == nil {
+		t.Error("metrics are served to a caller without a certificate")
+	}
+	own := closed.clientPair(t, callers, certstest.Leaf{Names: []string{"prometheus"}})
+	if status, err := closed.operations(t, "https", certs.Client{CA: closed.ca.File, Pair: own}); err != nil || status != http.StatusOK {
+		t.Errorf("with a certificate: %d, %v", status, err)
+	}
+	if strings.Contains(closed.logs(), "whoever reaches this port reads metrics") {
+		t.Errorf("it warns although callers show certificates:\n%s", closed.logs())
+	}
+
+	here := startSecured(t, certstest.Leaf{}, "--ops-listen", "127.0.0.1:0", "--tls-client-ca", callers.File)
+	if status, err := here.operations(t, "http", certs.Client{}); err != nil || status != http.StatusOK {
+		t.Errorf("on loopback: %d, %v", status, err)
 	}
 }

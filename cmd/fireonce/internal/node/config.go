@@ -36,7 +36,7 @@ type Config struct {
 	OpsListen string
 	// OpsOptional goes on without that listener if its port is taken.
 	OpsOptional bool
-	// TLS secures Listen and GRPCListen.
+	// TLS secures Listen and GRPCListen, and OpsListen beyond loopback.
 	TLS TLS
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
@@ -259,13 +259,29 @@ func (c *Config) secretsInTheOpen() (out []string) {
 		out = append(out, "the database's password is an argument, which every user of this machine can read: "+
 			"give the URL in FIREONCE_DATABASE instead, and change the password")
 	}
+	out = append(out, c.portsInTheOpen()...)
+	return append(out, c.remoteInTheClear()...)
+}
+
+// portsInTheOpen names the ports beyond loopback that serve the API without TLS.
+func (c *Config) portsInTheOpen() (out []string) {
 	for _, port := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--grpc-listen", c.GRPCListen}} {
 		if addr, err := net.ResolveTCPAddr("tcp", port.address); port.address != "" && err == nil && !addr.IP.IsLoopback() && !c.TLS.on() {
 			out = append(out, fmt.Sprintf("%s %s: this port has no TLS, so API keys and payloads cross the network in the clear; "+
 				"give it a certificate (--tls-cert, --tls-key), or put a proxy with TLS in front of it and let nothing else reach it", port.flag, port.address))
 		}
 	}
-	return append(out, c.remoteInTheClear()...)
+	return out
+}
+
+// opsOpenThen says what to do about an operations listener that is open.
+const opsOpenThen = "let only your monitoring reach it, or have it show a client certificate (--tls-client-ca)"
+
+// opsOpen reports whether the operations listener can be read from other machines without
+// a certificate.
+func (c *Config) opsOpen() bool {
+	addr, err := c.opsAddress()
+	return err == nil && addr != nil && !addr.IP.IsLoopback() && c.TLS.ClientCA == ""
 }
 
 // warnings says what an operator should know about a legal configuration.
@@ -275,9 +291,9 @@ func (c *Config) warnings() []string {
 		out = append(out, fmt.Sprintf("grace %v does not exceed the socket timeout of %v: for tests and demos only", c.Grace, leastGrace))
 	}
 	out = append(out, c.secretsInTheOpen()...)
-	if addr, err := net.ResolveTCPAddr("tcp", c.OpsListen); c.OpsListen != "" && err == nil && !addr.IP.IsLoopback() {
+	if c.opsOpen() {
 		out = append(out, fmt.Sprintf("--ops-listen %s: whoever reaches this port reads metrics and status without a key; "+
-			"let only your monitoring reach it", c.OpsListen))
+			opsOpenThen, c.OpsListen))
 	}
 	if c.Dev {
 		out = append(out, "dev: targets may be loopback addresses and plain HTTP")

@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -15,7 +14,8 @@ import (
 
 // Rules of this file: the operations listener is open from the beginning of the start to
 // the very end, so that monitoring tells a process that starts, or shuts down, from one
-// that is dead.
+// that is dead. On loopback it never has TLS: agents of the same machine ask it. Beyond
+// loopback it has the TLS of the other ports, client certificates included.
 
 // opsConnections bounds the connections to the operations listener.
 const opsConnections = 64
@@ -36,13 +36,23 @@ func (n *Node) listenOps(addr *net.TCPAddr) error {
 	n.opsListener = netutil.LimitListener(l, opsConnections)
 	n.ops = server.NewOps(n.metrics, addr.IP.IsLoopback(), n.cfg.AllowHosts)
 	n.opsHTTP = n.ops.HTTPServer()
-	n.opsHTTP.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
+	n.opsHTTP.ErrorLog = n.cfg.transportLog()
+	if n.tls != nil && !addr.IP.IsLoopback() {
+		n.opsHTTP.TLSConfig = n.tls.Config("http/1.1")
+	}
 	go func() {
-		if err := n.opsHTTP.Serve(n.opsListener); !errors.Is(err, http.ErrServerClosed) {
+		if err := n.serveOpsHTTP(); !errors.Is(err, http.ErrServerClosed) {
 			n.failed <- fmt.Errorf("serve operations: %w", err)
 		}
 	}()
 	return nil
+}
+
+func (n *Node) serveOpsHTTP() error {
+	if n.opsHTTP.TLSConfig == nil {
+		return n.opsHTTP.Serve(n.opsListener)
+	}
+	return n.opsHTTP.ServeTLS(n.opsListener, "", "")
 }
 
 // serveOps begins what needs the database.
@@ -70,5 +80,9 @@ func (n *Node) OpsURL() string {
 	if n.ops == nil {
 		return ""
 	}
-	return "http://" + n.opsListener.Addr().String()
+	scheme := "http"
+	if n.opsHTTP.TLSConfig != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + n.opsListener.Addr().String()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: TLS holds for every port that serves the API, or for none.
+// Rules of this file: TLS holds for every port that serves the API, or for none. The
+// operations listener has it, too, beyond loopback.
 
 // TLS says with which certificates a node serves. The zero value: it has no TLS.
 type TLS struct {
