@@ -104,6 +104,8 @@ func TestDoctorOnSQLite(t *testing.T) {
 		}
 		found := diagnose(t, "--database", "sqlite:"+path)
 		finds(t, found, "database", "warning", "others of this machine may read")
+		startSecured(t, certstest.Leaf{}, "--database", "sqlite:"+path, "--key-file", path+".other")
+		finds(t, diagnose(t, "--database", "sqlite:"+path), "database", "warning", "others of this machine may read")
 		finds(t, found, "key file", "failure", path+".key")
 	})
 	t.Run("no key file", func(t *testing.T) {
@@ -121,6 +123,17 @@ func TestDoctorOnSQLite(t *testing.T) {
 			t.Fatal(err)
 		}
 		finds(t, diagnose(t, "--database", "sqlite:"+path), "database", "failure", path)
+	})
+	t.Run("no folder", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "missing", "fireonce.db")
+		found := diagnose(t, "--database", "sqlite:"+path)
+		finds(t, found, "database", "failure", path)
+		for _, f := range found {
+			if f.Status == "ok" && f.Check != "egress" && f.Check != "tls" && f.Check != "clock" && f.Check != "user" {
+				t.Errorf("without its folder this is no news: %+v", f)
+			}
+		}
 	})
 	t.Run("no disk to write to", func(t *testing.T) {
 		t.Parallel()
@@ -147,12 +160,18 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look("--dev"), "egress", "warning", "--dev")
 	finds(t, look("--allow-http"), "egress", "warning", "--allow-http")
 	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "1 ranges")
-	finds(t, look("--listen", "0.0.0.0:0", "--require-api-key"), "tls", "failure", "in the clear")
+	finds(t, look("--listen", "0.0.0.0:0", "--require-api-key"), "tls", "warning", "in the clear")
+	finds(t, look("--allow-http", "--connector", "own=http://connector.invalid"), "tls", "failure", "in the clear")
+	finds(t, look("--ops-listen", "0.0.0.0:0"), "operations", "warning", "without a key")
 	finds(t, look(of(certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})...), "tls", "ok", "localhost")
 	finds(t, look(of(certstest.Leaf{})...), "tls", "warning", "ends on")
 	finds(t, look(of(certstest.Leaf{From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})...), "tls", "failure", "expired")
 	finds(t, look("--tls-cert", key, "--tls-key", key), "tls", "failure", key)
 	finds(t, look(append(of(certstest.Leaf{}), "--tls-client-ca", key)...), "tls", "failure", "no certificate")
+	own := []string{"--connector", "own=https://connector.invalid"}
+	finds(t, look(append(own, "--connector-ca-file", "own="+key)...), "connector own", "failure", "no certificate")
+	finds(t, look(append(own, "--connector-ca-file", "own="+ca.File)...), "connector own", "ok", ca.File)
+	finds(t, look(append(own, "--connector-client-cert", "own="+cert, "--connector-client-key", "own="+key)...), "connector own", "warning", "ends on")
 	ca.Issue(t, cert, key, certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
@@ -162,6 +181,44 @@ func TestDoctorOfFlags(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "FAILURE") || !strings.Contains(out, "→ allow the single addresses") {
 		t.Errorf("%d: %s", code, out)
 	}
+}
+
+// TestDoctorOnACME: what was obtained is looked at, as autocert keeps it.
+func TestDoctorOnACME(t *testing.T) {
+	t.Parallel()
+	const name = "fireonce.example.org"
+	dir, cache := t.TempDir(), t.TempDir()
+	ca, database := certstest.NewCA(t, dir, "test"), "sqlite:"+healthy(t)
+	look := func() []diagnosed {
+		return diagnose(t, "--database", database, "--acme-domain", name, "--acme-cache", cache, "--acme-accept-terms")
+	}
+	finds(t, look(), "tls", "ok", "there is no certificate for "+name)
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		until         time.Duration
+		status, words string
+	}{
+		{60 * day, "ok", "is good until"}, {7 * day, "warning", "should have been renewed"}, {-day, "failure", "expired"},
+	} {
+		cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		ca.Issue(t, cert, key, certstest.Leaf{Names: []string{name}, From: time.Now().Add(-80 * day), Until: time.Now().Add(c.until)})
+		var both []byte
+		for _, file := range []string{key, cert} {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, data...)
+		}
+		if err := os.WriteFile(filepath.Join(cache, name), both, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, look(), "tls", c.status, c.words)
+	}
+	if err := os.WriteFile(filepath.Join(cache, name), []byte("half of a fi"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, look(), "tls", "failure", "cannot be used")
 }
 
 // doctorsCluster makes a migrated database and a key file; look asks the doctor about them.
@@ -190,7 +247,7 @@ func TestDoctorOnPostgres(t *testing.T) {
 	c := pgtest.Start(t, pgtest.Options{})
 	database, look := doctorsCluster(t, c)
 	found := look()
-	for _, check := range []string{"database", "database clock", "fsync", "synchronous_commit", "standbys", "lock", "schema", "horizon", "key file"} {
+	for _, check := range []string{"database", "database clock", "fsync", "synchronous_commit", "standbys", "lock", "schema", "horizon", "key file", "database tls"} {
 		finds(t, found, check, "ok", "")
 	}
 	finds(t, look("--synchronous-standby"), "standbys", "failure", "a failover would lose commits")
@@ -201,7 +258,11 @@ func TestDoctorOnPostgres(t *testing.T) {
 	c.Exec(t, database, fmt.Sprintf("ALTER DATABASE %s SET default_transaction_read_only = on", database))
 	finds(t, look(), "lock", "failure", "read-only")
 	c.Stop(t, pgtest.Fast)
-	finds(t, look(), "database", "failure", "cannot be asked")
+	found = look()
+	finds(t, found, "database", "failure", "cannot be asked")
+	if out, _ := command(t, "doctor", "--database", c.URL(database), "--key-file", "none"); strings.Count(out, "cannot be asked") != 1 || strings.Contains(out, "\n\t") {
+		t.Errorf("a finding is not one line:\n%s", out)
+	}
 }
 
 // TestDoctorOnUnsafePostgres: settings that lose what was confirmed.
@@ -241,4 +302,6 @@ func TestDoctorOnAnotherTime(t *testing.T) {
 	found := look()
 	finds(t, found, "database clock", "failure", "1h0m")
 	finds(t, found, "horizon", "failure", "a transaction has been open for 1h0m")
+	clock.Set(t, -time.Hour)
+	finds(t, look(), "database clock", "failure", "1h0m0s behind this machine's")
 }

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +16,8 @@ type Diagnosis struct {
 	// Server is the version, as PostgreSQL names it. TooOld says that it is not supported.
 	Server string
 	TooOld bool
+	// Link is how this machine reaches the server.
+	Link Link
 	// Fsync and FullPages are the settings fsync and full_page_writes.
 	Fsync, FullPages bool
 	// Commit is the role's synchronous_commit. Sessions of servers set "on" where it is less.
@@ -36,6 +40,43 @@ type Diagnosis struct {
 	Schema, Wanted int64
 }
 
+// Link is how safe the way to a server is.
+type Link int
+
+const (
+	// LinkLocal stays on this machine.
+	LinkLocal Link = iota
+	// LinkClear can be read by the network.
+	LinkClear
+	// LinkUnproven is encrypted, and whoever is between can pretend to be the server.
+	LinkUnproven
+	// LinkProven is encrypted, and the server's certificate was checked.
+	LinkProven
+)
+
+func linkOf(conn *pgx.Conn) Link {
+	_, secure := conn.PgConn().Conn().(*tls.Conn)
+	if !secure {
+		return linkBy(conn.PgConn().Conn().RemoteAddr(), nil)
+	}
+	return linkBy(nil, conn.Config().TLSConfig)
+}
+
+// linkBy judges a connection by its address, or by its TLS if it has that.
+func linkBy(addr net.Addr, secure *tls.Config) Link {
+	if secure != nil {
+		// pgx checks by a function of its own where only the authority is to be checked.
+		if secure.InsecureSkipVerify && secure.VerifyPeerCertificate == nil && secure.VerifyConnection == nil {
+			return LinkUnproven
+		}
+		return LinkProven
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		return LinkClear
+	}
+	return LinkLocal
+}
+
 // Diagnose asks a server. It fails as Open does where it cannot be asked.
 func Diagnose(ctx context.Context, url string) (d Diagnosis, err error) {
 	config, err := parse(Options{URL: url})
@@ -48,6 +89,7 @@ func Diagnose(ctx context.Context, url string) (d Diagnosis, err error) {
 		return d, opening(ctx, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	d.Link = linkOf(conn)
 	if err := d.settings(ctx, conn); err != nil {
 		return d, opening(ctx, err)
 	}

@@ -3,9 +3,11 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,6 +46,20 @@ type ACME struct {
 
 // IsZero reports whether nothing is named.
 func (a ACME) IsZero() bool { return len(a.Domains) == 0 }
+
+// Obtained reads the certificate for a name that the cache has. It fails with
+// fs.ErrNotExist when there is none.
+func (a ACME) Obtained(name string) (*x509.Certificate, error) {
+	both, err := readFile(filepath.Join(a.Cache, name)) // as autocert.DirCache names it
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(both, both)
+	if err != nil {
+		return nil, err
+	}
+	return pair.Leaf, nil
+}
 
 // Authority obtains certificates and renews them, when a handshake finds that a third of
 // their time, or 30 days, is left.

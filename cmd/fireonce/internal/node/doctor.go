@@ -118,7 +118,8 @@ func (d *doctor) report(out io.Writer, asJSON bool) error {
 			if status != statusOK {
 				status = strings.ToUpper(status)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, status, f.Found)
+			// Words of others, a driver's say, may be of several lines.
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, status, strings.Join(strings.Fields(f.Found), " "))
 			if f.Do != "" {
 				fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
 			}

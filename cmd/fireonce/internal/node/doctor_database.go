@@ -32,6 +32,7 @@ func (d *doctor) postgres(ctx context.Context) {
 	} else {
 		d.ok("database", "PostgreSQL %s at %s", p.Server, d.database)
 	}
+	d.link(p.Link)
 	d.databaseClock(p)
 	d.durability(p)
 	d.standbys(p)
@@ -47,13 +48,33 @@ func (d *doctor) postgres(ctx context.Context) {
 	d.horizon(p)
 }
 
+// link judges the way to PostgreSQL: payloads cross it, and with some ways to log in the
+// password.
+func (d *doctor) link(l postgres.Link) {
+	const verify = "set sslmode=verify-full in the database's URL, and sslrootcert if the authority is your own"
+	switch l {
+	case postgres.LinkClear:
+		d.warn("database tls", verify, "the connection to PostgreSQL has no TLS: payloads cross the network in the clear")
+	case postgres.LinkUnproven:
+		d.warn("database tls", verify, "the connection to PostgreSQL has TLS, and PostgreSQL's certificate is not checked: another machine can pretend to be it")
+	case postgres.LinkProven:
+		d.ok("database tls", "PostgreSQL's certificate is checked")
+	case postgres.LinkLocal:
+		d.ok("database tls", "none; the connection to PostgreSQL stays on this machine")
+	}
+}
+
 func (d *doctor) databaseClock(p postgres.Diagnosis) {
-	off := p.ClockAhead.Abs() - p.RoundTrip
+	const both = "synchronize both clocks (chrony), the database's first"
+	side, off := "ahead of", p.ClockAhead.Abs()-p.RoundTrip
+	if p.ClockAhead < 0 {
+		side = "behind"
+	}
 	switch {
 	case off > clockWrong:
-		d.fail("database clock", "synchronize both clocks (chrony), the database's first", "PostgreSQL's clock is %v ahead of this machine's", p.ClockAhead.Round(time.Millisecond))
+		d.fail("database clock", both, "PostgreSQL's clock is %v %s this machine's", p.ClockAhead.Abs().Round(time.Millisecond), side)
 	case off > clockOff:
-		d.warn("database clock", "synchronize both clocks (chrony), the database's first", "PostgreSQL's clock is %v ahead of this machine's", p.ClockAhead.Round(time.Millisecond))
+		d.warn("database clock", both, "PostgreSQL's clock is %v %s this machine's", p.ClockAhead.Abs().Round(time.Millisecond), side)
 	default:
 		d.ok("database clock", "within %v of this machine's", max(p.ClockAhead.Abs(), p.RoundTrip).Round(time.Millisecond))
 	}
@@ -106,27 +127,31 @@ func (d *doctor) horizon(p postgres.Diagnosis) {
 }
 
 func (d *doctor) sqlite(ctx context.Context) {
-	if _, err := os.Stat(d.database.path); errors.Is(err, os.ErrNotExist) {
+	path, err := sqlite.Resolve(d.database.path)
+	if err != nil {
+		d.fail("database", "put the file or its folder in place, or name another", "%s: %v", d.database, err)
+		return
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
 		d.ok("database", "%s is not there yet; `serve` makes it", d.database)
 		return
+	}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		d.warn("database", "chmod 600 "+path, "others of this machine may read %s (%v), with all payloads", path, info.Mode().Perm())
+	} else {
+		d.ok("database", "%s", path)
 	}
 	s, err := sqlite.Diagnose(ctx, d.database.path)
 	switch {
 	case errors.Is(err, sqlite.ErrLocked):
 		d.ok("lock", "another process has %s, such as a server that runs; it is asked for nothing here: `fireonce stats` and GET /status do that", d.database)
-		return
 	case err != nil:
 		d.fail("database", "see that it is an SQLite file of fireonce's, readable and writable by this user", "%s: %v", d.database, err)
-		return
+	default:
+		d.ok("lock", "no process has %s", d.database)
+		d.schema(s.Schema, s.Wanted)
 	}
-	d.ok("lock", "no process has %s", d.database)
-	d.schema(s.Schema, s.Wanted)
-	info, err := os.Stat(s.Path)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.warn("database", "chmod 600 "+s.Path, "others of this machine may read %s (%v), with all payloads", s.Path, info.Mode().Perm())
-		return
-	}
-	d.ok("database", "%s", s.Path)
 }
 
 // folders looks at the disks that this process writes to.
@@ -139,12 +164,10 @@ func (d *doctor) folders() {
 		}
 	}
 	if d.database.url == "" {
-		path, err := sqlite.Resolve(d.database.path)
-		if err != nil {
-			d.fail("disk", "put the file in place, or name another", "%s: %v", d.database, err)
-			return
+		// A path that leads nowhere was found by sqlite.
+		if path, err := sqlite.Resolve(d.database.path); err == nil {
+			look("disk", filepath.Dir(path))
 		}
-		look("disk", filepath.Dir(path))
 	}
 	look("state-dir", d.cfg.StateDir)
 	look("acme-cache", d.cfg.TLS.ACME.Cache)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
@@ -14,9 +15,25 @@ import (
 const renewSoon = 14 * 24 * time.Hour
 
 func (d *doctor) keyFiles() {
+	d.sealingKeys()
+	if d.cfg.OAuthApps == "" {
+		return
+	}
+	if _, err := d.cfg.loadApps(); err != nil {
+		d.fail("oauth apps", "see docs/operations.md; the file is for its owner alone (chmod 600)", "%v", err)
+		return
+	}
+	d.ok("oauth apps", "%s can be read", d.cfg.OAuthApps)
+}
+
+func (d *doctor) sealingKeys() {
 	source, err := d.database.keys(d.cfg.Keys, d.cfg.KeyFile)
 	if err != nil {
-		d.fail("key file", "name one with --key-file, or set "+keysVariable, "%v", err)
+		do := "name one with --key-file, or set " + keysVariable
+		if d.database.url == "" {
+			do = "it is beside the database by default: put that or its folder in place, or name one with --key-file"
+		}
+		d.fail("key file", do, "%v", err)
 		return
 	}
 	switch keys, err := source.load(); {
@@ -27,14 +44,6 @@ func (d *doctor) keyFiles() {
 	default:
 		d.ok("key file", "%s has %d keys", source, len(keys.KeyIDs()))
 	}
-	if d.cfg.OAuthApps == "" {
-		return
-	}
-	if _, err := d.cfg.loadApps(); err != nil {
-		d.fail("oauth apps", "see docs/operations.md; the file is for its owner alone (chmod 600)", "%v", err)
-		return
-	}
-	d.ok("oauth apps", "%s can be read", d.cfg.OAuthApps)
 }
 
 // metadata are the addresses at which clouds hand out a machine's own credentials.
@@ -67,32 +76,79 @@ func (d *doctor) egress() {
 }
 
 func (d *doctor) tls(now time.Time) {
+	const pages = "see \"TLS\" and \"Hardening\" in docs/operations.md"
+	open := d.cfg.portsInTheOpen()
 	for _, words := range d.cfg.secretsInTheOpen() {
-		d.fail("tls", "see \"TLS\" and \"Hardening\" in docs/operations.md", "%s", words)
-	}
-	t := d.cfg.TLS
-	if !t.on() {
-		if len(d.cfg.secretsInTheOpen()) == 0 {
-			d.ok("tls", "none; the ports are reached from this machine alone")
+		if slices.Contains(open, words) {
+			d.warn("tls", pages, "%s", words) // a proxy in front cannot be seen from here
+		} else {
+			d.fail("tls", pages, "%s", words)
 		}
+	}
+	if d.cfg.opsOpen() {
+		d.warn("operations", opsOpenThen, "--ops-listen %s: whoever reaches this port reads metrics and status without a key", d.cfg.OpsListen)
+	}
+	d.ownCertificate(now, len(open) > 0)
+	for _, r := range d.cfg.Connectors {
+		d.connectorFiles(r, now)
+	}
+}
+
+// ownCertificate looks at what the server shows, and asks of its callers.
+func (d *doctor) ownCertificate(now time.Time, open bool) {
+	t := d.cfg.TLS
+	switch {
+	case !t.on() && !open:
+		d.ok("tls", "none; the ports are reached from this machine alone")
+	case !t.on():
+	case t.ACME.IsZero():
+		d.certificate("tls", t.Pair, now)
+	default:
+		d.obtained(now)
+	}
+	if t.ClientCA == "" {
 		return
 	}
-	if !t.ACME.IsZero() {
-		d.ok("tls", "certificates by ACME, kept in %s", t.ACME.Cache)
-	} else {
-		d.certificate("tls", t.Pair, now)
+	if _, err := certs.ReadPool(t.ClientCA); err != nil {
+		d.fail("tls", "--tls-client-ca is a PEM file of certificates", "%v", err)
+		return
 	}
-	if t.ClientCA != "" {
-		if _, err := certs.ReadPool(t.ClientCA); err != nil {
-			d.fail("tls", "--tls-client-ca is a PEM file of certificates", "%v", err)
+	d.ok("tls", "callers show certificates of %s", t.ClientCA)
+}
+
+// obtained looks at the certificates that were obtained by ACME.
+func (d *doctor) obtained(now time.Time) {
+	const see = "see that port 443 of the name leads to --listen and that the authority can be reached; a server that runs logs why it gets none"
+	a := d.cfg.TLS.ACME
+	for _, name := range a.Domains {
+		leaf, err := a.Obtained(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			d.ok("tls", "there is no certificate for %s in %s yet; the server obtains it", name, a.Cache)
+		case err != nil:
+			d.fail("tls", "remove it: the server obtains another one", "the certificate for %s in %s cannot be used: %v", name, a.Cache, err)
+		case certs.Validity(leaf, now) != nil:
+			d.fail("tls", see, "%v", certs.Validity(leaf, now))
+		case leaf.NotAfter.Sub(now) < renewSoon && leaf.NotAfter.Sub(leaf.NotBefore) > 3*renewSoon:
+			d.warn("tls", see, "the certificate for %s ends on %s, and should have been renewed", name, leaf.NotAfter.UTC().Format(time.RFC3339))
+		default:
+			d.ok("tls", "the certificate for %s is good until %s, and is renewed by ACME", name, leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
+// connectorFiles looks at the files by which a connector is reached.
+func (d *doctor) connectorFiles(r Remote, now time.Time) {
+	check := "connector " + r.Name
+	if r.TLS.CA != "" {
+		if _, err := certs.ReadPool(r.TLS.CA); err != nil {
+			d.fail(check, "--connector-ca-file is a PEM file of certificates", "%v", err)
 		} else {
-			d.ok("tls", "callers show certificates of %s", t.ClientCA)
+			d.ok(check, "it is known by %s", r.TLS.CA)
 		}
 	}
-	for _, r := range d.cfg.Connectors {
-		if !r.TLS.Pair.IsZero() {
-			d.certificate("connector "+r.Name, r.TLS.Pair, now)
-		}
+	if !r.TLS.Pair.IsZero() {
+		d.certificate(check, r.TLS.Pair, now)
 	}
 }
 
