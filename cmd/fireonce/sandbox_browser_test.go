@@ -127,6 +127,8 @@ func browser(t *testing.T, chromium string, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(waiting(t), chromium, append([]string{
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir(),
+		// It speaks to nobody but this machine.
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic",
 	}, args...)...)
 }
 
