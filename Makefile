@@ -358,6 +358,7 @@ lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract a
 	cd examples/connector-go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd internal/oauth/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd cmd/fireonce/internal/certs/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd deploy/check && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 
 # ---- Release --------------------------------------------------------------
 # .goreleaser.yaml says what a release consists of, deploy/ has what goes into it.
@@ -377,5 +378,14 @@ packages: $(RELEASE_TOOLS) ## That for this machine's platform alone; then insta
 	$(SNAPSHOT) --config .tools/goreleaser.yaml
 	.ci/try-packages
 
+# What can be known of a release without building it: `make packages` builds and installs one.
+# macOS and arm64 are compiled in one go.
+.PHONY: release-check
+release-check: ## What a release packs is there, the chart is right, go install and macOS on arm64 work
+	go -C deploy/check vet ./...
+	go -C deploy/check test -count=1 ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/fireonce
+	.ci/try-install
+
 .PHONY: verify
-verify: build lint gen-check test sim-short chaos-short ## Exactly what CI runs
+verify: build lint gen-check test sim-short chaos-short release-check ## Exactly what CI runs
