@@ -3,6 +3,8 @@ package listen
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -164,6 +166,23 @@ func TestLimits(t *testing.T) {
 	}
 	if rc.out.acted != 2+4 || rc.out.repeated != 2 || len(rc.keys.of) != 2 {
 		t.Errorf("%d acted, %d repeated, %d keys", rc.out.acted, rc.out.repeated, len(rc.keys.of))
+	}
+}
+
+// TestABrokenBodyIsNotAnswered: 200 would tell the client of an effect that there is none of.
+func TestABrokenBodyIsNotAnswered(t *testing.T) {
+	rc := &receiver{}
+	url, _ := start(t, rc)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := io.ReadAll(conn); len(answer) > 0 || rc.out.acted != 0 {
+		t.Errorf("%q, %d acted", answer, rc.out.acted)
 	}
 }
 

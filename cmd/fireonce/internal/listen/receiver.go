@@ -42,7 +42,9 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rc.answer(w, got, http.StatusRequestEntityTooLarge, tooLarge)
 		return
 	case err != nil:
-		return // not the whole request: no effect, and nobody to answer
+		// Not the whole request: no effect. A plain return would answer 200 to a client that waits.
+		lossy.CloseUnanswered(w)
+		return
 	}
 	got.body = body
 	if err := rc.check(r.Header, body); err != nil {
