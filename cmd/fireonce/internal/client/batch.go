@@ -108,6 +108,7 @@ func (b *batcher) send(ctx context.Context) error {
 	defer cancel()
 	resp, err := b.Jobs.BatchScheduleJobs(ctx, &fireoncev1.BatchScheduleJobsRequest{Requests: b.requests})
 	if err != nil {
+		b.out.progress.Clear()
 		fmt.Fprintf(b.cmd.Root().ErrWriter, "fireonce: lines %d to %d may or may not be stored; give the file again\n",
 			b.first, b.first+len(b.requests)-1)
 		return err
@@ -140,7 +141,7 @@ func (b *batcher) result(line int, req *fireoncev1.ScheduleJobRequest, r *fireon
 		b.out.line("%d  %s  failed: %s", line, plain(req.GetIdempotencyKey()), plain(r.GetError().GetMessage()))
 	default:
 		j := r.GetSuccess().GetJob()
-		b.out.line("%d  %s  %s  %s", line, plain(j.GetIdempotencyKey()), j.GetJobId(), said)
+		b.out.line("%d  %s  %s  %s", line, plain(j.GetIdempotencyKey()), plain(j.GetJobId()), said)
 	}
 	return nil
 }

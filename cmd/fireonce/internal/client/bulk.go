@@ -111,6 +111,7 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 		cancel()
 		if err != nil {
 			if total.GetChanged() > 0 && !q.dry {
+				c.out.progress.Clear()
 				fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: %d jobs were changed before this failed; the same call goes on\n", total.GetChanged())
 			}
 			return err
@@ -140,7 +141,7 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 
 func (p *printer) failures(list []*fireoncev1.BulkFailure) {
 	for _, f := range list {
-		p.line("  %s: %s", f.GetJobId(), plain(f.GetError().GetMessage()))
+		p.line("  %s: %s", plain(f.GetJobId()), plain(f.GetError().GetMessage()))
 	}
 }
 

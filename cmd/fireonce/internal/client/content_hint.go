@@ -45,7 +45,7 @@ func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload
 		}
 	}
 	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: connection %s is of connector %s, which takes %s\n",
-		plain(c.cmd.String("connection")), connector, strings.Join(flags, ", or "))
+		plain(c.cmd.String("connection")), plain(connector), strings.Join(flags, ", or "))
 }
 
 // kindOf returns the name of the field that a payload has.

@@ -36,8 +36,8 @@ func deleteJob(ctx context.Context, c *call) error {
 		return c.out.message(resp)
 	}
 	j := resp.GetJob()
-	c.out.line("Job %s was erased at %s by %s. It ended as %s at %s.", j.GetJobId(), j.GetEraseTime().AsTime().Format(time.RFC3339),
-		j.GetActor(), stateName(j.GetState()), j.GetEndTime().AsTime().Format(time.RFC3339))
+	c.out.line("Job %s was erased at %s by %s. It ended as %s at %s.", plain(j.GetJobId()), j.GetEraseTime().AsTime().Format(time.RFC3339),
+		plain(j.GetActor()), stateName(j.GetState()), j.GetEndTime().AsTime().Format(time.RFC3339))
 	c.out.line("SHA-256 of its key: %s", hex.EncodeToString(j.GetIdempotencyKeyDigest()))
 	return nil
 }

@@ -161,7 +161,7 @@ func (l *loginOf) start(ctx context.Context) error {
 		return err
 	}
 	l.say("Open this URL in a browser, allow the access, and confirm it:\n\n  %s\n\nIt is good once, and until %s.",
-		l.begun.GetAuthorizationUrl(), stamp(l.begun.GetExpireTime()))
+		plain(l.begun.GetAuthorizationUrl()), stamp(l.begun.GetExpireTime()))
 	return nil
 }
 

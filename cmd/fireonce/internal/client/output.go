@@ -139,10 +139,16 @@ func (p *printer) merged(list ...message) error {
 	if p.lines {
 		return nil
 	}
-	e := json.NewEncoder(p.w)
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(fields)
+	if err := e.Encode(fields); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	p.progress.Clear()
+	_, err := p.w.Write(terminal.JSON(out.Bytes()))
+	return err
 }
 
 // writeJSON formats by itself: protojson varies its spaces on purpose. Like the server it
@@ -158,6 +164,6 @@ func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error)
 	}
 	out.WriteByte('\n')
 	p.progress.Clear()
-	_, err = p.w.Write(out.Bytes())
+	_, err = p.w.Write(terminal.JSON(out.Bytes()))
 	return err
 }

@@ -65,9 +65,9 @@ func pages[T paged](ctx context.Context, c *call, read func(ctx context.Context,
 	switch {
 	case token == "" || c.out.json && !c.out.lines:
 	case c.out.lines:
-		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: there are more: --all, or --page-token %s\n", token)
+		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: there are more: --all, or --page-token %s\n", plain(token))
 	default:
-		c.out.line("\nThere are more: --all, or --page-token %s", token)
+		c.out.line("\nThere are more: --all, or --page-token %s", plain(token))
 	}
 	return nil
 }

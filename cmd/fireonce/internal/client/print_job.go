@@ -304,7 +304,7 @@ func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 	}
 	line := "  " + p.in(faint, clock(e.GetEventTime()))
 	if withJob {
-		line += "  " + c.GetJobId()
+		line += "  " + plain(c.GetJobId())
 	}
 	const changeWidth = 28
 	blanks := strings.Repeat(" ", max(0, changeWidth-len([]rune(arrow+change))))

@@ -176,10 +176,10 @@ func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context,
 		return c.out.message(all)
 	}
 	for _, id := range all.GetChangedScheduleIds() {
-		c.out.line("%s", id)
+		c.out.line("%s", plain(id))
 	}
 	for _, f := range all.GetFailures() {
-		c.out.line("%s  refused: %s", f.GetScheduleId(), plain(f.GetError().GetMessage()))
+		c.out.line("%s  refused: %s", plain(f.GetScheduleId()), plain(f.GetError().GetMessage()))
 	}
 	if dry {
 		c.out.line("%d of %d schedules would be changed. To do it: --confirm", all.GetChanged(), all.GetMatched())
@@ -292,7 +292,7 @@ func backfillSchedule(ctx context.Context, c *call) error {
 		c.out.line("%d jobs were made; %d times had one already.", len(all.GetFirings()), all.GetPresent())
 	}
 	if n := len(all.GetWithoutContent()); n > 0 {
-		c.out.line("%d times find no item in the queue; the first one is %s.", n, all.GetWithoutContent()[0].GetLocalTime())
+		c.out.line("%d times find no item in the queue; the first one is %s.", n, plain(all.GetWithoutContent()[0].GetLocalTime()))
 	}
 	return nil
 }

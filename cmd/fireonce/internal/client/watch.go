@@ -96,7 +96,7 @@ func (c *call) verdict(j *fireoncev1.Job) error {
 	}
 	msg := fmt.Sprintf("the job is %s", stateName(j.GetState()))
 	if why := j.GetLastError().GetMessage(); why != "" {
-		msg += ": " + strings.TrimSuffix(why, ".") + egressHint(j.GetLastError().GetKind())
+		msg += ": " + plain(strings.TrimSuffix(why, ".")) + egressHint(j.GetLastError().GetKind())
 	}
 	if j.GetState() == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION {
 		msg += "\n  find out whether the effect took place, then: fireonce resolve " + j.GetJobId() +
@@ -114,7 +114,7 @@ func (c *call) show(e *fireoncev1.JobEvent, withJob bool) error {
 }
 
 func (c *call) lost(err error) {
-	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the stream was lost (%v); taking it up again\n", err)
+	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the stream was lost (%v); taking it up again\n", plain(err.Error()))
 }
 
 // atRest tells whether nothing more happens to a job by itself.

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
 // Rules of this file: with --json an error is one line of JSON, the last one on standard
@@ -40,7 +42,7 @@ func PrintJSON(w io.Writer, err error) {
 		}
 	}
 	line, _ := json.Marshal(out) // cannot fail: protojson wrote the raw part
-	_, _ = w.Write(append(line, '\n'))
+	_, _ = w.Write(append(terminal.JSON(line), '\n'))
 }
 
 func (r *report) add(d *connect.ErrorDetail) {

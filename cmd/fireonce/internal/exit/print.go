@@ -14,16 +14,18 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Print writes an error for a person: what happened, then reason and fields.
+// Print writes an error for a person: what happened, then reason and fields. Texts of the
+// server lose what could drive a terminal.
 func Print(w io.Writer, err error) {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
-		fmt.Fprintf(w, "fireonce: %v\n", err)
+		fmt.Fprintf(w, "fireonce: %s\n", terminal.Lines(err.Error()))
 		return
 	}
-	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), summary(wire))
+	fmt.Fprintf(w, "fireonce: %s: %s\n", status(wire), terminal.Plain(summary(wire)))
 	for _, d := range wire.Details() {
 		value, err := d.Value()
 		if err != nil {
@@ -66,16 +68,16 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 			if field != "" { // else it is about the whole
 				field += ": "
 			}
-			fmt.Fprintf(w, "  %s%s\n", field, v.GetMessage())
+			fmt.Fprintf(w, "  %s\n", terminal.Plain(field+v.GetMessage()))
 		}
 	}
 	if c := d.GetIdempotencyConflict(); c != nil {
-		fmt.Fprintf(w, "  fields that differ: %s\n", strings.Join(c.GetMismatchedFields(), ", "))
+		fmt.Fprintf(w, "  fields that differ: %s\n", terminal.Plain(strings.Join(c.GetMismatchedFields(), ", ")))
 		if c.GetJobId() != "" {
-			fmt.Fprintf(w, "  the key belongs to job %s, %s\n", c.GetJobId(), state(c.GetState()))
+			fmt.Fprintf(w, "  the key belongs to job %s, %s\n", terminal.Plain(c.GetJobId()), state(c.GetState()))
 		}
 		if c.GetConnectionId() != "" {
-			fmt.Fprintf(w, "  the key belongs to connection %s\n", c.GetConnectionId())
+			fmt.Fprintf(w, "  the key belongs to connection %s\n", terminal.Plain(c.GetConnectionId()))
 		}
 		return
 	}
@@ -93,7 +95,7 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintf(w, "  %s: %s\n", name, d.GetMetadata()[name])
+		fmt.Fprintf(w, "  %s\n", terminal.Plain(name+": "+d.GetMetadata()[name]))
 	}
 }
 

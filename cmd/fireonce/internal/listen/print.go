@@ -78,7 +78,8 @@ func (p *printer) arrived(a arrival) {
 	a.BodyBytes = len(a.body)
 	a.Body = beginning(a.body)
 	if p.json {
-		_ = json.NewEncoder(p.w).Encode(a) // to a pipe that is closed: nobody's loss
+		line, _ := json.Marshal(a)                          // cannot fail: texts, numbers and a time of now
+		_, _ = p.w.Write(append(terminal.JSON(line), '\n')) // to a pipe that is closed: nobody's loss
 		return
 	}
 	status := "answer lost"

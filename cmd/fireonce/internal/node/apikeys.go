@@ -22,6 +22,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
 // Rules of this file: the keys of clients. A key is printed once, when it is made,
@@ -92,8 +93,8 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 			until = k.GetExpireTime().AsTime().Format(time.RFC3339)
 		}
 		fmt.Fprintf(cmd.Root().ErrWriter, "API key %s of project %s; scopes: %s; expires: %s. It is shown this once.\n",
-			k.GetApiKeyId(), k.GetProjectId(), strings.Join(k.GetScopes(), ", "), until)
-		fmt.Fprintln(cmd.Root().Writer, made.GetSecret())
+			terminal.Plain(k.GetApiKeyId()), terminal.Plain(k.GetProjectId()), terminal.Plain(strings.Join(k.GetScopes(), ", ")), until)
+		fmt.Fprintln(cmd.Root().Writer, terminal.Plain(made.GetSecret()))
 		return nil
 	})
 }
@@ -154,8 +155,8 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 		w := tabwriter.NewWriter(cmd.Root().Writer, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tPROJECT\tNAME\tSTATE\tSCOPES\tCREATED\tEXPIRES\tLAST USED")
 		for _, k := range all.GetApiKeys() {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.GetApiKeyId(), k.GetProjectId(), cmp.Or(k.GetName(), "-"), stateOf(k),
-				strings.Join(k.GetScopes(), ","), day(k.GetCreateTime()), day(k.GetExpireTime()), day(k.GetLastUseTime()))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", terminal.Plain(k.GetApiKeyId()), terminal.Plain(k.GetProjectId()),
+				terminal.Plain(cmp.Or(k.GetName(), "-")), stateOf(k), terminal.Plain(strings.Join(k.GetScopes(), ",")), day(k.GetCreateTime()), day(k.GetExpireTime()), day(k.GetLastUseTime()))
 		}
 		return w.Flush()
 	})
@@ -197,7 +198,7 @@ func revokeAPIKey(ctx context.Context, cmd *cli.Command) error {
 		}
 		k := res.GetApiKey()
 		fmt.Fprintf(cmd.Root().Writer, "key %s of project %s is revoked since %s; servers refuse it within 5 seconds\n",
-			k.GetApiKeyId(), k.GetProjectId(), day(k.GetRevokeTime()))
+			terminal.Plain(k.GetApiKeyId()), terminal.Plain(k.GetProjectId()), day(k.GetRevokeTime()))
 		return nil
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
 // Rules of this file: the keys that seal credentials. What these commands print is
@@ -210,7 +211,7 @@ func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
 			role = strings.ToUpper(role)
 			missing++
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", k.GetSealingKeyId(), k.GetCredentialCount(), role, k.GetLoginCount())
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", terminal.Plain(k.GetSealingKeyId()), k.GetCredentialCount(), role, k.GetLoginCount())
 	}
 	printed, err := client.Print(cmd, known)
 	if err != nil {
@@ -222,7 +223,7 @@ func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
 		}
 	}
 	if next := known.GetNextSealingKeyId(); next != "" && !printed {
-		fmt.Fprintf(out, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", next)
+		fmt.Fprintf(out, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", terminal.Plain(next))
 	}
 	if missing > 0 {
 		return fmt.Errorf("%d keys are missing: servers do not start without them", missing)

@@ -2,10 +2,13 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -25,6 +28,30 @@ func Plain(s string) string {
 		return r
 	}, s)
 }
+
+// Lines is Plain for each line of a text.
+func Lines(s string) string {
+	var out strings.Builder
+	for line := range strings.Lines(s) {
+		text, ended := strings.CutSuffix(line, "\n")
+		out.WriteString(Plain(text))
+		if ended {
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
+}
+
+// JSON escapes in a JSON text the control characters that JSON may hold as they are, DEL and
+// U+0080 to U+009F. The text means the same: outside of strings JSON has none of them.
+func JSON(text []byte) []byte {
+	return jsonControls.ReplaceAllFunc(text, func(found []byte) []byte {
+		r, _ := utf8.DecodeRune(found)
+		return fmt.Appendf(nil, `\u%04x`, r)
+	})
+}
+
+var jsonControls = regexp.MustCompile(`[\x{7f}-\x{9f}]`)
 
 // Short is Plain, cut to n characters.
 func Short(s string, n int) string {
