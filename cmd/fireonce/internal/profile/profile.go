@@ -97,6 +97,24 @@ func Load() (*File, error) {
 	return out, nil
 }
 
+// Update changes the file as it is now, and saves it, unless change fails. Updates of several
+// processes run one after the other, so that none is lost.
+func Update(change func(*File) error) (err error) {
+	unlock, err := lock()
+	if err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	f, err := Load()
+	if err != nil {
+		return err
+	}
+	if err := change(f); err != nil {
+		return err
+	}
+	return f.Save()
+}
+
 // Save replaces the file, readable by its owner alone.
 func (f *File) Save() (err error) {
 	path, err := Path()

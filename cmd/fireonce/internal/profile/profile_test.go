@@ -2,10 +2,12 @@ package profile
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -62,6 +64,40 @@ func TestLoadRefusesWhatItWouldLose(t *testing.T) {
 		if _, err := Load(); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%.60q: %v", text, err)
 		}
+	}
+}
+
+// TestUpdatesAreNotLost: each of many concurrent updates is in the file.
+func TestUpdatesAreNotLost(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	const updates = 32
+	var group sync.WaitGroup
+	for i := range updates {
+		group.Go(func() {
+			err := Update(func(f *File) error {
+				f.Profiles[fmt.Sprint(i)] = Profile{Server: "https://fireonce.example.org"}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if f, err := Load(); err != nil || len(f.Profiles) != updates {
+		t.Errorf("%v, %v", f, err)
+	}
+	failed := errors.New("no")
+	err := Update(func(f *File) error {
+		clear(f.Profiles)
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if f, err := Load(); err != nil || len(f.Profiles) != updates {
+		t.Errorf("after an update that failed: %v, %v", f, err)
 	}
 }
 
