@@ -37,7 +37,7 @@ func keyLoginCommand() *cli.Command {
 			"on: commands without --server call its server. Its key is never sent to another one.\n\n" +
 			"   fireonce login --server https://fireonce.example.org\n" +
 			"   fireonce login --profile staging --server https://staging.example.org <staging.key",
-		Flags:  append(ServerFlags(), &cli.BoolFlag{Name: "no-key", Usage: "the server asks for no API key"}),
+		Flags:  loginFlags(),
 		Action: keyLogin,
 	}
 }
@@ -49,6 +49,17 @@ func logoutCommand() *cli.Command {
 		Flags:       []cli.Flag{profileFlag()},
 		Action:      logout,
 	}
+}
+
+// loginFlags are ServerFlags, where --profile names what is stored.
+func loginFlags() []cli.Flag {
+	flags := ServerFlags()
+	for i, f := range flags {
+		if f.Names()[0] == "profile" {
+			flags[i] = &cli.StringFlag{Name: "profile", Usage: "store it under this `NAME` [$" + profileVar + "]", DefaultText: profile.Default}
+		}
+	}
+	return append(flags, &cli.BoolFlag{Name: "no-key", Usage: "the server asks for no API key"})
 }
 
 func profileFlag() cli.Flag {
@@ -78,11 +89,19 @@ func keyLogin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	p := profile.Profile{Server: cmp.Or(cmd.String("server"), os.Getenv(serverVar), file.Profiles[name].Server, DefaultServer)}
+	// A profile that a flag names comes before the environment: its new key is for its server.
+	before, variable := file.Profiles[name], os.Getenv
+	if cmd.IsSet("profile") && before.Server != "" {
+		variable = func(string) string { return "" }
+	}
+	p := profile.Profile{Server: cmp.Or(cmd.String("server"), variable(serverVar), before.Server, DefaultServer)}
+	if before.Server != "" && profile.SameServer(p.Server, before.Server) {
+		p.CAFile, p.ClientCert, p.ClientKey = before.CAFile, before.ClientCert, before.ClientKey
+	}
 	for path, given := range map[*string]string{
-		&p.CAFile:     cmp.Or(cmd.String("ca-file"), os.Getenv(caFileVar)),
-		&p.ClientCert: cmp.Or(cmd.String("client-cert"), os.Getenv(clientCertVar)),
-		&p.ClientKey:  cmp.Or(cmd.String("client-key"), os.Getenv(clientKeyVar)),
+		&p.CAFile:     cmp.Or(cmd.String("ca-file"), variable(caFileVar)),
+		&p.ClientCert: cmp.Or(cmd.String("client-cert"), variable(clientCertVar)),
+		&p.ClientKey:  cmp.Or(cmd.String("client-key"), variable(clientKeyVar)),
 	} {
 		if given == "" {
 			continue
@@ -99,8 +118,12 @@ func keyLogin(ctx context.Context, cmd *cli.Command) error {
 	if err := checkKey(ctx, cmd, p); err != nil {
 		return err
 	}
-	file.Profiles[name], file.Current = p, name
-	if err := file.Save(); err != nil {
+	// The file is read again: the key may have taken a while to type.
+	err = profile.Update(func(file *profile.File) error {
+		file.Profiles[name], file.Current = p, name
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	path, err := profile.Path()
@@ -221,19 +244,19 @@ func ofProfile(cmd *cli.Command, change func(*profile.File, string) string) erro
 // changeProfile changes the profile of a name, or the one in use, and prints what change
 // returns.
 func changeProfile(cmd *cli.Command, name string, change func(*profile.File, string) string) error {
-	file, err := profile.Load()
+	var said string
+	err := profile.Update(func(file *profile.File) error {
+		name, _, found := file.For(name)
+		switch {
+		case name == "":
+			return exit.Usagef("no profile is in use; name one of those that `fireonce profiles list` shows")
+		case !found:
+			return exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are", name)
+		}
+		said = change(file, name)
+		return nil
+	})
 	if err != nil {
-		return err
-	}
-	name, _, found := file.For(name)
-	switch {
-	case name == "":
-		return exit.Usagef("no profile is in use; name one of those that `fireonce profiles list` shows")
-	case !found:
-		return exit.Usagef("no profile %q; `fireonce profiles list` shows those that there are", name)
-	}
-	said := change(file, name)
-	if err := file.Save(); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.Root().Writer, said)
