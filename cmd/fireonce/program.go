@@ -21,8 +21,8 @@ import (
 func (p Program) Run(ctx context.Context, args []string) int {
 	started := false
 	root := p.command(&started)
-	args = moveFlags(root, client.CommonFlags(), args)
-	err := root.Run(ctx, args)
+	given := args // moveFlags may drop flags of a command that does not exist
+	err := root.Run(ctx, moveFlags(root, client.CommonFlags(), args))
 	if err == nil {
 		return exit.OK
 	}
@@ -30,7 +30,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if !started {
 		err = exit.AsUsage(err)
 	}
-	if wantsJSON(args) {
+	if wantsJSON(given) {
 		exit.PrintJSON(p.Stderr, err)
 		return exit.Code(err)
 	}
