@@ -265,7 +265,11 @@ func labelsOf(cmd *cli.Command, flag string) (map[string]string, error) {
 // readFile reads a file, or standard input for "-", up to a limit.
 func readFile(cmd *cli.Command, name string, limit int64) ([]byte, error) {
 	in := cmd.Root().Reader
-	if name != "-" {
+	if name == "-" {
+		if !stdinFree(cmd.Root()) {
+			return nil, exit.Usagef("standard input can be read for one flag only")
+		}
+	} else {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, exit.AsUsage(err)
@@ -281,4 +285,18 @@ func readFile(cmd *cli.Command, name string, limit int64) ([]byte, error) {
 		return nil, exit.Usagef("more than %d bytes", limit)
 	}
 	return data, nil
+}
+
+// stdinFree reports whether no flag has read standard input yet, and takes it: a second one
+// would find nothing, and send that.
+func stdinFree(root *cli.Command) bool {
+	const taken = "standard input is read"
+	if root.Metadata[taken] != nil {
+		return false
+	}
+	if root.Metadata == nil {
+		root.Metadata = make(map[string]any)
+	}
+	root.Metadata[taken] = true
+	return true
 }
