@@ -45,6 +45,9 @@ func pages[T paged](ctx context.Context, c *call, read func(ctx context.Context,
 	if all && c.out.json && !c.out.lines {
 		return exit.Usagef("--all goes with --output table or jsonl: json is one document for each page")
 	}
+	if n := c.cmd.Int("page-size"); c.cmd.IsSet("page-size") && (n < 1 || n > maxPage) {
+		return exit.Usagef("--page-size %d: must be 1 to %d", n, maxPage)
+	}
 	for {
 		one, cancel := unary(ctx)
 		page, err := read(one, token)
