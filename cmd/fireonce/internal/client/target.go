@@ -16,7 +16,8 @@ import (
 
 // Rules of this file: a flag decides, then the environment, then the profile, then the
 // default. A profile that a flag names comes before the environment. A profile's key and
-// certificate are for its server alone.
+// certificate are for its server alone, and the environment's key is not for a server that
+// only a profile names: who exports the key of their own server sends it nowhere else.
 
 // Variables of client commands.
 const (
@@ -34,6 +35,8 @@ type target struct {
 	files       certs.Client
 	// unfit is the profile that was named but is of another server; empty: none.
 	unfit string
+	// kept is the profile whose server does not get the environment's key; empty: none.
+	kept string
 }
 
 // targetOf reads which server is meant.
@@ -52,6 +55,12 @@ func targetOf(cmd *cli.Command) (target, error) {
 		}
 	}
 	t := target{server: cmp.Or(server, p.Server, DefaultServer), key: key}
+	if server == "" && p.Server != "" && key != "" {
+		t.key = ""
+		if p.APIKey == "" {
+			t.kept = named
+		}
+	}
 	if p.Server != "" && !profile.SameServer(t.server, p.Server) {
 		t.unfit, p = named, profile.Profile{}
 	}
@@ -101,6 +110,10 @@ func DialFor(cmd *cli.Command) (*API, error) {
 	}
 	if t.unfit != "" && (cmd.IsSet("profile") || os.Getenv(profileVar) != "") {
 		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: profile %s is of another server: its API key is not sent to %s\n", t.unfit, t.server)
+	}
+	if t.kept != "" {
+		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: %s is not sent to %s, the server of profile %s, which has no key; "+
+			"set %s, too, or run fireonce login\n", apiKeyVar, t.server, t.kept, serverVar)
 	}
 	return api, nil
 }
