@@ -108,12 +108,12 @@ func read(p *fireoncev1.SocialPost, source fireoncev1.TikTokSettings_Source) (co
 	switch {
 	case p.GetPlatformOptions() != nil && o == nil:
 		return c, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "the options are another platform's than TikTok's",
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "the options are of another platform, not TikTok's",
 		}
 	case p.GetReplyToId() != "":
 		return c, badPayload(".reply_to_id", "a post on TikTok cannot reply to another one")
 	case privacies[o.GetPrivacy()] == "":
-		return c, badPayload(".tiktok.privacy", "TikTok wants it said who may see the post")
+		return c, badPayload(".tiktok.privacy", "TikTok requires privacy: who may see the post")
 	}
 	c.Privacy = privacies[o.GetPrivacy()]
 	c.NoComment, c.NoDuet, c.NoStitch = o.GetDisableComment(), o.GetDisableDuet(), o.GetDisableStitch()

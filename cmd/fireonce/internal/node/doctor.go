@@ -59,7 +59,7 @@ func (d *doctor) fail(check, do, found string, args ...any) {
 func doctorCommand(version string) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "look at what a server would run with, and say what to do",
+		Usage: "check what a server would run with, and print what to do",
 		Description: "Takes the flags and variables of `serve`: give it the same ones. It looks at clock, database, disk, keys, egress,\n" +
 			"TLS and user, beside a server that runs or before one starts, and changes nothing. An SQLite file is taken for a\n" +
 			"moment while no server has it; PostgreSQL is asked over one connection. Exit code 1: something is a failure.",
