@@ -90,6 +90,7 @@ type Node struct {
 	// ops answers on opsListener by opsHTTP; nil: no address was named for it.
 	ops         *server.Ops
 	opsHTTP     *http.Server
+	opsTLS      bool
 	opsListener net.Listener
 
 	// failed gets the error of a part that ended by itself.

@@ -37,7 +37,8 @@ func (n *Node) listenOps(addr *net.TCPAddr) error {
 	n.ops = server.NewOps(n.metrics, addr.IP.IsLoopback(), n.cfg.AllowHosts)
 	n.opsHTTP = n.ops.HTTPServer()
 	n.opsHTTP.ErrorLog = n.cfg.transportLog()
-	if n.tls != nil && !addr.IP.IsLoopback() {
+	// Noted apart: net/http sets TLSConfig in any case, while it serves.
+	if n.opsTLS = n.tls != nil && !addr.IP.IsLoopback(); n.opsTLS {
 		n.opsHTTP.TLSConfig = n.tls.Config("http/1.1")
 	}
 	go func() {
@@ -49,7 +50,7 @@ func (n *Node) listenOps(addr *net.TCPAddr) error {
 }
 
 func (n *Node) serveOpsHTTP() error {
-	if n.opsHTTP.TLSConfig == nil {
+	if !n.opsTLS {
 		return n.opsHTTP.Serve(n.opsListener)
 	}
 	return n.opsHTTP.ServeTLS(n.opsListener, "", "")
@@ -81,7 +82,7 @@ func (n *Node) OpsURL() string {
 		return ""
 	}
 	scheme := "http"
-	if n.opsHTTP.TLSConfig != nil {
+	if n.opsTLS {
 		scheme = "https"
 	}
 	return scheme + "://" + n.opsListener.Addr().String()
