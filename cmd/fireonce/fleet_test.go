@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,9 +161,23 @@ func (f *fleet) live(s *slot) error {
 		death, s.deaths = s.deaths[0], s.deaths[1:]
 	}
 	f.mu.Unlock()
-	p, err := startProcess(f.binary, f.dir, append(os.Environ(), "FIREONCE_FAILPOINT="+death), f.args...)
+	p, err := spawn(f.binary, f.dir, append(os.Environ(), "FIREONCE_FAILPOINT="+death), f.args...)
 	if err != nil {
 		return err
+	}
+	if err := p.ready(); err != nil {
+		if early := errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed); !early || death == "" || !killed(p.err) {
+			return err
+		}
+		// It met its place, such as a firing that is due, before it said that it is ready.
+		f.mu.Lock()
+		f.killed[death]++
+		again := !f.resting && (len(s.deaths) > 0 || f.running() == 0)
+		f.mu.Unlock()
+		if again {
+			return f.live(s)
+		}
+		return nil
 	}
 	api, err := client.Dial(p.url, "")
 	if err != nil {
