@@ -14,7 +14,8 @@ import (
 )
 
 // TestAKeyGoesToItsServerOnly: flag, environment, profile, default, in this order; and a
-// profile's key leaves for no other server than the profile's.
+// profile's key leaves for no other server than the profile's, nor the environment's key for
+// a server that only a profile names.
 func TestAKeyGoesToItsServerOnly(t *testing.T) {
 	var got string // Authorization of the last call, behind the server's name
 	serve := func(name string) string {
@@ -47,7 +48,9 @@ func TestAKeyGoesToItsServerOnly(t *testing.T) {
 		{name: "the same server", args: []string{"--server", a + "/"}, want: "a Bearer key-of-a"},
 		{name: "another server in the environment", env: map[string]string{serverVar: b}, want: "b "},
 		{name: "a server by flag, before the environment's", args: []string{"--server", a}, env: map[string]string{serverVar: b}, want: "a Bearer key-of-a"},
-		{name: "a key in the environment", env: map[string]string{apiKeyVar: "key-of-env"}, want: "a Bearer key-of-env"},
+		{name: "a key in the environment", env: map[string]string{apiKeyVar: "key-of-env"}, want: "a Bearer key-of-a"},
+		{name: "a key in the environment, a profile without one", env: map[string]string{apiKeyVar: "key-of-env", profileVar: "none"}, want: "a "},
+		{name: "a key in the environment, a server by flag", args: []string{"--server", b}, env: map[string]string{apiKeyVar: "key-of-env"}, want: "b Bearer key-of-env"},
 		{name: "a key and a server in the environment", env: map[string]string{apiKeyVar: "key-of-env", serverVar: b}, want: "b Bearer key-of-env"},
 		{name: "a profile by flag, before the environment", args: []string{"--profile", "a"}, env: map[string]string{apiKeyVar: "key-of-env", serverVar: b}, want: "a Bearer key-of-a"},
 		{name: "a profile without a key, by flag", args: []string{"--profile", "none"}, env: map[string]string{apiKeyVar: "key-of-env"}, want: "a "},

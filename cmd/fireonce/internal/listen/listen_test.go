@@ -28,6 +28,13 @@ func start(t *testing.T, rc *receiver) (url string, printed *bytes.Buffer) {
 	return s.URL, printed
 }
 
+// counts waits for a request that is being printed: one without an answer may be.
+func (p *printer) counts() (requests, acted, repeated int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests, p.acted, p.repeated
+}
+
 func send(t *testing.T, url string, body string, header http.Header) (status int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/x?y=z", strings.NewReader(body))
@@ -55,8 +62,8 @@ func TestKeys(t *testing.T) {
 		}
 		send(t, url, "", nil)
 	}
-	if rc.out.requests != 4 || rc.out.acted != 3 || rc.out.repeated != 1 {
-		t.Errorf("%d requests, %d acted, %d repeated", rc.out.requests, rc.out.acted, rc.out.repeated)
+	if requests, acted, repeated := rc.out.counts(); requests != 4 || acted != 3 || repeated != 1 {
+		t.Errorf("%d requests, %d acted, %d repeated", requests, acted, repeated)
 	}
 	if want := "PUT /x?y=z  Idempotency-Key k  200  seen before: dropped\n"; !strings.Contains(printed.String(), want) {
 		t.Errorf("no %q in\n%s", want, printed)
@@ -71,8 +78,8 @@ func TestManyConcurrentlyAreOneEffect(t *testing.T) {
 		group.Go(func() { send(t, url, "", http.Header{"Idempotency-Key": {"k"}}) })
 	}
 	group.Wait()
-	if rc.out.acted != 1 || rc.out.repeated != 15 {
-		t.Errorf("%d acted, %d repeated", rc.out.acted, rc.out.repeated)
+	if _, acted, repeated := rc.out.counts(); acted != 1 || repeated != 15 {
+		t.Errorf("%d acted, %d repeated", acted, repeated)
 	}
 }
 
@@ -97,8 +104,8 @@ func TestLosesAndFails(t *testing.T) {
 					t.Errorf("request %d: %d, not %d", i+1, got, want)
 				}
 			}
-			if rc.out.acted != c.acted {
-				t.Errorf("%d acted", rc.out.acted)
+			if _, acted, _ := rc.out.counts(); acted != c.acted {
+				t.Errorf("%d acted", acted)
 			}
 		})
 	}
