@@ -128,6 +128,9 @@ type call struct {
 // action makes a subcommand's action of a function.
 func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
+		if err := utf8Only(cmd); err != nil {
+			return err
+		}
 		out, err := printerFor(cmd)
 		if err != nil {
 			return err

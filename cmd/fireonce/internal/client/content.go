@@ -3,6 +3,7 @@ package client
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -121,6 +122,9 @@ func textOrFile(cmd *cli.Command, flag, fileFlag string) (string, error) {
 	raw, err := readFile(cmd, cmd.String(fileFlag), maxBody)
 	if err != nil {
 		return "", exit.Usagef("--%s: %w", fileFlag, err)
+	}
+	if !utf8.Valid(raw) {
+		return "", exit.Usagef("--%s: the text is not UTF-8", fileFlag)
 	}
 	return strings.TrimSuffix(string(raw), "\n"), nil
 }
