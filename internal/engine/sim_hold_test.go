@@ -61,7 +61,7 @@ func (w *simWorld) takes(j *simJob, e job.Event) {
 		if start.after(now.add(time.Microsecond - time.Minute)) { // the store's times are cut to whole ones
 			minute++
 		}
-		if start.stored.Equal(now.stored) {
+		if start.stored.Equal(now.stored) && start.true.Equal(now.true) { // a clock that is set back shows a time again
 			once++
 		}
 	}
