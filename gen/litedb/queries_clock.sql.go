@@ -29,7 +29,7 @@ func (q *Queries) EndStep(ctx context.Context) error {
 
 const forgetKeyAges = `-- name: ForgetKeyAges :exec
 UPDATE attempts SET armed_at = CAST(?1 AS INTEGER)
-WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (3, 5) AND s.class = CAST(?2 AS INTEGER))
+WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(?2 AS INTEGER))
 `
 
 type ForgetKeyAgesParams struct {

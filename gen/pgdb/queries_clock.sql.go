@@ -71,7 +71,7 @@ func (q *Queries) EndStep(ctx context.Context, now time.Time) error {
 
 const forgetKeyAges = `-- name: ForgetKeyAges :exec
 UPDATE attempts AS a SET armed_at = $1::timestamptz
-FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (3, 5) AND s.class = $2::smallint
+FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 5, 6, 7) AND s.class = $2::smallint
 `
 
 type ForgetKeyAgesParams struct {

@@ -36,7 +36,7 @@ WHERE a.armed_at <> @unknown::timestamptz AND (
 
 -- name: ForgetKeyAges :exec
 UPDATE attempts AS a SET armed_at = @unknown::timestamptz
-FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (3, 5) AND s.class = @keyed::smallint;
+FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 5, 6, 7) AND s.class = @keyed::smallint;
 
 -- name: StepLeases :exec
 -- Leases, fences, looks and polls. A look under way proves nothing after it.

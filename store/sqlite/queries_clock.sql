@@ -25,7 +25,7 @@ WHERE armed_at <> CAST(@unknown AS INTEGER)
 
 -- name: ForgetKeyAges :exec
 UPDATE attempts SET armed_at = CAST(@unknown AS INTEGER)
-WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (3, 5) AND s.class = CAST(@keyed AS INTEGER));
+WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(@keyed AS INTEGER));
 
 -- name: StepLeases :exec
 -- Leases, fences, looks and polls. A look under way proves nothing after it.

@@ -307,6 +307,9 @@ func clockDowntime(c *clockFixture) {
 // clockEarlier: nobody knows how long the machine was down, so nobody knows how old a key is.
 func clockEarlier(c *clockFixture) {
 	s := c.ambiguous()
+	// Its key is still that of its round, and may be repeated after its next attempt.
+	waits := c.sending(holding("a-waiting-account"))
+	c.apply(waits.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailTransient, Message: "later"})
 	late := c.submit(holding("another-account"), func(n *store.NewJob) { n.Spec.StartWindow = 5 * time.Second })
 	age := c.job(s.ID).View(c.traits(s), 0).KeyAge
 	c.machine.Set(-110 * time.Second)
@@ -341,8 +344,10 @@ func clockEarlier(c *clockFixture) {
 	if v.KeyAge < v.Traits.KeyWindow {
 		c.Errorf("the key's age is %v, and was %v before nobody knows how long", v.KeyAge, age)
 	}
-	if at := c.attempts(s.ID)[0].ArmedAt; !at.Equal(store.AgeUnknown) {
-		c.Errorf("armed at %v", at)
+	for _, id := range []job.ID{s.ID, waits.Snapshot.ID} {
+		if at := c.attempts(id)[0].ArmedAt; !at.Equal(store.AgeUnknown) {
+			c.Errorf("job %v: armed at %v", id, at)
+		}
 	}
 }
 

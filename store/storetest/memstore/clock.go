@@ -51,7 +51,7 @@ func (s *Store) step(step store.ClockStep) {
 		if by != 0 {
 			stepJob(r, from, to, by)
 		}
-		if step.AgesUnknown && r.job.Class == job.Keyed && (r.job.State == job.Sending || r.job.State == job.Ambiguous) {
+		if step.AgesUnknown && r.job.Class == job.Keyed && !r.job.State.Terminal() {
 			for i := range r.attempts {
 				r.attempts[i].ArmedAt = store.AgeUnknown
 			}
