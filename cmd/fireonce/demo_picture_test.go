@@ -24,8 +24,8 @@ type recorder struct {
 	mu    sync.Mutex
 	begin time.Time
 	lines []shownLine // those that stay, in order
-	last  []shownLine // what stood in the line that is drawn again and again
-	line  string      // what stands there now
+	last  []shownLine // the latest state of the line that the demo redraws
+	line  string      // its present text
 }
 
 // shownLine is a line from when it stood there, and in which row.

@@ -79,7 +79,7 @@ func TestHelpNames(t *testing.T) {
 	}
 }
 
-// wrongWord gives the first word of a command line that is neither a command nor a flag
+// wrongWord returns the first word of a command line that is neither a command nor a flag
 // where one has to be.
 func wrongWord(root *cli.Command, words []string) string {
 	cmd := root

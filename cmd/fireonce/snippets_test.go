@@ -90,7 +90,7 @@ func snippets(t *testing.T, page string) (all []snippet) {
 	return all
 }
 
-// marked gives the blocks of a page that a marker stands before.
+// marked returns the blocks of a page that follow a marker.
 func marked(t *testing.T, page string, m marker) (texts []string) {
 	t.Helper()
 	for _, s := range snippets(t, page) {
@@ -136,7 +136,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// What differs from run to run in what commands print.
+// These parts of a command's output differ from run to run.
 var varying = []struct {
 	pattern *regexp.Regexp
 	as      string

@@ -20,8 +20,8 @@ var (
 	unknownField = regexp.MustCompile(`unknown field "([^"]{1,64})"`)
 )
 
-// readJSON reads a message of the contract from the file that a flag names. like is
-// what such a message looks like.
+// readJSON reads a message of the contract from the file that a flag names. like is an
+// example of such a message.
 func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string) error {
 	data, err := readFile(cmd, cmd.String(flag), limit)
 	if err != nil {

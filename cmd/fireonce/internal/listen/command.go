@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// DefaultAddr is where it listens unless it is told otherwise.
+	// DefaultAddr is the default address of `fireonce listen`.
 	DefaultAddr = "127.0.0.1:9000"
 	// secretVar may hold signing secrets, one per line, as for `connections create`.
 	secretVar = "FIREONCE_WEBHOOK_SECRET"

@@ -14,7 +14,7 @@ import (
 // maxBody bounds the body of a request, in bytes: four times what the contract allows.
 const maxBody = 1 << 20
 
-// What became of a request.
+// Outcomes of a request.
 const (
 	acted    = "acted"
 	dropped  = "seen before: dropped"

@@ -87,7 +87,7 @@ func Load() (*File, error) {
 	}
 	out := new(File)
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields() // what this program does not know it would lose when it saves
+	d.DisallowUnknownFields() // saving the file would lose fields that this program does not know
 	if err := d.Decode(out); err != nil {
 		return nil, fmt.Errorf("%s is not a file of profiles that this version knows: repair or remove it", path)
 	}
