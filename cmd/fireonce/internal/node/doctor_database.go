@@ -70,11 +70,15 @@ func (d *doctor) databaseClock(p postgres.Diagnosis) {
 	if p.ClockAhead < 0 {
 		side = "behind"
 	}
+	shown := p.ClockAhead.Abs().Round(time.Millisecond)
+	if shown > time.Minute {
+		shown = shown.Round(time.Second) // the rest is the time that asking took
+	}
 	switch {
 	case off > clockWrong:
-		d.fail("database clock", both, "PostgreSQL's clock is %v %s this machine's", p.ClockAhead.Abs().Round(time.Millisecond), side)
+		d.fail("database clock", both, "PostgreSQL's clock is %v %s this machine's", shown, side)
 	case off > clockOff:
-		d.warn("database clock", both, "PostgreSQL's clock is %v %s this machine's", p.ClockAhead.Abs().Round(time.Millisecond), side)
+		d.warn("database clock", both, "PostgreSQL's clock is %v %s this machine's", shown, side)
 	default:
 		d.ok("database clock", "within %v of this machine's", max(p.ClockAhead.Abs(), p.RoundTrip).Round(time.Millisecond))
 	}
