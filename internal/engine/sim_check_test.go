@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: the invariants I1 to I10 of docs/protocol.md, held against
@@ -86,7 +86,7 @@ func (w *simWorld) check() {
 	}
 }
 
-func (w *simWorld) checkJob(j *simJob, r memstore.Record) {
+func (w *simWorld) checkJob(j *simJob, r memory.Record) {
 	before := j.last
 	w.history(j, r)
 	for i, a := range r.Attempts {
@@ -114,7 +114,7 @@ func effectID(s job.Snapshot) string {
 }
 
 // history: I9 and I4.
-func (w *simWorld) history(j *simJob, r memstore.Record) {
+func (w *simWorld) history(j *simJob, r memory.Record) {
 	state := j.last.State
 	news := r.Events[j.events:]
 	switch {
@@ -167,7 +167,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 }
 
 // newIntent: I3, and the attempt's times as they truly are.
-func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
+func (w *simWorld) newIntent(j *simJob, r memory.Record, i int) {
 	a, now := r.Attempts[i], job.Micros(time.Now()) // as the store cuts it
 	if a.Number != i+1 || len(j.attempts) != i {
 		w.broke("I1", j, "attempt %d after %d others", a.Number, len(j.attempts))
@@ -193,7 +193,7 @@ func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
 }
 
 // mayFollow tells why a new intent may not follow an earlier attempt.
-func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memstore.Attempt) string {
+func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memory.Attempt) string {
 	was, now := j.attempts[m.Number], time.Now()
 	switch m.Result {
 	case job.ResultRejected, job.ResultNotSent, job.ResultAbsent:
@@ -228,7 +228,7 @@ func (w *simWorld) firstOf(j *simJob, round int) *simAttempt {
 }
 
 // oneLiveIntent: I1.
-func (w *simWorld) oneLiveIntent(j *simJob, r memstore.Record) {
+func (w *simWorld) oneLiveIntent(j *simJob, r memory.Record) {
 	live := 0
 	for _, a := range r.Attempts {
 		if a.Result == 0 {
@@ -243,7 +243,7 @@ func (w *simWorld) oneLiveIntent(j *simJob, r memstore.Record) {
 }
 
 // proofsAreTrue holds what is said of the attempts against the platform's own count.
-func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
+func (w *simWorld) proofsAreTrue(j *simJob, r memory.Record) {
 	for _, a := range r.Attempts {
 		is := j.attempts[a.Number]
 		if is == nil || is.result == a.Result {
@@ -279,7 +279,7 @@ func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
 }
 
 // absenceIsProven: I8, by the looks that the platform answered.
-func (w *simWorld) absenceIsProven(j *simJob, a memstore.Attempt, r memstore.Record) {
+func (w *simWorld) absenceIsProven(j *simJob, a memory.Attempt, r memory.Record) {
 	t := j.target.traits
 	if w.clockJumps && !w.alone(j) || t.Class == job.Handle && r.Snapshot.Handle != "" {
 		return

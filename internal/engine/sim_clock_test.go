@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: the store's clock is set, and the true time says what must not
@@ -46,7 +46,7 @@ func laterOf(m, n moment) moment { return moment{later(m.stored, n.stored), late
 func (w *simWorld) openStore() {
 	w.booted = time.Now().Add(-24 * time.Hour)
 	w.wrong = []wrongness{{since: time.Now()}}
-	w.store = memstore.Open(memstore.Options{
+	w.store = memory.Open(memory.Options{
 		NewID: w.newID,
 		Clock: store.ClockOptions{Read: func() store.ClockReading {
 			if w.down {
@@ -129,7 +129,7 @@ func (w *simWorld) leapt() time.Duration {
 }
 
 // isNotEarly: no clock that is wrong for a moment starts what is due later.
-func (w *simWorld) isNotEarly(j *simJob, r memstore.Record) {
+func (w *simWorld) isNotEarly(j *simJob, r memory.Record) {
 	early := time.Until(r.Snapshot.ScheduleTime)
 	if early > w.ahead() && !hurried(r.Events) {
 		w.broke("EARLY", j, "attempt %d armed %v before its time, when the clock could be believed to be %v ahead",

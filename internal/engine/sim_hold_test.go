@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: what docs/protocol.md and the contract say of connections.
@@ -14,7 +14,7 @@ import (
 // connection's limits hold; what is sent is what was asked for last.
 
 // connectionRules holds one event against the rules of its job's connection.
-func (w *simWorld) connectionRules(j *simJob, e job.Event, r memstore.Record) {
+func (w *simWorld) connectionRules(j *simJob, e job.Event, r memory.Record) {
 	if e.Cause == job.CauseClaimed {
 		w.takes(j, e)
 	}
@@ -89,7 +89,7 @@ func (w *simWorld) fewInFlight(j *simJob) {
 }
 
 // armIsFitting: HELD, CREDENTIAL, CLASS and CONTENT, of a new intent.
-func (w *simWorld) armIsFitting(j *simJob, r memstore.Record, i int) {
+func (w *simWorld) armIsFitting(j *simJob, r memory.Record, i int) {
 	a, t := r.Attempts[i], j.target
 	w.startIsFree(j, "armed", written(a.ArmedAt))
 	first := j.last.State != job.Ambiguous

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: what follows from a sender that seems to be gone is held against
@@ -15,7 +15,7 @@ import (
 
 // senderIsLost notes an attempt that was taken up before its fence: EARLY, if that moved
 // the fence, or said more of the attempt than that nobody knows.
-func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memstore.Record) {
+func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memory.Record) {
 	if e.Cause == job.CausePolicy {
 		w.policyIsNotEarly(j, r)
 	}
@@ -76,7 +76,7 @@ func (w *simWorld) repeatsArePaced(j *simJob, e job.Event, s job.Snapshot) {
 
 // unfenced gives the attempts whose senders were lost, and which may still act for
 // all that is known.
-func (w *simWorld) unfenced(j *simJob, r memstore.Record) (open []int) {
+func (w *simWorld) unfenced(j *simJob, r memory.Record) (open []int) {
 	for n := range j.lost {
 		switch r.Attempts[n-1].Result {
 		case job.ResultRejected, job.ResultNotSent, job.ResultAbsent:
@@ -92,7 +92,7 @@ func (w *simWorld) unfenced(j *simJob, r memstore.Record) (open []int) {
 }
 
 // countEarly counts the repeats before the fence of an attempt whose sender was lost.
-func (w *simWorld) countEarly(j *simJob, r memstore.Record) {
+func (w *simWorld) countEarly(j *simJob, r memory.Record) {
 	for _, n := range w.unfenced(j, r) {
 		w.stats.early++
 		if w.sends(n, j) {
@@ -113,7 +113,7 @@ func (w *simWorld) sends(attempt int, j *simJob) bool {
 
 // policyIsNotEarly: EARLY, when a policy is applied before the fence of an attempt whose
 // sender was lost: it may have its answer yet.
-func (w *simWorld) policyIsNotEarly(j *simJob, r memstore.Record) {
+func (w *simWorld) policyIsNotEarly(j *simJob, r memory.Record) {
 	for _, n := range w.unfenced(j, r) {
 		w.broke("EARLY", j, "the policy was applied %v before the fence of attempt %d, whose sender was lost", time.Until(j.attempts[n].fence), n)
 		return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: what docs/protocol.md says of cool-downs and of the look before the
@@ -109,7 +109,7 @@ func (t *target) shows(text string, since time.Time) (newest *simPost) {
 
 // presenceWasLooked: PRESENT, of a first intent: a look of the same worker, under the same
 // claim, found that the content is not there.
-func (w *simWorld) presenceWasLooked(j *simJob, a memstore.Attempt) {
+func (w *simWorld) presenceWasLooked(j *simJob, a memory.Attempt) {
 	if j.spec.Spec.SkipIfPresent == 0 || a.Number > 1 {
 		return
 	}
@@ -136,7 +136,7 @@ func (w *simWorld) wasPresent(j *simJob) string {
 }
 
 // presenceIsAnEnd: PRESENT, for a job that was found there and goes on all the same.
-func (w *simWorld) presenceIsAnEnd(j *simJob, r memstore.Record) {
+func (w *simWorld) presenceIsAnEnd(j *simJob, r memory.Record) {
 	if j.found && (len(r.Attempts) > 0 || len(j.posts) > 0 || r.Snapshot.Effect != nil || r.Snapshot.State != job.Canceled) {
 		w.broke("PRESENT", j, "its content was there, and now it is %s with %d attempts", r.Snapshot.State, len(r.Attempts))
 	}

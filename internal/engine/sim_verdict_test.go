@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // Rules of this file: what a job's end says is held against the platform's own
@@ -88,7 +88,7 @@ func (w *simWorld) proofFits(j *simJob, e *job.Effect, p *simPost) {
 }
 
 // startIsWanted: nothing starts before its time, after its window, after a cancel.
-func (w *simWorld) startIsWanted(j *simJob, r memstore.Record) {
+func (w *simWorld) startIsWanted(j *simJob, r memory.Record) {
 	s, a := r.Snapshot, r.Attempts[len(r.Attempts)-1]
 	switch {
 	case !s.CancelAsked.IsZero():
@@ -119,7 +119,7 @@ func hurried(events []job.Event) bool {
 
 // endHasAReason: an end, or a question for a person, that is no success has a cause
 // outside of the protocol.
-func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memstore.Record) {
+func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memory.Record) {
 	s := r.Snapshot
 	why := ""
 	switch s.State {
@@ -176,7 +176,7 @@ func (w *simWorld) saw(j *simJob) {
 
 // spent tells whether as many tries came to nothing as the job may have, or as many
 // leases ran out as it may cost.
-func (w *simWorld) spent(j *simJob, r memstore.Record) bool {
+func (w *simWorld) spent(j *simJob, r memory.Record) bool {
 	tries, leases := 0, 0
 	for _, e := range r.Events {
 		switch e.Cause {
@@ -203,7 +203,7 @@ func (w *simWorld) spent(j *simJob, r memstore.Record) bool {
 }
 
 // gaveUp tells why nobody had to ask a person yet; empty: there was a reason.
-func (w *simWorld) gaveUp(j *simJob, before job.Snapshot, r memstore.Record) string {
+func (w *simWorld) gaveUp(j *simJob, before job.Snapshot, r memory.Record) string {
 	t, s := j.target.traits, r.Snapshot
 	looks := 0
 	for _, e := range r.Events {

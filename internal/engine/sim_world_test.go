@@ -13,7 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // simGrace is the engines' grace, and what the simulated platform is bound to: no
@@ -26,7 +26,7 @@ type simWorld struct {
 	t        *testing.T
 	seed     uint64
 	director *director
-	store    *memstore.Store
+	store    *memory.Store
 	seen     uint64 // the store's version up to which all was checked
 	targets  []*target
 	conns    []store.Connection

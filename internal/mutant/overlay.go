@@ -61,7 +61,7 @@ func (m mutant) overlay(root, dir string, replace map[string]string) (string, er
 }
 
 // likeSQLite is the test of the reference store that needs SQLite.
-const likeSQLite = "store/storetest/memstore/like_sqlite_test.go"
+const likeSQLite = "store/memory/like_sqlite_test.go"
 
 // otherTests takes the engine's tests that are not the simulator's out of the build, and the
 // reference store's test that needs SQLite: it takes a quarter of the time without them.

@@ -64,7 +64,7 @@ func conformance(t *testing.T, root, dir string, m mutant) (output string, err e
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "store.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./store/storetest/memstore")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./store/memory")
 	build.Dir = root
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)

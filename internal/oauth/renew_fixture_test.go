@@ -25,7 +25,7 @@ import (
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // fate is what a test does to a request to the token endpoint.
@@ -177,7 +177,7 @@ func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Toke
 			t.Fatal(err)
 		}
 		f := &fixture{
-			T: t, keys: keys, id: newID(), store: &shaky{Store: memstore.Open(memstore.Options{})},
+			T: t, keys: keys, id: newID(), store: &shaky{Store: memory.Open(memory.Options{})},
 			p: &platform{current: "refresh-0", life: 2 * time.Hour, released: make(chan struct{})}, log: &journal{},
 		}
 		now := time.Now()

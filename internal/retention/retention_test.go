@@ -13,7 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // scripted is a store whose steps take time and answer by a script.
@@ -124,7 +124,7 @@ func TestPassesEnd(t *testing.T) {
 // free after its time, and a job that is there stays.
 func TestForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.Open(memstore.Options{})
+		s := memory.Open(memory.Options{})
 		erased, kept := canceledJob(t, s, 2), canceledJob(t, s, 3)
 		keep := store.Keep{Keys: 24 * time.Hour}
 		runFor(t, s, keep, store.LeastKept)
@@ -155,7 +155,7 @@ func TestForEver(t *testing.T) {
 }
 
 // canceledJob stores a job that has ended.
-func canceledJob(t *testing.T, s *memstore.Store, n byte) job.ID {
+func canceledJob(t *testing.T, s *memory.Store, n byte) job.ID {
 	t.Helper()
 	conn, _, err := s.CreateConnection(t.Context(), store.NewConnection{
 		Connection: store.Connection{ID: job.ID{1, n}, Project: "default", Connector: "fake", Class: job.Keyed},
@@ -183,7 +183,7 @@ func canceledJob(t *testing.T, s *memstore.Store, n byte) job.ID {
 // TestOnAStore: what is over goes, in one pass.
 func TestOnAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.Open(memstore.Options{})
+		s := memory.Open(memory.Options{})
 		id := canceledJob(t, s, 2)
 		runFor(t, s, keeping, keeping.Jobs-time.Second)
 		if _, err := s.Job(t.Context(), store.Ref{ID: id}); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // newZone is a zone that only servers with newer data know, an hour ahead of UTC.
@@ -190,7 +190,7 @@ func TestDoesNotSpinForAZone(t *testing.T) {
 // for all, and those behind them have their turn.
 func TestLeavesManySchedules(t *testing.T) {
 	c := &clock{at: begin}
-	w := newWorld(t, c, memstore.Open(memstore.Options{Now: c.now}))
+	w := newWorld(t, c, memory.Open(memory.Options{Now: c.now}))
 	z := newer(t)
 	var ids []job.ID
 	for range store.MaxExcept + 10 {

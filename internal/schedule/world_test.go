@@ -23,9 +23,9 @@ import (
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/memory"
 	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
 )
 
 const project = "default"
@@ -101,7 +101,7 @@ type world struct {
 func in(t *testing.T, test func(w *world)) {
 	t.Helper()
 	c := &clock{at: begin}
-	test(newWorld(t, c, memstore.Open(memstore.Options{Now: c.now})))
+	test(newWorld(t, c, memory.Open(memory.Options{Now: c.now})))
 }
 
 // onBoth runs a test on the engines.
@@ -315,7 +315,7 @@ func begins(times *recur.Schedule, at time.Time) (string, error) { return firing
 // inBubble is a world in a synctest bubble: its clock is the bubble's.
 func inBubble(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, nil, memstore.Open(memstore.Options{}))
+	return newWorld(t, nil, memory.Open(memory.Options{}))
 }
 
 // admitted lets a backfill make jobs.

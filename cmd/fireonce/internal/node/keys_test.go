@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/storetest/memstore"
+	"github.com/fireonce/fireonce/store/memory"
 )
 
 // safe makes a vault of keys, the first one first.
@@ -32,7 +32,7 @@ func safe(t *testing.T, fills ...byte) *vault.Vault {
 // sealedStore is a store with credentials under a key.
 func sealedStore(t *testing.T, n int, with *vault.Vault) store.Store {
 	t.Helper()
-	db := memstore.Open(memstore.Options{})
+	db := memory.Open(memory.Options{})
 	for i := range n {
 		conn := store.Connection{
 			ID: idOf(i), Project: "p", Connector: "fake", Class: job.Keyed, Settings: []byte("settings"), AccountIdentity: "ann",

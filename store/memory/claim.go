@@ -1,0 +1,141 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Claim implements store.Store. Like every engine it walks the ready rows whose
+// time has come, those that wait longest first, and gives each an equal share,
+// then the rest to whoever has more.
+func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return call(ctx, s, "claim", func(t *tx) ([]store.Leased, error) {
+		if err := t.refuseClosed(); err != nil {
+			return nil, err
+		}
+		var out []store.Leased
+		queues := t.queues()
+		for left := page(p.Limit); left > 0; left = page(p.Limit) - len(out) {
+			due := t.due(queues)
+			if len(due) == 0 {
+				break
+			}
+			part := max(1, left/len(due))
+			for _, q := range due {
+				out = append(out, t.serve(q, min(part, page(p.Limit)-len(out)), p)...)
+			}
+		}
+		return out, nil
+	})
+}
+
+// due gives the queues that a claim gets something of, in their turn.
+func (t *tx) due(queues []*queue) []*queue {
+	type timed struct {
+		*queue
+		at time.Time
+	}
+	var list []timed
+	for _, q := range queues {
+		at, ok := t.runnableAt(q)
+		if ok && !at.After(t.now) && slices.ContainsFunc(q.jobs, t.claimable) {
+			list = append(list, timed{q, at})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b timed) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.turn, b.turn))
+	})
+	out := make([]*queue, len(list))
+	for i, q := range list {
+		out[i] = q.queue
+	}
+	return out
+}
+
+// claimable tells whether a job of a queue may be claimed now, as far as its own
+// times say.
+func (t *tx) claimable(r *record) bool {
+	switch {
+	case r.job.NextAt.After(t.now):
+		return false
+	case !r.job.StartDeadline.After(t.now):
+		return false
+	default:
+		return true
+	}
+}
+
+// serve claims up to n jobs of a queue.
+func (t *tx) serve(q *queue, n int, p store.ClaimParams) []store.Leased {
+	n = min(n, t.room(q.conn))
+	if n <= 0 {
+		return nil
+	}
+	var out []store.Leased
+	var rest []*record
+	for _, r := range q.jobs {
+		if len(out) == n || !t.claimable(r) {
+			rest = append(rest, r)
+			continue
+		}
+		out = append(out, t.claim(r, p))
+	}
+	q.jobs = rest
+	t.turn++
+	q.servedAt, q.turn = t.now, t.turn
+	if b := q.conn.bucket(); b.PerMinute > 0 {
+		q.conn.bucketAt = b.Take(t.now.UnixMicro(), int64(len(out))).At
+	}
+	return out
+}
+
+// claim leases one job.
+func (t *tx) claim(r *record, p store.ClaimParams) store.Leased {
+	next := r.job
+	next.State, next.Version, next.Blocked, next.Updated = job.Claimed, next.Version+1, "", t.now
+	t.lease(&next, p)
+	from := r.job.State
+	r.claimedAt = t.now
+	t.put(r, next)
+	t.event(r, job.Event{From: from, Cause: job.CauseClaimed, Actor: p.Worker})
+	l := t.leased(r)
+	l.Armed = t.intended(l, p)
+	return l
+}
+
+// intended arms a job with its claim, if that is wanted and every guard of an arm
+// holds; if not, it is leased and no more.
+func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
+	if p.Intend == nil {
+		return nil
+	}
+	a := p.Intend(l)
+	if a == nil || !a.Intended(l) {
+		return nil
+	}
+	out, err := t.arm(*a)
+	if err != nil {
+		return nil
+	}
+	return &out
+}
+
+// lease gives a job a fresh token.
+func (t *tx) lease(j *job.Job, p store.ClaimParams) {
+	j.ClaimToken, j.Worker = t.opts.NewID(), p.Worker
+	j.NextAt = micros(t.now.Add(p.Lease))
+}
+
+// leased adds what preparing a job needs beside its own record.
+func (t *tx) leased(r *record) store.Leased {
+	l := store.Leased{Snapshot: r.snapshot(t.now), Connection: t.public(t.conns[r.job.Connection])}
+	if other := t.jobs[r.job.ReplyTo]; other != nil && other.effect != nil {
+		l.ReplyTo = other.effect.ExternalID
+	}
+	return l
+}

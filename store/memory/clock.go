@@ -1,0 +1,121 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a step moves what is stored before the call that meets it sees
+// anything, so that no call sees times of before and records of after.
+
+// moment is the present, after the step that it may ask for.
+func (s *Store) moment() store.ClockMoment {
+	m := s.clock.Read(s.opts.Clock.Read())
+	if m.Step != nil {
+		s.step(*m.Step)
+		s.steps++
+		s.clock.Follow(*m.Step)
+		m = s.clock.Read(s.opts.Clock.Read())
+	}
+	s.saved = s.clock.Save()
+	return m
+}
+
+// Steps is how many steps the clock has made.
+func (s *Store) Steps() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps
+}
+
+// Restart makes the store go on as the next process would. Whether that is in the same run
+// of the machine is told by the boot clock, which begins anew.
+func (s *Store) Restart(opts store.ClockOptions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if opts.Read == nil {
+		opts.Read = s.opts.Clock.Read
+	}
+	s.opts.Clock = opts
+	saved := s.saved
+	saved.BootID = "a run"
+	s.clock = store.NewClock(opts, store.Resume(saved, saved.BootID, opts.Read().Boot))
+}
+
+func (s *Store) step(step store.ClockStep) {
+	from, to := time.UnixMicro(step.From).UTC(), time.UnixMicro(step.To).UTC()
+	by := time.Duration(step.By) * time.Microsecond
+	for _, r := range s.all {
+		if by != 0 {
+			stepJob(r, from, to, by)
+		}
+		if step.AgesUnknown && r.job.Class == job.Keyed && !r.job.State.Terminal() {
+			for i := range r.attempts {
+				r.attempts[i].ArmedAt = store.AgeUnknown
+			}
+		}
+		j := &r.job
+		if windowed(j.State) && !j.ScheduleTime.After(to) && j.StartDeadline.After(to.Add(-step.Stood)) {
+			j.StartDeadline = j.StartDeadline.Add(step.Stood)
+		}
+	}
+	if by == 0 {
+		return
+	}
+	for _, row := range s.ready {
+		row.rateLimitedUntil = ahead(row.rateLimitedUntil, from, by)
+		if row.servedAt.After(to) {
+			row.servedAt = to
+		}
+	}
+	for _, c := range s.connOrder {
+		if c.bucketAt > 0 {
+			c.bucketAt += step.By
+		}
+	}
+	for owner, mark := range s.cooling {
+		mark.ArmedAt = mark.ArmedAt.Add(by)
+		s.cooling[owner] = mark
+	}
+	for id, row := range s.renewals {
+		row.Until = ahead(row.Until, from, by)
+		s.renewals[id] = row
+	}
+}
+
+// ahead moves a time that has not come yet.
+func ahead(t, now time.Time, by time.Duration) time.Time {
+	if t.After(now) {
+		return t.Add(by)
+	}
+	return t
+}
+
+// stepJob moves what one job's times were made of durations.
+func stepJob(r *record, from, to time.Time, by time.Duration) {
+	j := &r.job
+	under := j.State >= job.Claimed && j.State <= job.NeedsResolution
+	for i := range r.attempts {
+		a := &r.attempts[i]
+		if a.ArmedAt.Equal(store.AgeUnknown) || !under && !a.Fence.After(from) {
+			continue
+		}
+		a.ArmedAt, a.SendDeadline = a.ArmedAt.Add(by), a.SendDeadline.Add(by)
+		a.AnswerDeadline, a.Fence = a.AnswerDeadline.Add(by), a.Fence.Add(by)
+	}
+	switch {
+	case j.State.InFlight():
+		j.NextAt = j.NextAt.Add(by)
+	case j.State == job.Ambiguous || j.State == job.Accepted:
+		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
+	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(from) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
+		// Its own wait. A time that a client asked for is the beginning of its window, or
+		// of its wait, and who waits for a predecessor makes no other one.
+		j.NextAt = later(j.ScheduleTime, j.NextAt.Add(by))
+	}
+	if j.Ended.After(to) {
+		j.Ended = to
+	}
+}

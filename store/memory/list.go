@@ -1,0 +1,143 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
+	return call(ctx, s, "list", func(t *tx) (store.JobPage, error) {
+		if q.Order < store.ByScheduledDesc || q.Order > store.ByCreatedAsc {
+			return store.JobPage{}, fmt.Errorf("%w: order %d", store.ErrIllegal, q.Order)
+		}
+		p := store.JobPage{Position: int64(len(t.log)), Incarnation: t.meta.Incarnation}
+		var list []*record
+		for _, r := range t.all {
+			behind := q.AfterTime.IsZero() || q.Order.Compare(placeOf(r, q.Order), store.Place{At: micros(q.AfterTime), ID: q.AfterID}) > 0
+			if behind && t.selected(q, r) {
+				list = append(list, r)
+			}
+		}
+		slices.SortFunc(list, func(a, b *record) int { return q.Order.Compare(placeOf(a, q.Order), placeOf(b, q.Order)) })
+		most := page(q.Limit)
+		p.More = len(list) > most
+		for _, r := range list[:min(len(list), most)] {
+			snap := r.snapshot(t.now)
+			snap.Payload = nil
+			p.Jobs = append(p.Jobs, snap)
+		}
+		if p.More {
+			p.Next = placeOf(list[most-1], q.Order)
+		}
+		return p, nil
+	})
+}
+
+func placeOf(r *record, o store.Order) store.Place {
+	if o.ByCreated() {
+		return store.Place{At: r.job.Created, ID: r.job.ID}
+	}
+	return store.Place{At: r.job.ScheduleTime, ID: r.job.ID}
+}
+
+// Count implements store.Store.
+func (s *Store) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (store.JobCounts, error) {
+	return call(ctx, s, "count", func(t *tx) (store.JobCounts, error) {
+		if by < store.ByNothing || by > store.ByErrorKind {
+			return store.JobCounts{}, fmt.Errorf("%w: group by %d", store.ErrIllegal, by)
+		}
+		out := store.JobCounts{Now: t.now, States: make(map[job.State]store.StateCount)}
+		for _, state := range q.CountedStates() {
+			out.States[state] = store.StateCount{}
+		}
+		groups := make(map[store.JobGroup]int64)
+		for _, r := range t.all {
+			if !t.selected(q, r) {
+				continue
+			}
+			n := out.States[r.job.State]
+			n.Count++
+			out.States[r.job.State] = n
+			var g store.JobGroup
+			switch by {
+			case store.ByNothing:
+				continue
+			case store.ByConnection:
+				g.Connection = r.job.Connection
+			case store.ByClass:
+				g.Class = r.job.Class
+			case store.ByErrorKind:
+				g.ErrorKind = errorKind(r)
+			}
+			groups[g]++
+		}
+		for g, n := range groups {
+			g.Count = n
+			out.Groups = append(out.Groups, g)
+		}
+		out.Groups = store.LargestGroups(out.Groups)
+		return out, nil
+	})
+}
+
+func errorKind(r *record) job.FailureKind {
+	if r.job.LastError == nil {
+		return 0
+	}
+	return r.job.LastError.Kind
+}
+
+// selected tells whether a query asks for a job.
+func (t *tx) selected(q store.JobQuery, r *record) bool {
+	j := &r.job
+	for k, v := range q.Labels {
+		if got, ok := j.Labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	switch {
+	case j.Project != q.Project,
+		len(q.States) > 0 && !slices.Contains(q.States, j.State),
+		len(q.Connections) > 0 && !slices.Contains(q.Connections, j.Connection),
+		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, j.ID),
+		len(q.ErrorKinds) > 0 && !slices.Contains(q.ErrorKinds, errorKind(r)),
+		len(q.Classes) > 0 && !slices.Contains(q.Classes, j.Class),
+		!strings.HasPrefix(j.Key, q.KeyPrefix), !strings.Contains(j.Key, q.KeyText),
+		q.ExternalID != "" && (j.State != job.Succeeded || r.effect == nil || r.effect.ExternalID != q.ExternalID),
+		q.Recipient != "" && !slices.Contains(r.recipients, q.Recipient),
+		q.OnlyLeftBehind && j.State == job.Canceled && !j.LeftBehind(),
+		!q.Schedule.IsZero() && j.Schedule != q.Schedule,
+		!within(j.ScheduleTime, q.ScheduleTimeFrom, q.ScheduleTimeBefore),
+		!within(j.Created, q.CreatedFrom, q.CreatedBefore),
+		!within(j.Ended, q.EndedFrom, q.EndedBefore),
+		q.InState > 0 && t.now.Sub(r.inStateSince()) < q.InState:
+		return false
+	default:
+		return true
+	}
+}
+
+// within tells whether a time is in a span; no time is in none.
+func within(at, from, before time.Time) bool {
+	if from.IsZero() && before.IsZero() {
+		return true
+	}
+	return !at.IsZero() && (from.IsZero() || !at.Before(micros(from))) && (before.IsZero() || at.Before(micros(before)))
+}
+
+// inStateSince is when the job came to its state.
+func (r *record) inStateSince() time.Time {
+	for _, e := range slices.Backward(r.events) {
+		if e.From != e.To {
+			return e.At
+		}
+	}
+	return r.job.Created
+}

@@ -1,0 +1,231 @@
+// Package memory keeps a store in memory. It passes the conformance suite and
+// serves simulations: nothing in it is durable, and everything in it can be
+// repeated exactly.
+//
+// Rules of this package:
+//
+//   - No goroutines, no timers, no I/O. One mutex, held for the length of a call
+//     and never while anything is waited for.
+//   - The same calls in the same order, with the same clock and the same ids, give
+//     the same answers: nothing depends on the order of a map. What is due at one
+//     time goes by id.
+//   - A call judges before it writes. When a guard refuses, nothing was touched, so
+//     there is nothing to undo.
+//   - Each guard is one condition in one place: a harness can take it away and must
+//     then see what it guards against.
+//
+// Time is what store.Clock believes when a call begins, in whole microseconds, and all
+// that a call does happens at that one time. The clock may jump: the believed time goes on
+// by Options.Elapsed, as that of an SQLite file by the machine's boot clock.
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Options say where a store has its time and its ids from. The functions are
+// called by one goroutine at a time, and must not call the store.
+type Options struct {
+	// Now is the clock, which may be set; nil means time.Now.
+	Now func() time.Time
+	// Elapsed is a clock that nobody can set; nil means what passes between two
+	// readings of Now, which is then always right.
+	Elapsed func() time.Duration
+	// Clock says how a clock that changes is treated. Its Read replaces both.
+	Clock store.ClockOptions
+	// NewID makes the tokens of leases, and the store's id; nil means random ones.
+	NewID func() job.ID
+	// MaxInFlight is the bound for connections that state none; 0 means 100.
+	MaxInFlight int
+}
+
+const defaultMaxInFlight = 100
+
+// Store is one store in memory. It implements store.Store.
+type Store struct {
+	opts  Options
+	hints store.Hints
+
+	mu     sync.Mutex
+	closed bool
+	clock  *store.Clock
+	saved  store.SavedClock
+	steps  int
+	meta   store.Meta
+	// released is when it was last released from a quarantine.
+	released time.Time
+
+	jobs map[job.ID]*record
+	// all are the jobs in the order in which they were made.
+	all []*record
+	// active are those with something due, by id.
+	active []*record
+	keys   map[key]*record
+	// waiting are the jobs that wait for another one, by that one's id.
+	waiting map[job.ID][]*record
+	// tokens are those of all arms.
+	tokens map[job.ID]bool
+	gates  map[gate]job.ID
+	// cooling are the last arms of the connections and schedules with a cool-down.
+	cooling map[job.ID]store.CoolMark
+	// effectKeys are the digests of callers' own effect keys.
+	effectKeys map[[32]byte]bool
+	owners     map[object]job.ID
+	log        []job.Event
+	// logFrom is where the log begins: events up to there are no longer given.
+	logFrom int64
+	// rolled is how far the log is counted in rollups, and rolledAt the time of the last
+	// event that is.
+	rolled   int64
+	rolledAt time.Time
+	rollups  map[store.RollKey]int64
+	// What outlives removed jobs.
+	removedKeys    map[key]removedKey
+	removedEffects map[job.ID]*Effect
+	// erased are what stays of jobs that somebody asked to have erased.
+	erased map[job.ID]store.ErasedJob
+	// journal names the job of each write.
+	journal []job.ID
+
+	conns     map[job.ID]*connection
+	connOrder []*connection
+	connKeys  map[key]*connection
+	projects  map[string]bool
+	schedules map[job.ID]*schedule
+	// scheduleKeys are those that are bound to schedules.
+	scheduleKeys map[key]*schedule
+	apiKeys      map[string]*store.APIKey
+	ready        map[readyKey]*readyRow
+	logins       map[string]store.Login
+	renewals     map[job.ID]store.RenewalRow
+	// enlisted are the workers that are alive.
+	enlisted map[string]bool
+	turn     int64
+}
+
+var _ store.Store = (*Store)(nil)
+
+// key is an idempotency key of a project.
+type key struct{ project, key string }
+
+// Open makes an empty store.
+func Open(opts Options) *Store {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Elapsed == nil {
+		start := opts.Now()
+		opts.Elapsed = func() time.Duration { return opts.Now().Sub(start) }
+	}
+	if opts.Clock.Read == nil {
+		opts.Clock.Read = func() store.ClockReading {
+			return store.ClockReading{Wall: opts.Now().UnixMicro(), Boot: opts.Elapsed()}
+		}
+	}
+	if opts.NewID == nil {
+		opts.NewID = randomID
+	}
+	if opts.MaxInFlight <= 0 {
+		opts.MaxInFlight = defaultMaxInFlight
+	}
+	s := &Store{
+		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
+		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
+		gates: make(map[gate]job.ID), cooling: make(map[job.ID]store.CoolMark), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
+		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
+		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
+		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
+		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
+		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
+		erased:  make(map[job.ID]store.ErasedJob),
+		rollups: make(map[store.RollKey]int64),
+	}
+	s.clock = store.NewClock(opts.Clock, store.Timeline{})
+	s.meta = store.Meta{
+		StoreID: opts.NewID(), Engine: "memory", Created: s.present(), Incarnation: 1, Identity: "this process",
+		Namespace: "memory",
+	}
+	return s
+}
+
+func randomID() job.ID {
+	var id job.ID
+	rand.Read(id[:])
+	return id
+}
+
+// present is the time that counts as now.
+func (s *Store) present() time.Time {
+	return time.UnixMicro(s.moment().Now).UTC()
+}
+
+// tx is one call under way: the store under its lock, and the one time that counts
+// as now for all that the call does.
+type tx struct {
+	*Store
+	now time.Time
+	// doubt is what is not believed of the time.
+	doubt store.ClockDoubt
+	hint  store.WatchKinds
+}
+
+// call runs fn as one transaction.
+func call[T any](ctx context.Context, s *Store, name string, fn func(*tx) (T, error)) (T, error) {
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, fmt.Errorf("%s: %w", name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
+	}
+	m := s.moment()
+	t := &tx{Store: s, now: time.UnixMicro(m.Now).UTC(), doubt: m.Doubt}
+	v, err := fn(t)
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", name, err)
+	}
+	s.hints.Give(t.hint)
+	return v, nil
+}
+
+// batch is call for a list of items.
+func batch[T, V any](ctx context.Context, s *Store, name string, items []T, fn func(*tx, T) V) ([]V, error) {
+	return call(ctx, s, name, func(t *tx) ([]V, error) {
+		if len(items) > store.MaxBatch {
+			return nil, fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
+		}
+		out := make([]V, len(items))
+		for i, item := range items {
+			out[i] = fn(t, item)
+		}
+		return out, nil
+	})
+}
+
+// page bounds a limit; none means the most there is.
+func page(limit int) int {
+	if limit <= 0 || limit > store.MaxBatch {
+		return store.MaxBatch
+	}
+	return limit
+}
+
+// Watch implements store.Store.
+func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}

@@ -1,0 +1,103 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Meta implements store.Store.
+func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
+	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
+		m := t.meta
+		m.Now, m.Clock = t.now, t.doubt
+		return m, nil
+	})
+}
+
+// Quarantine implements store.Store.
+func (s *Store) Quarantine(ctx context.Context, reason string) error {
+	_, err := call(ctx, s, "quarantine", func(t *tx) (struct{}, error) {
+		if reason == "" {
+			return struct{}{}, fmt.Errorf("%w: without a reason", store.ErrIllegal)
+		}
+		t.meta.Quarantined = reason
+		t.meta.Incarnation++
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context) error {
+	_, err := call(ctx, s, "release", func(t *tx) (struct{}, error) {
+		if t.meta.Quarantined != "" {
+			t.raiseFences()
+			t.released = t.now
+			t.holdSchedules()
+			t.hint[store.WatchSchedules] = true
+		}
+		t.meta.Quarantined = ""
+		t.hint[store.WatchWork] = true
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// raiseFences treats every job that may be looked at as armed just now, by a state
+// that was lost. It is no change of theirs: no version, no event.
+func (t *tx) raiseFences() {
+	for _, r := range t.active {
+		if r.job.State != job.Sending && r.job.State != job.Ambiguous || r.job.Class == job.Keyed {
+			continue
+		}
+		last := &r.attempts[len(r.attempts)-1]
+		fence := micros(t.now.Add(last.AnswerDeadline.Sub(last.ArmedAt) + store.LostGrace))
+		last.Fence = later(last.Fence, fence)
+		r.job.NextAt = later(r.job.NextAt, last.Fence)
+		r.job.ClaimToken, r.job.Negatives = job.ID{}, 0
+		t.touch(r)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// refuseClosed guards the calls that lead to sending, and those that end or remove
+// something because its time is over.
+func (t *tx) refuseClosed() error {
+	if err := t.refuseQuarantined(); err != nil {
+		return err
+	}
+	return t.doubt.Refuse()
+}
+
+// refuseQuarantined refuses what another copy of the database may be doing.
+func (t *tx) refuseQuarantined() error {
+	if t.meta.Quarantined != "" {
+		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.meta.Quarantined)
+	}
+	return nil
+}
+
+// SetNamespace implements store.Store.
+func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
+	_, err := call(ctx, s, "set namespace", func(t *tx) (struct{}, error) {
+		if err := job.CheckNamespace(namespace); err != nil {
+			return struct{}{}, err
+		}
+		if len(t.tokens) > 0 && t.meta.Namespace != namespace && !(copied && t.meta.Quarantined != "") {
+			return struct{}{}, &store.NamespaceError{Have: t.meta.Namespace}
+		}
+		t.meta.Namespace = namespace
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// readyKey names what a hold holds.
+type readyKey struct {
+	conn job.ID
+	hold string
+}
+
+// readyRow is what is known of a hold key.
+type readyRow struct {
+	authHoldAt       time.Time
+	authHoldReason   string
+	authHoldCause    job.AuthCause
+	rateLimitedUntil time.Time
+	// When, and as the how-many-th in all, the row was last served: rows that wait
+	// longer go first.
+	servedAt time.Time
+	turn     int64
+}
+
+func (t *tx) row(k readyKey) *readyRow {
+	r, ok := t.ready[k]
+	if !ok {
+		r = &readyRow{}
+		t.ready[k] = r
+	}
+	return r
+}
+
+// held tells whether a person, a refused credential or a rate limit holds what is
+// under a key.
+func (t *tx) held(k readyKey) bool {
+	r := t.row(k)
+	switch {
+	case !t.conns[k.conn].PausedAt.IsZero():
+		return true
+	case !r.authHoldAt.IsZero():
+		return true
+	case r.rateLimitedUntil.After(t.now):
+		return true
+	default:
+		return false
+	}
+}
+
+// queue is a ready row with the jobs that may be claimed under it, now or later,
+// the first due first.
+type queue struct {
+	*readyRow
+	key  readyKey
+	conn *connection
+	jobs []*record
+}
+
+// queues gives the ready rows that have something to do, in the order of their keys.
+func (t *tx) queues() []*queue {
+	byKey := make(map[readyKey]*queue)
+	var out []*queue
+	for _, r := range t.active {
+		switch {
+		case !r.job.State.Runnable():
+			continue
+		case !r.job.WaitsFor.IsZero():
+			continue
+		}
+		k := readyKey{r.job.Connection, r.job.HoldKey}
+		q, ok := byKey[k]
+		if !ok {
+			q = &queue{readyRow: t.row(k), key: k, conn: t.conns[k.conn]}
+			byKey[k] = q
+			out = append(out, q)
+		}
+		q.jobs = append(q.jobs, r)
+	}
+	for _, q := range out {
+		slices.SortStableFunc(q.jobs, byDue)
+	}
+	slices.SortFunc(out, func(a, b *queue) int {
+		return cmp.Or(bytes.Compare(a.key.conn[:], b.key.conn[:]), cmp.Compare(a.key.hold, b.key.hold))
+	})
+	return out
+}
+
+func byDue(a, b *record) int { return a.job.NextAt.Compare(b.job.NextAt) }
+
+// runnableAt is when a claim may find something in the queue; false: not before
+// something else changes.
+func (t *tx) runnableAt(q *queue) (time.Time, bool) {
+	switch {
+	case len(q.jobs) == 0:
+		return time.Time{}, false
+	case !q.conn.PausedAt.IsZero() || !q.authHoldAt.IsZero():
+		return time.Time{}, false
+	case q.conn.busy >= t.maxInFlight(q.conn):
+		return time.Time{}, false
+	}
+	at := q.jobs[0].job.NextAt
+	for _, other := range []time.Time{q.rateLimitedUntil, t.pacedUntil(q.conn), q.servedAt} {
+		if other.After(at) {
+			at = other
+		}
+	}
+	return at, true
+}
+
+// maxInFlight bounds the connection's jobs under way.
+func (t *tx) maxInFlight(c *connection) int {
+	if c.MaxInFlight > 0 {
+		return c.MaxInFlight
+	}
+	return t.opts.MaxInFlight
+}
+
+// pacedUntil is when the connection's token bucket is no longer empty.
+func (t *tx) pacedUntil(c *connection) time.Time {
+	b := c.bucket()
+	if b.PerMinute == 0 || b.Tokens(t.now.UnixMicro()) > 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(b.At).UTC()
+}
+
+// room is how many more jobs of the connection a claim may take.
+func (t *tx) room(c *connection) int {
+	room := t.maxInFlight(c) - c.busy
+	if b := c.bucket(); b.PerMinute > 0 {
+		room = min(room, int(b.Tokens(t.now.UnixMicro())))
+	}
+	return room
+}
+
+// hold holds a job's hold key. A refusal of a credential that was replaced
+// meanwhile holds nothing.
+func (t *tx) hold(j job.Job, h *job.HoldUntil) {
+	if h == nil {
+		return
+	}
+	row := t.row(readyKey{j.Connection, j.HoldKey})
+	if h.Auth == 0 {
+		if until := t.now.Add(h.For.Truncate(time.Microsecond)); until.After(row.rateLimitedUntil) {
+			row.rateLimitedUntil = until
+		}
+		return
+	}
+	if h.CredentialVersion != t.conns[j.Connection].CredentialVersion {
+		return
+	}
+	if row.authHoldAt.IsZero() {
+		row.authHoldAt = t.now
+	}
+	row.authHoldReason, row.authHoldCause = h.Reason, h.Auth
+}
+
+// bucket is the connection's token bucket.
+func (c *connection) bucket() store.Bucket {
+	return store.Bucket{PerMinute: int64(c.MaxPerMinute), At: c.bucketAt}
+}

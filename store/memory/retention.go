@@ -1,0 +1,158 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// removedKey is a key that outlives its job.
+type removedKey struct {
+	job   job.ID
+	until time.Time // zero: for ever
+}
+
+// Retain implements store.Store. A step is a whole phase: nobody waits for it.
+func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
+	return call(ctx, s, "retain", func(t *tx) (store.Retained, error) {
+		place, err := store.ParseRetainPlace(p.After)
+		if err == nil {
+			err = p.Check()
+		}
+		if err == nil {
+			err = t.refuseClosed()
+		}
+		if err != nil {
+			return store.Retained{}, err
+		}
+		var out store.Retained
+		switch place.Phase {
+		case store.PhaseEvents:
+			out.Events = t.dropEvents(p)
+		case store.PhaseJobs:
+			t.removeJobs(p, &out)
+		case store.PhaseKeys:
+			out.Keys = t.forgetKeys()
+		case store.PhaseObjects:
+			out.Objects = t.forgetObjects()
+		case store.PhaseFirings:
+			out.Firings = t.pruneFirings()
+		case store.PhaseDone: // no place says so
+		}
+		if place.Phase++; place.Phase == store.PhaseDone {
+			out.Done = true
+			return out, nil
+		}
+		out.Next = store.RetainPlace{Phase: place.Phase}.String()
+		return out, nil
+	})
+}
+
+// dropEvents moves the log's beginning, never past the newest event, and counts
+// those before it whose jobs are gone: nobody can read them any more.
+func (t *tx) dropEvents(p store.RetainParams) (dropped int) {
+	last := int64(len(t.log))
+	for p.Keep.Events > 0 && t.logFrom+1 < last && p.EventOver(t.now, t.log[t.logFrom].At, t.logFrom < t.rolled) {
+		if _, there := t.jobs[t.log[t.logFrom].Job]; !there {
+			dropped++
+		}
+		t.logFrom++
+	}
+	return dropped
+}
+
+// removeJobs removes the jobs that ended long enough ago and that nobody replies to.
+func (t *tx) removeJobs(p store.RetainParams, out *store.Retained) {
+	if p.Keep.Jobs == 0 {
+		return
+	}
+	until := t.now.Add(-p.Keep.Jobs)
+	var ids []job.ID
+	var replies []store.Reply
+	for _, r := range t.all {
+		if r.job.State.Terminal() && !r.job.Ended.After(until) {
+			ids = append(ids, r.job.ID)
+		}
+		if !r.job.ReplyTo.IsZero() {
+			replies = append(replies, store.Reply{Job: r.job.ID, To: r.job.ReplyTo})
+		}
+	}
+	for _, id := range store.Unanswered(ids, replies) {
+		t.remove(t.jobs[id], p.Keep, t.jobs[id].job.Ended, out)
+	}
+}
+
+// remove removes a job. Its key is kept from a time on.
+func (t *tx) remove(r *record, p store.Keep, from time.Time, out *store.Retained) {
+	bound := key{r.job.Project, r.job.Key}
+	delete(t.keys, bound)
+	conn := t.conns[r.job.Connection]
+	keep, ends := p.KeepKey(conn.Connector, conn.KeyWindow)
+	switch until := from.Add(keep); {
+	case !ends:
+		t.removedKeys[bound] = removedKey{job: r.job.ID}
+	case until.After(t.now):
+		t.removedKeys[bound] = removedKey{r.job.ID, until}
+	default:
+		out.Keys++
+	}
+	looked := r.job.Class == job.Handle || r.job.Class == job.Observable
+	if owns := r.effect != nil && t.owners[r.effect.object()] == r.job.ID; owns && looked {
+		r.effect.ExternalURL = ""
+		t.removedEffects[r.job.ID] = r.effect
+	} else {
+		t.unown(r)
+	}
+	for _, e := range r.events {
+		if e.Position <= t.logFrom {
+			out.Events++
+		}
+	}
+	delete(t.jobs, r.job.ID)
+	t.all = slices.DeleteFunc(t.all, func(other *record) bool { return other == r })
+	t.touch(r)
+	out.Jobs++
+}
+
+// forgetKeys forgets the keys that have outlived their jobs for long enough.
+func (t *tx) forgetKeys() (forgotten int) {
+	for bound, k := range t.removedKeys {
+		if !k.until.IsZero() && !k.until.After(t.now) {
+			delete(t.removedKeys, bound)
+			forgotten++
+		}
+	}
+	return forgotten
+}
+
+// forgetObjects forgets the objects of removed jobs that no look can meet any more.
+func (t *tx) forgetObjects() (forgotten int) {
+	first := t.now
+	for _, r := range t.all {
+		if len(r.attempts) > 0 && r.attempts[0].ArmedAt.Before(first) {
+			first = r.attempts[0].ArmedAt
+		}
+	}
+	for id, e := range t.removedEffects {
+		if e.At.Before(first.Add(-store.LookSlack)) {
+			if t.owners[e.object()] == id {
+				delete(t.owners, e.object())
+			}
+			delete(t.removedEffects, id)
+			forgotten++
+		}
+	}
+	return forgotten
+}
+
+// removed is the verdict on a key whose job was removed; nil: it is none.
+func (t *tx) removed(bound key) error {
+	if k, ok := t.removedKeys[bound]; ok {
+		return fmt.Errorf("key %q: %w", bound.key, &store.RemovedError{Job: k.job})
+	}
+	return nil
+}

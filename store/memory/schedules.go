@@ -1,0 +1,460 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// schedule is a schedule and what became of its firings, oldest first.
+type schedule struct {
+	store.Schedule
+	firings []numbered
+	last    int64
+	items   []*item
+}
+
+// numbered is a firing in its place.
+type numbered struct {
+	store.Firing
+	number int64
+}
+
+// CreateSchedule implements store.Store.
+func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.Schedule, bool, error) {
+	created := false
+	out, err := call(ctx, s, "create schedule", func(t *tx) (store.Schedule, error) {
+		bound := key{n.Schedule.Project, n.Schedule.Key}
+		if c, ok := t.scheduleKeys[bound]; ok {
+			return c.Clone(), nil
+		}
+		next, err := n.Stored(t.now)
+		if err != nil {
+			return store.Schedule{}, err
+		}
+		if t.schedules[next.ID] != nil {
+			return store.Schedule{}, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, next.ID)
+		}
+		if err := store.OneMore(t.holdings(next.Project).Schedules, n.Most); err != nil {
+			return store.Schedule{}, err
+		}
+		c := &schedule{Schedule: next.Clone()}
+		t.schedules[next.ID], t.scheduleKeys[bound] = c, c
+		created = true
+		t.hint[store.WatchSchedules] = true
+		return next.Clone(), nil
+	})
+	return out, created, err
+}
+
+// scheduleOf finds a schedule of a project.
+func (t *tx) scheduleOf(ref store.Ref) (*schedule, error) {
+	c, ok := t.schedules[ref.ID]
+	if ref.Key != "" {
+		c, ok = t.scheduleKeys[key{ref.Project, ref.Key}]
+	}
+	if !ok || ref.Project != "" && c.Project != ref.Project {
+		return nil, store.ErrNotFound
+	}
+	return c, nil
+}
+
+// Schedule implements store.Store.
+func (s *Store) Schedule(ctx context.Context, ref store.Ref) (store.Schedule, error) {
+	return call(ctx, s, "schedule", func(t *tx) (store.Schedule, error) {
+		c, err := t.scheduleOf(ref)
+		if err != nil {
+			return store.Schedule{}, err
+		}
+		return c.Clone(), nil
+	})
+}
+
+// ListSchedules implements store.Store.
+func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store.SchedulePage, error) {
+	return call(ctx, s, "list schedules", func(t *tx) (store.SchedulePage, error) {
+		var p store.SchedulePage
+		var list []*schedule
+		for _, c := range t.schedules {
+			if c.Project == q.Project {
+				list = append(list, c)
+			}
+		}
+		newest := func(a, b *schedule) int {
+			return cmp.Or(b.Created.Compare(a.Created), bytes.Compare(b.ID[:], a.ID[:]))
+		}
+		slices.SortFunc(list, newest)
+		if !q.After.IsZero() {
+			last, ok := t.schedules[q.After]
+			if !ok {
+				return p, store.ErrNotFound
+			}
+			list = slices.DeleteFunc(list, func(c *schedule) bool { return newest(c, last) <= 0 })
+		}
+		for i, c := range list {
+			if i == q.MaxScan() {
+				break
+			}
+			if !q.Selects(c.Schedule) {
+				continue
+			}
+			if len(p.Schedules) == page(q.Limit) {
+				p.Next = p.Schedules[len(p.Schedules)-1].ID
+				return p, nil
+			}
+			listed := c.Clone()
+			listed.Template = nil
+			p.Schedules = append(p.Schedules, listed)
+		}
+		if len(list) >= q.MaxScan() {
+			p.Next = list[q.MaxScan()-1].ID
+		}
+		return p, nil
+	})
+}
+
+// ChangeSchedule implements store.Store.
+func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (store.Schedule, error) {
+	return call(ctx, s, "change schedule", func(t *tx) (store.Schedule, error) {
+		if err := t.refuseQuarantined(); err != nil {
+			return store.Schedule{}, err
+		}
+		was, ok := t.schedules[c.Schedule.ID]
+		if !ok || was.Project != c.Schedule.Project {
+			return store.Schedule{}, store.ErrNotFound
+		}
+		if err := store.Settled(was.State, was.HeldUntil, c.Schedule.State); err != nil {
+			return store.Schedule{}, err
+		}
+		return t.changeSchedule(was, c)
+	})
+}
+
+// holdSchedules begins the lost time of all schedules: those that fire are decided about now.
+func (t *tx) holdSchedules() {
+	for _, c := range t.schedules {
+		if c.State == store.ScheduleDeleted {
+			continue
+		}
+		c.HeldUntil = t.now
+		c.Revision++
+		if c.Queued && c.State != store.ScheduleActive {
+			c.Version++
+		}
+		if c.State == store.ScheduleActive {
+			c.Next = t.now
+		}
+	}
+}
+
+func (t *tx) changeSchedule(was *schedule, c store.ScheduleChange) (store.Schedule, error) {
+	next, err := c.Changed(was.Schedule, t.now)
+	if err != nil {
+		return store.Schedule{}, err
+	}
+	was.Schedule = next.Clone()
+	for _, f := range c.Firings {
+		f.Decided, f.Nominal = t.now, micros(f.Nominal)
+		was.add(f)
+	}
+	if next.State == store.ScheduleDeleted {
+		was.removeItems(t.now)
+	}
+	t.hint[store.WatchSchedules] = true
+	return next.Clone(), nil
+}
+
+// add adds a firing, unless its name is there.
+func (c *schedule) add(f store.Firing) {
+	if _, known := c.firing(f.Name); !known {
+		c.last++
+		c.firings = append(c.firings, numbered{f, c.last})
+	}
+}
+
+func (c *schedule) firing(name string) (store.Firing, bool) {
+	for _, f := range c.firings {
+		if f.Name == name {
+			return f.Firing, true
+		}
+	}
+	return store.Firing{}, false
+}
+
+// Firings implements store.Store.
+func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringPage, error) {
+	return call(ctx, s, "firings", func(t *tx) (store.FiringPage, error) {
+		var p store.FiringPage
+		c, err := t.scheduleOf(store.Ref{Project: q.Project, ID: q.Schedule})
+		if err != nil {
+			return p, err
+		}
+		before, seen := q.Before, 0
+		for _, f := range slices.Backward(c.firings) {
+			if q.Before > 0 && f.number >= q.Before {
+				continue
+			}
+			if q.Selects(f.Firing) && len(p.Firings) == page(q.Limit) || seen == store.MaxFiringScan {
+				p.Next = before
+				break
+			}
+			if q.Selects(f.Firing) {
+				p.Firings = append(p.Firings, f.Firing)
+			}
+			before, seen = f.number, seen+1
+		}
+		return p, nil
+	})
+}
+
+// NextFiring implements store.Store.
+func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error) {
+	return call(ctx, s, "next firing", func(t *tx) (time.Duration, error) {
+		next := limit
+		for _, c := range t.schedules {
+			if !c.Next.IsZero() && t.refuseClosed() == nil && !slices.Contains(except, c.ID) {
+				next = min(next, max(0, c.Next.Sub(t.now)))
+			}
+		}
+		return next, nil
+	})
+}
+
+// Fire implements store.Store.
+func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fired, more bool, err error) {
+	fired, err = call(ctx, s, "fire", func(t *tx) ([]store.Fired, error) {
+		if err := t.refuseClosed(); err != nil {
+			return nil, err
+		}
+		due, err := t.dueSchedules(p)
+		if err != nil {
+			return nil, err
+		}
+		more = p.Only.ID.IsZero() && len(due) == page(p.Limit)
+		var out []store.Fired
+		var budget store.FireBudget
+		for _, c := range due {
+			r := t.decide(c, p)
+			if r.Left() {
+				continue
+			}
+			if !budget.Take(r) {
+				more = true
+				break
+			}
+			out = append(out, t.fire(c, r, !p.Only.ID.IsZero()))
+		}
+		return out, nil
+	})
+	return fired, more && err == nil, err
+}
+
+// dueSchedules are the schedules to decide about.
+func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
+	if !p.Only.ID.IsZero() {
+		c, ok := t.schedules[p.Only.ID]
+		if !ok || c.Project != p.Only.Project {
+			return nil, store.ErrNotFound
+		}
+		return []*schedule{c}, nil
+	}
+	var due []*schedule
+	for _, c := range t.schedules {
+		if !c.Next.IsZero() && !c.Next.After(t.now) && !slices.Contains(p.Except, c.ID) {
+			due = append(due, c)
+		}
+	}
+	slices.SortFunc(due, func(a, b *schedule) int {
+		return cmp.Or(a.Next.Compare(b.Next), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return due[:min(len(due), page(p.Limit))], nil
+}
+
+// decide asks until a decision is final.
+func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
+	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now, HeldUntil: t.released}}
+	r.Due.Open = t.openJobs(c.ID)
+	for _, f := range slices.Backward(c.firings) {
+		j, there := t.jobs[f.Job]
+		if there && j.job.State.Terminal() && len(r.Due.Ended) < min(c.PauseAfterFailures, store.MaxEndedJobs) {
+			r.Due.Ended = append(r.Due.Ended, store.EndedJob{ID: f.Job, State: j.job.State, Decided: f.Decided})
+		}
+	}
+	if conn, ok := t.conns[c.Connection]; ok && conn.Project == c.Project {
+		r.Due.Connection = t.public(conn)
+	}
+	if c.Queued {
+		c.head(&r.Due)
+	}
+	for !r.Final() {
+		r.Ask(p)
+		for _, name := range r.Names() {
+			if f, known := c.firing(name); known {
+				r.AddKnown(f)
+			}
+		}
+		places, jobs := r.Jobs()
+		for n, i := range places {
+			if !r.Final() || r.Err != nil {
+				break
+			}
+			if err := t.refusal(jobs[n]); err != nil {
+				r.AddRefused(r.Firings[i].Firing.Name, err)
+			}
+		}
+	}
+	return r
+}
+
+// openJobs are DueSchedule.Open of a schedule.
+func (t *tx) openJobs(schedule job.ID) (out []store.OpenJob) {
+	all := t.byID(schedule)
+	for _, unresolved := range []bool{false, true} {
+		for _, j := range slices.Backward(all) {
+			if s := j.job.State; !s.Terminal() && s.Unresolved() == unresolved {
+				out = append(out, store.OpenJob{ID: j.job.ID, State: s})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// byID are the jobs of a schedule.
+func (t *tx) byID(schedule job.ID) []*record {
+	var out []*record
+	for _, r := range t.all {
+		if r.job.Schedule == schedule {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *record) int { return bytes.Compare(a.job.ID[:], b.job.ID[:]) })
+	return out
+}
+
+// refusal is why a job cannot be made.
+func (t *tx) refusal(n store.NewJob) error {
+	bound := key{n.Spec.Project, n.Spec.Key}
+	if _, ok := t.keys[bound]; ok || t.removed(bound) != nil {
+		return nil //nolint:nilerr // the job is there already: its firing names it
+	}
+	conn, ok := t.conns[n.Spec.Connection]
+	if !ok || conn.Project != n.Spec.Project || !conn.Deleted.IsZero() {
+		return fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	}
+	if n.Spec.OwnEffectKey != "" && t.effectKeys[n.EffectKey] {
+		return store.ErrEffectKeyTaken
+	}
+	return nil
+}
+
+// illegal is why the tables of a database would refuse a job.
+func (t *tx) illegal(jobs []store.NewJob) error {
+	ids := make(map[job.ID]bool)
+	for _, n := range jobs {
+		bound := key{n.Spec.Project, n.Spec.Key}
+		if _, ok := t.keys[bound]; ok || t.removed(bound) != nil {
+			continue
+		}
+		if _, err := t.newJob(n, t.conns[n.Spec.Connection].Class); err != nil {
+			return err
+		}
+		if t.jobs[n.Spec.ID] != nil || ids[n.Spec.ID] {
+			return fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, n.Spec.ID)
+		}
+		ids[n.Spec.ID] = true
+	}
+	return nil
+}
+
+// fire writes a decision.
+func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
+	places, jobs := r.Jobs()
+	if r.Err == nil {
+		r.Err = t.illegal(jobs)
+	}
+	if r.Err != nil {
+		if off := t.now.Add(store.BufferedLook); !only && !c.Next.IsZero() && c.Next.Before(off) {
+			c.Next = off
+		}
+		return r.Fired(nil, nil)
+	}
+	made := make([]store.Created, len(jobs))
+	for n, j := range jobs {
+		var err error
+		if made[n], err = t.create(j); err != nil {
+			made[n] = store.Created{Err: err}
+		}
+	}
+	out := r.Fired(places, made)
+	c.Schedule = out.Schedule.Clone()
+	for _, e := range r.Items(out) {
+		c.end(e, t.now)
+	}
+	for _, f := range out.Firings {
+		if !f.Repeat {
+			c.add(f.Firing)
+		}
+	}
+	return out
+}
+
+// wakeSchedule makes a schedule due whose buffered firing may have waited for a change of a
+// job.
+func (t *tx) wakeSchedule(from, to job.State, id job.ID) {
+	c, ok := t.schedules[id]
+	if !ok || !store.MayRelease(from, to) || c.Buffered == nil || !c.Next.After(t.now) {
+		return
+	}
+	c.Next = t.now
+	t.hint[store.WatchSchedules] = true
+}
+
+// pruneFirings removes firings that were decided long ago.
+func (t *tx) pruneFirings() (removed int) {
+	before := t.now.Add(-store.FiringsKept)
+	for _, c := range t.schedules {
+		n := len(c.firings)
+		c.firings = slices.DeleteFunc(c.firings, func(f numbered) bool { return f.Decided.Before(before) })
+		if n -= len(c.firings); n > 0 {
+			removed += n
+			if c.LedgerBegin.Before(before) {
+				c.LedgerBegin = before
+			}
+		}
+	}
+	return removed
+}
+
+// deleteSchedules deletes the schedules of a project, and removeSchedules removes them.
+func (t *tx) deleteSchedules(project, actor string) error {
+	for _, c := range t.schedules {
+		if c.Project != project || c.State == store.ScheduleDeleted {
+			continue
+		}
+		to := c.Clone()
+		to.State = store.ScheduleDeleted
+		if _, err := t.changeSchedule(c, store.ScheduleChange{Schedule: to, Actor: actor}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) removeSchedules(project string, out *store.ProjectErasure) {
+	for id, c := range t.schedules {
+		if c.Project == project {
+			out.Schedules++
+			out.Firings += len(c.firings)
+			delete(t.cooling, id)
+			delete(t.schedules, id)
+			delete(t.scheduleKeys, key{c.Project, c.Key})
+		}
+	}
+}
