@@ -39,7 +39,9 @@ type heat struct {
 	effects bool
 	// alone: one process measures all repetitions, because it fills large tables.
 	alone bool
-	// long: only who names it gets it; its samples are of one time after the other.
+	// named: a run has it only when it is named.
+	named bool
+	// long: its samples are of one time after the other.
 	long bool
 	// quick: a short run has it, too.
 	quick bool
@@ -50,6 +52,7 @@ const (
 	nameFireonce = "Fireonce"
 	nameSQLite   = "Fireonce, SQLite"
 	nameNetwork  = "Fireonce, network"
+	nameTwo      = "Fireonce, two servers"
 	nameBare     = "net/http alone"
 	nameGraphile = "graphile-worker"
 	nameBoss     = "pg-boss"
@@ -124,8 +127,14 @@ func (p plan) heats() []heat {
 			contenders: []contender{{name: nameFireonce, measure: "fireonce/terminal"}},
 		},
 		{
+			name: "burst", what: fmt.Sprintf("%d jobs due at one instant, submitted before: until the last one arrives, by one server and by two", p.burst),
+			jobs: p.burst, effects: true, named: true, metrics: append(lags[:2:2], metric{"max_ms", "ms to drain"}, metric{"server_mb", "MB of the servers at most"},
+				metric{"server_us", "µs CPU/job of the servers"}, metric{"pg_us", "of PostgreSQL"}),
+			contenders: []contender{{name: nameNetwork, measure: "network/burst"}, {name: nameTwo, measure: "network/burst2"}},
+		},
+		{
 			name: "soak", what: fmt.Sprintf("%d jobs a second for %v, with as many that are no longer kept", p.Pace, p.Soak),
-			alone: true, long: true, metrics: []metric{
+			alone: true, named: true, long: true, metrics: []metric{
 				{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}, {"max_ms", "ms at most"}, {"per_s", "jobs/s"},
 				{"server_us", "µs CPU/job of the server"}, {"pg_us", "of PostgreSQL"}, {"server_mb", "MB of the server"},
 			},

@@ -66,7 +66,7 @@ type options struct {
 // plan is how much each heat measures.
 type plan struct {
 	size
-	submit, batch, work, now, herd, ended, load int
+	submit, batch, work, now, herd, burst, ended, load int
 }
 
 func fullPlan() plan {
@@ -76,7 +76,7 @@ func fullPlan() plan {
 			Few: 10_000, Many: 1_000_000, Most: 5_000_000, Held: 100_000, Ended: 10_000_000, Pending: 1_000_000,
 			Streams: 1000, Events: 200, PerSecond: 10, Slow: 10, Burst: 5000, Soak: 30 * time.Minute, Pace: 1000,
 		},
-		submit: 10_000, batch: 50_000, work: 50_000, now: 100, herd: 10_000, ended: 5000, load: 20_000,
+		submit: 10_000, batch: 50_000, work: 50_000, now: 100, herd: 10_000, burst: 1_000_000, ended: 5000, load: 20_000,
 	}
 }
 
@@ -137,6 +137,7 @@ func (p *plan) flags(f *flag.FlagSet) {
 		{"backlog", "jobs that are worked off", &p.work},
 		{"now", "jobs that are submitted to an idle system", &p.now},
 		{"herd", "jobs that are due at once", &p.herd},
+		{"burst-jobs", "jobs of a burst, which are due at once", &p.burst},
 		{"few", "future jobs, the fewest", &p.Few},
 		{"many", "future jobs, more", &p.Many},
 		{"most", "future jobs, the most", &p.Most},
@@ -157,7 +158,7 @@ func (p *plan) flags(f *flag.FlagSet) {
 func (o options) check() error {
 	p := o.plan
 	for _, n := range []int{
-		o.repetitions, p.Callers, p.Loaders, p.Batch, p.Senders, p.RiverWorkers, p.submit, p.batch, p.work, p.now, p.herd,
+		o.repetitions, p.Callers, p.Loaders, p.Batch, p.Senders, p.RiverWorkers, p.submit, p.batch, p.work, p.now, p.herd, p.burst,
 		p.Few, p.Many, p.Most, p.Held, p.Ended, p.Pending, p.load, p.Streams, p.Events, p.Pace,
 	} {
 		if n < 1 {
@@ -176,7 +177,7 @@ func (o options) chosen() ([]heat, error) {
 	var out []heat
 	all := o.plan.heats()
 	for _, h := range all {
-		if o.only == "" && (!o.quick || h.quick) && !h.long {
+		if o.only == "" && (!o.quick || h.quick) && !h.named {
 			out = append(out, h)
 		}
 	}

@@ -109,6 +109,8 @@ var measures = map[string]func(ctx context.Context, t task, give func(sample)) e
 	"network/batch":     once(networkBatch),
 	"network/now":       once(networkNow),
 	"network/herd":      once(networkHerd),
+	"network/burst":     once(networkBurst(1)),
+	"network/burst2":    once(networkBurst(2)),
 	"network/memory":    once(networkMemory),
 	"network/stream":    once(networkStream),
 	"network/soak":      networkSoak,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/bench/speed/internal/receiver"
-	"github.com/fireonce/fireonce/bench/speed/internal/usage"
 )
 
 const (
@@ -36,7 +35,7 @@ func networkMemory(ctx context.Context, t task) (_ sample, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	idle, err := s.highest(ctx, func(ctx context.Context) error {
+	idle, err := highest(ctx, []*served{s}, func(ctx context.Context) error {
 		if !nap(ctx, restFor) {
 			return ctx.Err()
 		}
@@ -45,7 +44,7 @@ func networkMemory(ctx context.Context, t task) (_ sample, err error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := s.highest(ctx, func(ctx context.Context) error {
+	load, err := highest(ctx, []*served{s}, func(ctx context.Context) error {
 		err := concurrently(ctx, t.Callers, t.Jobs, func(ctx context.Context, i int) error {
 			return s.one(ctx, s.jobs(), i, receiver.Payload(i, time.Now()), time.Time{})
 		})
@@ -55,21 +54,4 @@ func networkMemory(ctx context.Context, t task) (_ sample, err error) {
 		return t.run().Await(ctx, t.Jobs)
 	})
 	return sample{"idle_mb": idle, "load_mb": load}, err
-}
-
-// highest gives the most resident memory, in megabytes, that the server had while
-// something was done.
-func (s *served) highest(ctx context.Context, do func(context.Context) error) (float64, error) {
-	done := make(chan error, 1)
-	go func() { done <- do(ctx) }()
-	var most int64
-	for {
-		now, _ := usage.Memory(s.process.Pid())
-		most = max(most, now)
-		select {
-		case err := <-done:
-			return float64(most) / megabyte, err
-		case <-time.After(sampleEvery):
-		}
-	}
 }

@@ -49,7 +49,20 @@ var servedReady = regexp.MustCompile(` ready: http://([^,]+),`)
 
 // serve starts the program on the task's database, with clients on so many
 // connections, and makes a connection whose receiver dedupes.
-func serve(ctx context.Context, t task, lines int, flags ...string) (_ *served, err error) {
+func serve(ctx context.Context, t task, lines int, flags ...string) (*served, error) {
+	s, err := start(ctx, t, lines, "serve.log", flags...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// start starts the program, which logs to a file of the task's folder. What it is asked for
+// is up to the caller.
+func start(ctx context.Context, t task, lines int, log string, flags ...string) (_ *served, err error) {
 	args := []string{
 		"serve", "--dev", "--listen", "127.0.0.1:0", "--database", t.Database,
 		"--key-file", filepath.Join(t.Dir, "key"), "--senders", strconv.Itoa(t.Senders), "--log-level", "warn",
@@ -75,7 +88,7 @@ func serve(ctx context.Context, t task, lines int, flags ...string) (_ *served, 
 	if t.ServerProfile != "" {
 		cmd.Env = append(cmd.Env, profileEnv+"="+t.ServerProfile)
 	}
-	p, line, err := process.Start(ctx, cmd, filepath.Join(t.Dir, "serve.log"))
+	p, line, err := process.Start(ctx, cmd, filepath.Join(t.Dir, log))
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +105,7 @@ func serve(ctx context.Context, t task, lines int, flags ...string) (_ *served, 
 	if native == "" {
 		s.address = found[1]
 	}
-	if err := s.dial(lines); err != nil {
-		return s, err
-	}
-	return s, s.connect(ctx)
+	return s, s.dial(lines)
 }
 
 // freePort finds an address that nobody listens on.
