@@ -62,6 +62,7 @@ const (
 // heats are all that can be run.
 func (p plan) heats() []heat {
 	rate := []metric{{"per_s", "jobs/s"}, {"cpu_us", "µs CPU/job"}, {"pg_us", "of it PostgreSQL"}}
+	sizes := append(rate[:3:3], metric{"wal_b", "B of WAL/job"}, metric{"disk_b", "B on disk/job"})
 	lags := []metric{{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}}
 	return []heat{
 		{
@@ -82,7 +83,7 @@ func (p plan) heats() []heat {
 		},
 		{
 			name: "work", what: fmt.Sprintf("a backlog of %d jobs, one HTTP POST each, %d at once", p.work, p.Senders),
-			jobs: p.work, metrics: rate, quick: true, effects: true, contenders: []contender{
+			jobs: p.work, metrics: sizes, quick: true, effects: true, contenders: []contender{
 				{name: nameRiver, measure: "river/work"}, {name: nameFireonce, measure: "fireonce/work"},
 				{name: nameSQLite, measure: "fireonce/work", engine: sqliteEngine}, {name: nameBare, measure: "bare/work"},
 				{name: nameGraphile, measure: "graphile/work", needs: needNode}, {name: nameBoss, measure: "pgboss/work", needs: needNode},

@@ -86,7 +86,8 @@ type size struct {
 // sample is what came of a measurement, by metric. The common ones: "per_s";
 // "p50_ms", "p99_ms" and "max_ms", as the receiver saw them; "own_us",
 // "server_us" and "pg_us" are processor time per job of the measuring process,
-// the server that it calls, and PostgreSQL.
+// the server that it calls, and PostgreSQL; "wal_b" are the bytes of PostgreSQL's
+// write-ahead log per job, and "disk_b" those of the whole database.
 type sample map[string]float64
 
 // measures are what a measuring process can do. Each gives a sample for each
@@ -175,10 +176,12 @@ type meter struct {
 	begun   time.Time
 	own, pg time.Duration
 	serving time.Duration
+	before  written
 }
 
 func (t task) start(server int) *meter {
-	m := &meter{task: t, server: server, own: usage.Self(), pg: usage.Postgres(t.data())}
+	m := &meter{task: t, server: server, before: t.written()}
+	m.own, m.pg = usage.Self(), usage.Postgres(t.data())
 	if server != 0 {
 		t.toggleServerProfile(server)
 		m.serving = usage.Process(server)
@@ -200,6 +203,8 @@ func (m *meter) stop(jobs int) sample {
 		m.task.endServerProfile(m.server)
 	}
 	s["cpu_us"] = s["own_us"] + s["pg_us"] + s["server_us"]
+	after := m.task.written()
+	s["wal_b"], s["disk_b"] = float64(after.wal-m.before.wal)/float64(jobs), float64(after.disk)/float64(jobs)
 	return s
 }
 
