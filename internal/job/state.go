@@ -89,7 +89,8 @@ type Transition struct{ From, To State }
 // Transitions is the whole status machine: every legal change of state. A move
 // that is not here is refused by Decide and, separately, by the SQL of every
 // store, whose copy of this table a test compares with this one. A write that
-// leaves the state as it was is no transition and is always legal.
+// leaves the state as it was is no transition and is always legal. A store may write two
+// of them at once only if they are a pair of ClaimAndArm.
 var Transitions = []Transition{
 	{0, Scheduled},
 
@@ -149,6 +150,14 @@ var Transitions = []Transition{
 	{Expired, Succeeded}, // late evidence
 	{Canceled, Retrying}, // RetryJob, of a reply whose predecessor had ended
 	{Canceled, Succeeded},
+}
+
+// ClaimAndArm are the pairs of transitions that a store may make in one write: a claim whose
+// intent is at hand. The job is never seen CLAIMED, its version rises by two, and each of the
+// two has its event.
+var ClaimAndArm = [][2]Transition{
+	{{Scheduled, Claimed}, {Claimed, Sending}},
+	{{Retrying, Claimed}, {Claimed, Sending}},
 }
 
 var legal = func() map[Transition]bool {
