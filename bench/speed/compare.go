@@ -169,7 +169,7 @@ func (h *house) measure(ctx context.Context, of heat, c contender) (_ []sample, 
 	defer cancel()
 	h.names++
 	t := task{
-		Measure: c.measure, Engine: c.engine, Receiver: h.receiver, Run: fmt.Sprintf("%s-%d", of.name, h.names),
+		Measure: c.measure, Engine: c.engine, Native: c.native, Receiver: h.receiver, Run: fmt.Sprintf("%s-%d", of.name, h.names),
 		Fireonce: h.binary, Redis: h.redis, Jobs: of.jobs, size: h.plan.size, Repetitions: h.repetitions,
 	}
 	h.profiled(&t, c)

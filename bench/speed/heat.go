@@ -12,6 +12,7 @@ import (
 type contender struct {
 	name, measure string
 	engine        string // Fireonce's, when it is not PostgreSQL
+	native        bool   // Fireonce is called at gRPC's own listener, which is off by default
 	needs         need
 }
 
@@ -52,6 +53,7 @@ const (
 	nameFireonce = "Fireonce"
 	nameSQLite   = "Fireonce, SQLite"
 	nameNetwork  = "Fireonce, network"
+	nameNative   = "Fireonce, --grpc-listen"
 	nameTwo      = "Fireonce, two servers"
 	nameBare     = "net/http alone"
 	nameGraphile = "graphile-worker"
@@ -70,6 +72,7 @@ func (p plan) heats() []heat {
 			jobs: p.submit, metrics: rate, quick: true, contenders: []contender{
 				{name: nameRiver, measure: "river/submit"}, {name: nameFireonce, measure: "fireonce/submit"},
 				{name: nameSQLite, measure: "fireonce/submit", engine: sqliteEngine}, {name: nameNetwork, measure: "network/submit"},
+				{name: nameNative, measure: "network/submit", native: true},
 				{name: nameBoss, measure: "pgboss/submit", needs: needNode}, {name: nameGraphile, measure: "graphile/submit", needs: needNode},
 				{name: nameAsynq, measure: "asynq/submit", needs: needRedis},
 			},
@@ -78,6 +81,7 @@ func (p plan) heats() []heat {
 			name: "batch", what: fmt.Sprintf("%d jobs, %d a call, from %d callers", p.batch, p.Batch, p.Loaders),
 			jobs: p.batch, metrics: rate, quick: true, contenders: []contender{
 				{name: nameRiver, measure: "river/batch"}, {name: nameNetwork, measure: "network/batch"},
+				{name: nameNative, measure: "network/batch", native: true},
 				{name: nameBoss, measure: "pgboss/batch", needs: needNode}, {name: nameGraphile, measure: "graphile/batch", needs: needNode},
 			},
 		},

@@ -25,6 +25,8 @@ type task struct {
 	// Measure names the measurement, Engine Fireonce's store.
 	Measure string `json:"measure"`
 	Engine  string `json:"engine"`
+	// Native has a server called at gRPC's own listener.
+	Native bool `json:"native,omitempty"`
 	// Database is an empty database's URL, as its owner; Admin the same as the
 	// superuser.
 	Database string `json:"database"`

@@ -29,8 +29,6 @@ import (
 )
 
 const (
-	// grpcFlag names a listener of gRPC's own, where there is one.
-	grpcFlag = "--grpc-listen"
 	// maxMessage bounds an answer.
 	maxMessage = 32 << 20
 )
@@ -68,16 +66,12 @@ func start(ctx context.Context, t task, lines int, log string, flags ...string) 
 		"--key-file", filepath.Join(t.Dir, "key"), "--senders", strconv.Itoa(t.Senders), "--log-level", "warn",
 	}
 	args = append(args, flags...)
-	help, err := exec.CommandContext(ctx, t.Fireonce, "serve", "--help").Output() //nolint:gosec // the program under test
-	if err != nil {
-		return nil, err
-	}
 	native := ""
-	if strings.Contains(string(help), grpcFlag) {
+	if t.Native {
 		if native, err = freePort(ctx); err != nil {
 			return nil, err
 		}
-		args = append(args, grpcFlag, native)
+		args = append(args, "--grpc-listen", native)
 	}
 	cmd := exec.Command(t.Fireonce, args...) //nolint:noctx,gosec // ended by close
 	for _, pair := range os.Environ() {
