@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,4 +79,58 @@ func TestGRPCListener(t *testing.T) {
 	if p.err != nil {
 		t.Errorf("the server ended with %v: %s", p.err, p.logs())
 	}
+}
+
+// TestGRPCListenerOfItsOwn: unless an address was named, gRPC has the port after the API's;
+// a server whose second port is taken says so and goes on.
+func TestGRPCListenerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(flags ...string) *process {
+		p, err := startProcess(binary, t.TempDir(), os.Environ(), append([]string{"--dev"}, flags...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.kill)
+		return p
+	}
+	grpcAt := regexp.MustCompile(`, gRPC (127\.0\.0\.1:\d+),`)
+	if p := start("--listen", "127.0.0.1:0"); !grpcAt.MatchString(p.line) {
+		t.Errorf("no port for gRPC by default: %s", p.line)
+	}
+	if p := start("--listen", "127.0.0.1:0", "--grpc-listen", "off"); grpcAt.MatchString(p.line) {
+		t.Errorf("a port for gRPC that nobody wants: %s", p.line)
+	}
+	taken, first := neighbours(t)
+	p := start("--listen", first)
+	if grpcAt.MatchString(p.line) || !strings.Contains(p.logs(), "gRPC has no port of its own") {
+		t.Errorf("beside %s, which is taken: %s: %s", taken, p.line, p.logs())
+	}
+}
+
+// neighbours finds a free port whose next one it takes for as long as the test runs.
+func neighbours(t *testing.T) (taken, free string) {
+	t.Helper()
+	var config net.ListenConfig
+	for range 100 {
+		second, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := second.Addr().(*net.TCPAddr)
+		free = fmt.Sprintf("127.0.0.1:%d", at.Port-1)
+		first, err := config.Listen(t.Context(), "tcp", free)
+		if err != nil {
+			_ = second.Close()
+			continue
+		}
+		_ = first.Close()
+		t.Cleanup(func() { _ = second.Close() })
+		return at.String(), free
+	}
+	t.Fatal("no two ports beside each other are free")
+	return "", ""
 }

@@ -130,7 +130,7 @@ func TestOnPostgreSQL(t *testing.T) {
 	}; !maps.Equal(environment(c), want) {
 		t.Errorf("%v", environment(c))
 	}
-	if c.ReadinessProbe.GRPC == nil || len(c.Ports) != 1 || *got.service.Spec.Ports[0].AppProtocol != "kubernetes.io/h2c" {
+	if c.ReadinessProbe.GRPC == nil || len(c.Ports) != 2 || len(got.service.Spec.Ports) != 2 || *got.service.Spec.Ports[0].AppProtocol != "kubernetes.io/h2c" {
 		t.Errorf("%+v, %+v", c, got.service)
 	}
 	for name, value := range got.service.Spec.Selector {
@@ -181,7 +181,7 @@ affinity: {nodeAffinity: {}}
 	if c.ReadinessProbe.HTTPGet == nil || c.ReadinessProbe.HTTPGet.Scheme != corev1.URISchemeHTTPS || *got.service.Spec.Ports[0].AppProtocol != "https" {
 		t.Errorf("%+v", c.ReadinessProbe)
 	}
-	if len(c.Ports) != 2 || len(pod.Spec.Volumes) != 2 || len(c.VolumeMounts) != 2 || !c.VolumeMounts[1].ReadOnly ||
+	if len(c.Ports) != 3 || len(pod.Spec.Volumes) != 2 || len(c.VolumeMounts) != 2 || !c.VolumeMounts[1].ReadOnly ||
 		pod.Annotations["prometheus.io/scrape"] != "true" || len(pod.Spec.Tolerations) != 1 || pod.Spec.NodeSelector["disk"] != "fast" {
 		t.Errorf("%+v", pod)
 	}

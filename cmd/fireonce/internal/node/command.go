@@ -89,7 +89,8 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_LISTEN"),
 			},
 			&cli.StringFlag{
-				Name: "grpc-listen", Usage: "a second `ADDRESS`, for gRPC alone: the same API, at a lower cost per call",
+				Name: "grpc-listen", DefaultText: "the port after that of --listen",
+				Usage:   "a second `ADDRESS`, for gRPC alone: the same API, at a lower cost per call; off: none",
 				Sources: cli.EnvVars("FIREONCE_GRPC_LISTEN"),
 			},
 			&cli.StringFlag{
@@ -358,14 +359,17 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, exit.Usagef("--quota %w", err)
 	}
-	ops := cmd.String("ops-listen")
+	ops, own := cmd.String("ops-listen"), cmd.String("grpc-listen")
 	if ops == "off" {
 		ops = ""
+	}
+	if own == "off" {
+		own = ""
 	}
 	return Config{
 		OpsListen: ops, OpsOptional: !cmd.IsSet("ops-listen"),
 		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
-		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"),
+		Listen: cmd.String("listen"), GRPCListen: own, GRPCOptional: !cmd.IsSet("grpc-listen"),
 		TLS:      tlsOf(cmd),
 		Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,

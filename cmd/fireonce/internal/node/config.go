@@ -31,6 +31,9 @@ type Config struct {
 	Listen string
 	// GRPCListen is a second address, for gRPC alone. Empty: there is none.
 	GRPCListen string
+	// GRPCOptional has the second address be the port after that of Listen, and goes on
+	// without it if that port is taken. GRPCListen is not read then.
+	GRPCOptional bool
 	// OpsListen is the address of the operations listener: metrics, status and probes,
 	// without a key. Empty: there is none.
 	OpsListen string
@@ -169,7 +172,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	if listen.api, err = c.address("--listen", c.Listen); err != nil {
 		return listen, d, err
 	}
-	if c.GRPCListen != "" {
+	if c.GRPCOptional {
+		listen.grpc = portAfter(listen.api)
+	} else if c.GRPCListen != "" {
 		if listen.grpc, err = c.address("--grpc-listen", c.GRPCListen); err != nil {
 			return listen, d, err
 		}
@@ -177,6 +182,20 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	listen.ops, err = c.opsAddress()
 	d.synchronousStandby = c.SynchronousStandby
 	return listen, d, err
+}
+
+// portAfter is where gRPC alone is served unless an address was named: at the next port, or at any if
+// the first one may be any; nil: there is no next one.
+func portAfter(api *net.TCPAddr) *net.TCPAddr {
+	const last = 65535
+	switch api.Port {
+	case 0:
+		return &net.TCPAddr{IP: api.IP, Zone: api.Zone}
+	case last:
+		return nil
+	default:
+		return &net.TCPAddr{IP: api.IP, Zone: api.Zone, Port: api.Port + 1}
+	}
 }
 
 // opsAddress is where operations are served; nil: nowhere.

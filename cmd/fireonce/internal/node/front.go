@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -99,6 +100,10 @@ func (n *Node) listenGRPC(addr *net.TCPAddr) (err error) {
 		return nil
 	}
 	if n.grpcListener, err = n.bind(addr); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) && n.cfg.GRPCOptional {
+			n.cfg.Log.Warn("gRPC has no port of its own: another process has it; see --grpc-listen", "address", addr.String())
+			return nil
+		}
 		return fmt.Errorf("listen for gRPC: %w", err)
 	}
 	var secure *tls.Config
