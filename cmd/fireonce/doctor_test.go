@@ -237,7 +237,7 @@ func doctorsCluster(t *testing.T, c *pgtest.Cluster) (database string, look func
 	}
 }
 
-// TestDoctorOnPostgres: all is well with a durable server; a schema that is another
+// TestDoctorOnPostgres: all is well with a durable server; a schema that is a newer
 // program's, a role that may not write and words about standbys are found.
 func TestDoctorOnPostgres(t *testing.T) {
 	t.Parallel()
@@ -253,8 +253,8 @@ func TestDoctorOnPostgres(t *testing.T) {
 	finds(t, look("--synchronous-standby"), "standbys", "failure", "a failover would lose commits")
 	c.Exec(t, database, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
 	finds(t, look(), "schema", "failure", "version 9999")
-	c.Exec(t, database, "DELETE FROM goose_db_version WHERE version_id > 1")
-	finds(t, look(), "schema", "warning", "version 1; this program needs")
+	c.Exec(t, database, "DELETE FROM goose_db_version WHERE version_id = 9999")
+	finds(t, look(), "schema", "ok", "")
 	c.Exec(t, database, fmt.Sprintf("ALTER DATABASE %s SET default_transaction_read_only = on", database))
 	finds(t, look(), "lock", "failure", "read-only")
 	c.Stop(t, pgtest.Fast)

@@ -37,15 +37,15 @@ type Attempt struct {
 	AccountIdentity   string
 	Watermark         string
 	Handle            string
+	Span              []byte
 	Result            int64
 	Kind              int64
 	Message           string
 	HttpStatus        int64
 	BytesWritten      int64
 	EndedAt           sql.NullInt64
-	Frozen            []byte
 	Answer            []byte
-	Span              []byte
+	Frozen            []byte
 }
 
 type Clock struct {
@@ -65,6 +65,7 @@ type Connection struct {
 	Project               string
 	Connector             string
 	DisplayName           string
+	Labels                string
 	Settings              []byte
 	Class                 int64
 	KeyWindow             int64
@@ -72,6 +73,7 @@ type Connection struct {
 	MaxInFlight           int64
 	MaxPerMinute          int64
 	BucketAt              int64
+	CoolDown              int64
 	PausedAt              sql.NullInt64
 	PausedReason          string
 	CredentialVersion     int64
@@ -85,8 +87,6 @@ type Connection struct {
 	DeletedAt             sql.NullInt64
 	CreatedBy             string
 	UpdatedBy             string
-	Labels                string
-	CoolDown              int64
 }
 
 type ConnectionCredential struct {
@@ -106,6 +106,7 @@ type ConnectionReady struct {
 	Paused           int64
 	AuthHoldAt       sql.NullInt64
 	AuthHoldReason   string
+	AuthHoldCause    int64
 	RateLimitedUntil int64
 	RateLimitReason  string
 	Saturated        int64
@@ -113,7 +114,6 @@ type ConnectionReady struct {
 	ServedAt         int64
 	ServedTurn       int64
 	RunnableAt       sql.NullInt64
-	AuthHoldCause    int64
 }
 
 type Effect struct {
@@ -127,9 +127,9 @@ type Effect struct {
 	Round       int64
 	Proof       int64
 	At          int64
-	JobRemoved  int64
 	SharedWith  []byte
 	Told        int64
+	JobRemoved  int64
 }
 
 type ErasedJob struct {
@@ -194,18 +194,18 @@ type Job struct {
 	MinBackoff     int64
 	MaxBackoff     int64
 	AttemptTimeout int64
+	CoolDown       int64
+	SkipIfPresent  int64
 	Policy         int64
+	OwnEffectKey   string
 	Labels         string
 	TimeZone       string
 	ReplyTo        []byte
 	ScheduleID     []byte
+	Trace          sql.NullString
 	Fingerprint    []byte
 	CreatedAt      int64
 	Payload        []byte
-	OwnEffectKey   string
-	CoolDown       int64
-	SkipIfPresent  int64
-	Trace          sql.NullString
 }
 
 type JobState struct {
@@ -230,6 +230,9 @@ type JobState struct {
 	ClaimedAt      sql.NullInt64
 	Worker         string
 	Class          int64
+	WaitsFor       []byte
+	PredecessorEnd int64
+	WaitWindow     int64
 	CancelAskedAt  sql.NullInt64
 	Blocked        string
 	ErrorKind      int64
@@ -237,28 +240,25 @@ type JobState struct {
 	ErrorStatus    int64
 	ErrorAt        sql.NullInt64
 	ResolutionID   sql.NullInt64
-	WaitsFor       []byte
+	EffectAttempt  sql.NullInt64
 	CreatedAt      int64
 	UpdatedAt      int64
 	EndedAt        sql.NullInt64
-	EffectAttempt  sql.NullInt64
-	WaitWindow     int64
-	PredecessorEnd int64
 }
 
 type Meta struct {
 	ID           int64
 	StoreID      []byte
+	Namespace    string
 	CreatedAt    int64
 	FileIdentity string
 	Generation   int64
 	Quarantined  string
-	EventsFrom   int64
-	Incarnation  int64
-	DroppedTo    int64
-	Namespace    string
-	ArmedBefore  int64
 	ReleasedAt   sql.NullInt64
+	Incarnation  int64
+	EventsFrom   int64
+	DroppedTo    int64
+	ArmedBefore  int64
 }
 
 type OauthLogin struct {
@@ -321,6 +321,7 @@ type Schedule struct {
 	ConnectionID       []byte
 	DisplayName        string
 	Labels             string
+	Queued             int64
 	PauseAfterFailures int64
 	State              int64
 	PauseCause         int64
@@ -331,27 +332,26 @@ type Schedule struct {
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          sql.NullInt64
 	LedgerBegin        int64
 	CreatedAt          int64
 	UpdatedAt          int64
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             int64
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          sql.NullInt64
 }
 
 type ScheduleItem struct {

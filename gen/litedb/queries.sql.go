@@ -94,7 +94,7 @@ func (q *Queries) ArmedEver(ctx context.Context) (int64, error) {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ? AND arm_token = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND arm_token = ?
 `
 
 type AttemptByTokenParams struct {
@@ -122,15 +122,15 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.AccountIdentity,
 		&i.Watermark,
 		&i.Handle,
+		&i.Span,
 		&i.Result,
 		&i.Kind,
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
 		&i.EndedAt,
-		&i.Frozen,
 		&i.Answer,
-		&i.Span,
+		&i.Frozen,
 	)
 	return i, err
 }
@@ -273,7 +273,7 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 }
 
 const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels, cool_down FROM connections WHERE project = ? AND idem_key = ?
+SELECT id, project, connector, display_name, labels, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, cool_down, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE project = ? AND idem_key = ?
 `
 
 type ConnectionByKeyParams struct {
@@ -289,6 +289,7 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.Project,
 		&i.Connector,
 		&i.DisplayName,
+		&i.Labels,
 		&i.Settings,
 		&i.Class,
 		&i.KeyWindow,
@@ -296,6 +297,7 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.MaxInFlight,
 		&i.MaxPerMinute,
 		&i.BucketAt,
+		&i.CoolDown,
 		&i.PausedAt,
 		&i.PausedReason,
 		&i.CredentialVersion,
@@ -309,8 +311,6 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Labels,
-		&i.CoolDown,
 	)
 	return i, err
 }
@@ -550,7 +550,7 @@ func (q *Queries) CountWaiting(ctx context.Context, waitsFor []byte) (int64, err
 
 const createMeta = `-- name: CreateMeta :exec
 INSERT INTO meta (id, store_id, created_at, file_identity, namespace) VALUES (1, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = ''
+ON CONFLICT (id) DO NOTHING
 `
 
 type CreateMetaParams struct {
@@ -840,7 +840,7 @@ func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, err
 }
 
 const effectOwner = `-- name: EffectOwner :one
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with, told FROM effects
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with, told, job_removed FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
 `
 
@@ -864,9 +864,9 @@ func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effec
 		&i.Round,
 		&i.Proof,
 		&i.At,
-		&i.JobRemoved,
 		&i.SharedWith,
 		&i.Told,
+		&i.JobRemoved,
 	)
 	return i, err
 }
@@ -986,7 +986,7 @@ func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, e
 }
 
 const getAttempt = `-- name: GetAttempt :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ? AND number = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND number = ?
 `
 
 type GetAttemptParams struct {
@@ -1014,21 +1014,21 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 		&i.AccountIdentity,
 		&i.Watermark,
 		&i.Handle,
+		&i.Span,
 		&i.Result,
 		&i.Kind,
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
 		&i.EndedAt,
-		&i.Frozen,
 		&i.Answer,
-		&i.Span,
+		&i.Frozen,
 	)
 	return i, err
 }
 
 const getConnection = `-- name: GetConnection :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels, cool_down FROM connections WHERE id = ?
+SELECT id, project, connector, display_name, labels, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, cool_down, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE id = ?
 `
 
 func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
@@ -1039,6 +1039,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.Project,
 		&i.Connector,
 		&i.DisplayName,
+		&i.Labels,
 		&i.Settings,
 		&i.Class,
 		&i.KeyWindow,
@@ -1046,6 +1047,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.MaxInFlight,
 		&i.MaxPerMinute,
 		&i.BucketAt,
+		&i.CoolDown,
 		&i.PausedAt,
 		&i.PausedReason,
 		&i.CredentialVersion,
@@ -1059,15 +1061,13 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Labels,
-		&i.CoolDown,
 	)
 	return i, err
 }
 
 const getEffect = `-- name: GetEffect :one
 
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with, told FROM effects WHERE job_id = ?
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with, told, job_removed FROM effects WHERE job_id = ?
 `
 
 // effects, looks, rulings
@@ -1085,15 +1085,15 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 		&i.Round,
 		&i.Proof,
 		&i.At,
-		&i.JobRemoved,
 		&i.SharedWith,
 		&i.Told,
+		&i.JobRemoved,
 	)
 	return i, err
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.ended_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1118,18 +1118,18 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.Job.MinBackoff,
 		&i.Job.MaxBackoff,
 		&i.Job.AttemptTimeout,
+		&i.Job.CoolDown,
+		&i.Job.SkipIfPresent,
 		&i.Job.Policy,
+		&i.Job.OwnEffectKey,
 		&i.Job.Labels,
 		&i.Job.TimeZone,
 		&i.Job.ReplyTo,
 		&i.Job.ScheduleID,
+		&i.Job.Trace,
 		&i.Job.Fingerprint,
 		&i.Job.CreatedAt,
 		&i.Job.Payload,
-		&i.Job.OwnEffectKey,
-		&i.Job.CoolDown,
-		&i.Job.SkipIfPresent,
-		&i.Job.Trace,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1151,6 +1151,9 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.ClaimedAt,
 		&i.JobState.Worker,
 		&i.JobState.Class,
+		&i.JobState.WaitsFor,
+		&i.JobState.PredecessorEnd,
+		&i.JobState.WaitWindow,
 		&i.JobState.CancelAskedAt,
 		&i.JobState.Blocked,
 		&i.JobState.ErrorKind,
@@ -1158,13 +1161,10 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.ErrorStatus,
 		&i.JobState.ErrorAt,
 		&i.JobState.ResolutionID,
-		&i.JobState.WaitsFor,
+		&i.JobState.EffectAttempt,
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
-		&i.JobState.EffectAttempt,
-		&i.JobState.WaitWindow,
-		&i.JobState.PredecessorEnd,
 	)
 	return i, err
 }
@@ -1173,8 +1173,8 @@ const getListed = `-- name: GetListed :one
 SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
-    jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+    jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.ended_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1191,17 +1191,17 @@ type GetListedRow struct {
 	MinBackoff     int64
 	MaxBackoff     int64
 	AttemptTimeout int64
+	CoolDown       int64
+	SkipIfPresent  int64
 	Policy         int64
+	OwnEffectKey   string
 	Labels         string
 	TimeZone       string
 	ReplyTo        []byte
 	ScheduleID     []byte
+	Trace          sql.NullString
 	Fingerprint    []byte
 	CreatedAt      int64
-	OwnEffectKey   string
-	CoolDown       int64
-	SkipIfPresent  int64
-	Trace          sql.NullString
 	JobState       JobState
 }
 
@@ -1221,17 +1221,17 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.MinBackoff,
 		&i.MaxBackoff,
 		&i.AttemptTimeout,
+		&i.CoolDown,
+		&i.SkipIfPresent,
 		&i.Policy,
+		&i.OwnEffectKey,
 		&i.Labels,
 		&i.TimeZone,
 		&i.ReplyTo,
 		&i.ScheduleID,
+		&i.Trace,
 		&i.Fingerprint,
 		&i.CreatedAt,
-		&i.OwnEffectKey,
-		&i.CoolDown,
-		&i.SkipIfPresent,
-		&i.Trace,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1253,6 +1253,9 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.ClaimedAt,
 		&i.JobState.Worker,
 		&i.JobState.Class,
+		&i.JobState.WaitsFor,
+		&i.JobState.PredecessorEnd,
+		&i.JobState.WaitWindow,
 		&i.JobState.CancelAskedAt,
 		&i.JobState.Blocked,
 		&i.JobState.ErrorKind,
@@ -1260,20 +1263,17 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.ErrorStatus,
 		&i.JobState.ErrorAt,
 		&i.JobState.ResolutionID,
-		&i.JobState.WaitsFor,
+		&i.JobState.EffectAttempt,
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
-		&i.JobState.EffectAttempt,
-		&i.JobState.WaitWindow,
-		&i.JobState.PredecessorEnd,
 	)
 	return i, err
 }
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to, namespace, armed_before, released_at FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, file_identity, generation, quarantined, released_at, incarnation, events_from, dropped_to, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -1283,22 +1283,22 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	err := row.Scan(
 		&i.ID,
 		&i.StoreID,
+		&i.Namespace,
 		&i.CreatedAt,
 		&i.FileIdentity,
 		&i.Generation,
 		&i.Quarantined,
-		&i.EventsFrom,
-		&i.Incarnation,
-		&i.DroppedTo,
-		&i.Namespace,
-		&i.ArmedBefore,
 		&i.ReleasedAt,
+		&i.Incarnation,
+		&i.EventsFrom,
+		&i.DroppedTo,
+		&i.ArmedBefore,
 	)
 	return i, err
 }
 
 const getReady = `-- name: GetReady :one
-SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at, auth_hold_cause FROM connection_ready WHERE connection_id = ? AND hold_key = ?
+SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
 `
 
 type GetReadyParams struct {
@@ -1316,6 +1316,7 @@ func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionR
 		&i.Paused,
 		&i.AuthHoldAt,
 		&i.AuthHoldReason,
+		&i.AuthHoldCause,
 		&i.RateLimitedUntil,
 		&i.RateLimitReason,
 		&i.Saturated,
@@ -1323,7 +1324,6 @@ func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionR
 		&i.ServedAt,
 		&i.ServedTurn,
 		&i.RunnableAt,
-		&i.AuthHoldCause,
 	)
 	return i, err
 }
@@ -1347,7 +1347,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt, wait_window, predecessor_end FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, ended_at FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1375,6 +1375,9 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.ClaimedAt,
 		&i.Worker,
 		&i.Class,
+		&i.WaitsFor,
+		&i.PredecessorEnd,
+		&i.WaitWindow,
 		&i.CancelAskedAt,
 		&i.Blocked,
 		&i.ErrorKind,
@@ -1382,13 +1385,10 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.ErrorStatus,
 		&i.ErrorAt,
 		&i.ResolutionID,
-		&i.WaitsFor,
+		&i.EffectAttempt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.EndedAt,
-		&i.EffectAttempt,
-		&i.WaitWindow,
-		&i.PredecessorEnd,
 	)
 	return i, err
 }
@@ -1699,8 +1699,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
-    max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present, trace
+    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key,
+    labels, time_zone, reply_to, schedule_id, trace, fingerprint, created_at, payload
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
@@ -1716,18 +1716,18 @@ type InsertJobParams struct {
 	MinBackoff     int64
 	MaxBackoff     int64
 	AttemptTimeout int64
+	CoolDown       int64
+	SkipIfPresent  int64
 	Policy         int64
+	OwnEffectKey   string
 	Labels         string
 	TimeZone       string
 	ReplyTo        []byte
 	ScheduleID     []byte
+	Trace          sql.NullString
 	Fingerprint    []byte
 	CreatedAt      int64
 	Payload        []byte
-	OwnEffectKey   string
-	CoolDown       int64
-	SkipIfPresent  int64
-	Trace          sql.NullString
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
@@ -1743,18 +1743,18 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 		arg.MinBackoff,
 		arg.MaxBackoff,
 		arg.AttemptTimeout,
+		arg.CoolDown,
+		arg.SkipIfPresent,
 		arg.Policy,
+		arg.OwnEffectKey,
 		arg.Labels,
 		arg.TimeZone,
 		arg.ReplyTo,
 		arg.ScheduleID,
+		arg.Trace,
 		arg.Fingerprint,
 		arg.CreatedAt,
 		arg.Payload,
-		arg.OwnEffectKey,
-		arg.CoolDown,
-		arg.SkipIfPresent,
-		arg.Trace,
 	)
 	return err
 }
@@ -2052,7 +2052,7 @@ func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, e
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
 `
 
 type ListAttemptsParams struct {
@@ -2087,15 +2087,15 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.AccountIdentity,
 			&i.Watermark,
 			&i.Handle,
+			&i.Span,
 			&i.Result,
 			&i.Kind,
 			&i.Message,
 			&i.HttpStatus,
 			&i.BytesWritten,
 			&i.EndedAt,
-			&i.Frozen,
 			&i.Answer,
-			&i.Span,
+			&i.Frozen,
 		); err != nil {
 			return nil, err
 		}

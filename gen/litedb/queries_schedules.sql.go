@@ -225,7 +225,7 @@ func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, e
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ?
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
@@ -246,6 +246,7 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -256,27 +257,26 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
 	)
 	return i, err
 }
@@ -347,16 +347,16 @@ const insertSchedule = `-- name: InsertSchedule :exec
 
 INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
-    connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
-    next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row, held_until
+    connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
+    next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
+    no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
+    updated_at, deleted_at, created_by, updated_by
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-    ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-    ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-    ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-    ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45
+    ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29,
+    ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37,
+    ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45
 )
 `
 
@@ -375,6 +375,7 @@ type InsertScheduleParams struct {
 	ConnectionID       []byte
 	DisplayName        string
 	Labels             string
+	Queued             int64
 	PauseAfterFailures int64
 	State              int64
 	PauseCause         int64
@@ -385,27 +386,26 @@ type InsertScheduleParams struct {
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          sql.NullInt64
 	LedgerBegin        int64
 	CreatedAt          int64
 	UpdatedAt          int64
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             int64
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          sql.NullInt64
 }
 
 // Recurring schedules and their firings.
@@ -425,6 +425,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.ConnectionID,
 		arg.DisplayName,
 		arg.Labels,
+		arg.Queued,
 		arg.PauseAfterFailures,
 		arg.State,
 		arg.PauseCause,
@@ -435,27 +436,26 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.Buffered,
 		arg.Skips,
 		arg.Run,
+		arg.Day,
+		arg.DayCount,
 		arg.Fired,
 		arg.SkippedByOverlap,
 		arg.SkippedByPerson,
+		arg.SkippedByLimit,
+		arg.NoContent,
 		arg.Missed,
 		arg.Coalesced,
 		arg.Refused,
+		arg.Held,
+		arg.RefusedInRow,
 		arg.LastFiring,
+		arg.HeldUntil,
 		arg.LedgerBegin,
 		arg.CreatedAt,
 		arg.UpdatedAt,
 		arg.DeletedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
-		arg.Queued,
-		arg.NoContent,
-		arg.SkippedByLimit,
-		arg.Day,
-		arg.DayCount,
-		arg.Held,
-		arg.RefusedInRow,
-		arg.HeldUntil,
 	)
 	return err
 }
@@ -571,7 +571,7 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 }
 
 const liveSchedules = `-- name: LiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
 `
 
 type LiveSchedulesParams struct {
@@ -603,6 +603,7 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.ConnectionID,
 			&i.DisplayName,
 			&i.Labels,
+			&i.Queued,
 			&i.PauseAfterFailures,
 			&i.State,
 			&i.PauseCause,
@@ -613,27 +614,26 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
+			&i.Day,
+			&i.DayCount,
 			&i.Fired,
 			&i.SkippedByOverlap,
 			&i.SkippedByPerson,
+			&i.SkippedByLimit,
+			&i.NoContent,
 			&i.Missed,
 			&i.Coalesced,
 			&i.Refused,
+			&i.Held,
+			&i.RefusedInRow,
 			&i.LastFiring,
+			&i.HeldUntil,
 			&i.LedgerBegin,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
-			&i.Queued,
-			&i.NoContent,
-			&i.SkippedByLimit,
-			&i.Day,
-			&i.DayCount,
-			&i.Held,
-			&i.RefusedInRow,
-			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -789,7 +789,7 @@ func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobPa
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE key_digest = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = ?
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -810,6 +810,7 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -820,27 +821,26 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
 	)
 	return i, err
 }

@@ -41,15 +41,15 @@ type Attempt struct {
 	AccountIdentity   string
 	Watermark         string
 	Handle            string
+	Span              []byte
 	Result            int16
 	Kind              int16
 	Message           string
 	HttpStatus        int64
 	BytesWritten      int64
 	EndedAt           *time.Time
-	Frozen            []byte
 	Answer            []byte
-	Span              []byte
+	Frozen            []byte
 }
 
 type Connection struct {
@@ -57,12 +57,14 @@ type Connection struct {
 	Project               string
 	Connector             string
 	DisplayName           string
+	Labels                []byte
 	Settings              []byte
 	Class                 int16
 	KeyWindow             int64
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
+	CoolDown              int64
 	PausedAt              *time.Time
 	PausedReason          string
 	CredentialVersion     int64
@@ -76,8 +78,6 @@ type Connection struct {
 	DeletedAt             *time.Time
 	CreatedBy             string
 	UpdatedBy             string
-	Labels                []byte
-	CoolDown              int64
 }
 
 type ConnectionClaim struct {
@@ -176,6 +176,8 @@ type JobState struct {
 	Worker         string
 	Class          int16
 	WaitsFor       pgtype.UUID
+	PredecessorEnd int16
+	WaitWindow     int64
 	CancelAskedAt  *time.Time
 	Blocked        string
 	ErrorKind      int16
@@ -188,13 +190,12 @@ type JobState struct {
 	EffectAt       *time.Time
 	UpdatedAt      time.Time
 	EndedAt        *time.Time
-	WaitWindow     int64
-	PredecessorEnd int16
 }
 
 type Meta struct {
 	ID          int16
 	StoreID     pgtype.UUID
+	Namespace   string
 	CreatedAt   time.Time
 	SystemID    int64
 	Timeline    int64
@@ -202,13 +203,12 @@ type Meta struct {
 	RelationOid int64
 	BaseBackup  *string
 	Quarantined string
+	ReleasedAt  *time.Time
 	Incarnation int64
 	XidOffset   int64
 	EventsFrom  int64
 	ClockSteps  int64
-	Namespace   string
 	ArmedBefore bool
-	ReleasedAt  *time.Time
 }
 
 type OauthLogin struct {
@@ -262,6 +262,7 @@ type Schedule struct {
 	ConnectionID       pgtype.UUID
 	DisplayName        string
 	Labels             []byte
+	Queued             bool
 	PauseAfterFailures int64
 	State              int16
 	PauseCause         int16
@@ -272,27 +273,26 @@ type Schedule struct {
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          *time.Time
 	LedgerBegin        time.Time
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             bool
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          *time.Time
 }
 
 type ScheduleItem struct {

@@ -101,7 +101,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Tim
 const connections = `-- name: Connections :many
 
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -146,12 +146,14 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.Project,
 			&i.Connection.Connector,
 			&i.Connection.DisplayName,
+			&i.Connection.Labels,
 			&i.Connection.Settings,
 			&i.Connection.Class,
 			&i.Connection.KeyWindow,
 			&i.Connection.AccountIdentity,
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
+			&i.Connection.CoolDown,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,
@@ -165,8 +167,6 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
-			&i.Connection.Labels,
-			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,
@@ -527,7 +527,7 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps, namespace, armed_before, released_at FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -537,6 +537,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	err := row.Scan(
 		&i.ID,
 		&i.StoreID,
+		&i.Namespace,
 		&i.CreatedAt,
 		&i.SystemID,
 		&i.Timeline,
@@ -544,13 +545,12 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.RelationOid,
 		&i.BaseBackup,
 		&i.Quarantined,
+		&i.ReleasedAt,
 		&i.Incarnation,
 		&i.XidOffset,
 		&i.EventsFrom,
 		&i.ClockSteps,
-		&i.Namespace,
 		&i.ArmedBefore,
-		&i.ReleasedAt,
 	)
 	return i, err
 }
@@ -1078,7 +1078,7 @@ func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersR
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -1115,15 +1115,15 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.AccountIdentity,
 			&i.Watermark,
 			&i.Handle,
+			&i.Span,
 			&i.Result,
 			&i.Kind,
 			&i.Message,
 			&i.HttpStatus,
 			&i.BytesWritten,
 			&i.EndedAt,
-			&i.Frozen,
 			&i.Answer,
-			&i.Span,
+			&i.Frozen,
 		); err != nil {
 			return nil, err
 		}
@@ -1494,7 +1494,7 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.wait_window, s.predecessor_end,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
     coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
@@ -1618,6 +1618,8 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.Worker,
 			&i.JobState.Class,
 			&i.JobState.WaitsFor,
+			&i.JobState.PredecessorEnd,
+			&i.JobState.WaitWindow,
 			&i.JobState.CancelAskedAt,
 			&i.JobState.Blocked,
 			&i.JobState.ErrorKind,
@@ -1630,8 +1632,6 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.EffectAt,
 			&i.JobState.UpdatedAt,
 			&i.JobState.EndedAt,
-			&i.JobState.WaitWindow,
-			&i.JobState.PredecessorEnd,
 			&i.OpenAttempts,
 			&i.RoundArmedAt,
 			&i.RoundKey,
@@ -1662,7 +1662,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -1721,12 +1721,14 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.Project,
 			&i.Connection.Connector,
 			&i.Connection.DisplayName,
+			&i.Connection.Labels,
 			&i.Connection.Settings,
 			&i.Connection.Class,
 			&i.Connection.KeyWindow,
 			&i.Connection.AccountIdentity,
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
+			&i.Connection.CoolDown,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,
@@ -1740,8 +1742,6 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
-			&i.Connection.Labels,
-			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,

@@ -290,7 +290,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -320,15 +320,15 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.AccountIdentity,
 		&i.Watermark,
 		&i.Handle,
+		&i.Span,
 		&i.Result,
 		&i.Kind,
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
 		&i.EndedAt,
-		&i.Frozen,
 		&i.Answer,
-		&i.Span,
+		&i.Frozen,
 	)
 	return i, err
 }

@@ -516,7 +516,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, wait_window, predecessor_end FROM job_state WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -555,6 +555,8 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.Worker,
 			&i.Class,
 			&i.WaitsFor,
+			&i.PredecessorEnd,
+			&i.WaitWindow,
 			&i.CancelAskedAt,
 			&i.Blocked,
 			&i.ErrorKind,
@@ -567,8 +569,6 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.EffectAt,
 			&i.UpdatedAt,
 			&i.EndedAt,
-			&i.WaitWindow,
-			&i.PredecessorEnd,
 		); err != nil {
 			return nil, err
 		}
@@ -583,7 +583,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, wait_window, predecessor_end FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -632,6 +632,8 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.Worker,
 			&i.Class,
 			&i.WaitsFor,
+			&i.PredecessorEnd,
+			&i.WaitWindow,
 			&i.CancelAskedAt,
 			&i.Blocked,
 			&i.ErrorKind,
@@ -644,8 +646,6 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.EffectAt,
 			&i.UpdatedAt,
 			&i.EndedAt,
-			&i.WaitWindow,
-			&i.PredecessorEnd,
 		); err != nil {
 			return nil, err
 		}
@@ -853,7 +853,7 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 
 const readyConnections = `-- name: ReadyConnections :many
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -909,12 +909,14 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.Project,
 			&i.Connection.Connector,
 			&i.Connection.DisplayName,
+			&i.Connection.Labels,
 			&i.Connection.Settings,
 			&i.Connection.Class,
 			&i.Connection.KeyWindow,
 			&i.Connection.AccountIdentity,
 			&i.Connection.MaxInFlight,
 			&i.Connection.MaxPerMinute,
+			&i.Connection.CoolDown,
 			&i.Connection.PausedAt,
 			&i.Connection.PausedReason,
 			&i.Connection.CredentialVersion,
@@ -928,8 +930,6 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
-			&i.Connection.Labels,
-			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,

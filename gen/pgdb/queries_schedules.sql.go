@@ -118,7 +118,7 @@ func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -139,6 +139,7 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -149,27 +150,26 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
 	)
 	return i, err
 }
@@ -245,16 +245,16 @@ const insertSchedule = `-- name: InsertSchedule :execrows
 
 INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
-    connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
-    next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held, refused_in_row, held_until
+    connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
+    next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
+    no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
+    updated_at, deleted_at, created_by, updated_by
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12, $13, ($14::text)::jsonb, $15, $16, $17,
-    $18, $19, $20, $21, $22, $23, $24, $25, $26,
-    $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37, $38, $39, $40, $41, $42, $43, $44,
+    $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
+    $29, $30, $31, $32, $33, $34, $35, $36,
+    $37, $38, $39, $40, $41, $42, $43, $44,
     $45
 ) ON CONFLICT (key_digest) DO NOTHING
 `
@@ -274,6 +274,7 @@ type InsertScheduleParams struct {
 	ConnectionID       pgtype.UUID
 	DisplayName        string
 	Labels             string
+	Queued             bool
 	PauseAfterFailures int64
 	State              int16
 	PauseCause         int16
@@ -284,27 +285,26 @@ type InsertScheduleParams struct {
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          *time.Time
 	LedgerBegin        time.Time
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             bool
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          *time.Time
 }
 
 // Recurring schedules and their firings. See lock_order.go for the order of the locks.
@@ -325,6 +325,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.ConnectionID,
 		arg.DisplayName,
 		arg.Labels,
+		arg.Queued,
 		arg.PauseAfterFailures,
 		arg.State,
 		arg.PauseCause,
@@ -335,27 +336,26 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.Buffered,
 		arg.Skips,
 		arg.Run,
+		arg.Day,
+		arg.DayCount,
 		arg.Fired,
 		arg.SkippedByOverlap,
 		arg.SkippedByPerson,
+		arg.SkippedByLimit,
+		arg.NoContent,
 		arg.Missed,
 		arg.Coalesced,
 		arg.Refused,
+		arg.Held,
+		arg.RefusedInRow,
 		arg.LastFiring,
+		arg.HeldUntil,
 		arg.LedgerBegin,
 		arg.CreatedAt,
 		arg.UpdatedAt,
 		arg.DeletedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
-		arg.Queued,
-		arg.NoContent,
-		arg.SkippedByLimit,
-		arg.Day,
-		arg.DayCount,
-		arg.Held,
-		arg.RefusedInRow,
-		arg.HeldUntil,
 	)
 	if err != nil {
 		return 0, err
@@ -570,7 +570,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 }
 
 const lockLiveSchedules = `-- name: LockLiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
 `
 
 type LockLiveSchedulesParams struct {
@@ -602,6 +602,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.ConnectionID,
 			&i.DisplayName,
 			&i.Labels,
+			&i.Queued,
 			&i.PauseAfterFailures,
 			&i.State,
 			&i.PauseCause,
@@ -612,27 +613,26 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
+			&i.Day,
+			&i.DayCount,
 			&i.Fired,
 			&i.SkippedByOverlap,
 			&i.SkippedByPerson,
+			&i.SkippedByLimit,
+			&i.NoContent,
 			&i.Missed,
 			&i.Coalesced,
 			&i.Refused,
+			&i.Held,
+			&i.RefusedInRow,
 			&i.LastFiring,
+			&i.HeldUntil,
 			&i.LedgerBegin,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
-			&i.Queued,
-			&i.NoContent,
-			&i.SkippedByLimit,
-			&i.Day,
-			&i.DayCount,
-			&i.Held,
-			&i.RefusedInRow,
-			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -645,7 +645,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 }
 
 const lockSchedule = `-- name: LockSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = $1 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -666,6 +666,7 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -676,27 +677,26 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
 	)
 	return i, err
 }
@@ -767,7 +767,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 }
 
 const lockedSchedules = `-- name: LockedSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE id = ANY ($1::uuid[])
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
 func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Schedule, error) {
@@ -794,6 +794,7 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.ConnectionID,
 			&i.DisplayName,
 			&i.Labels,
+			&i.Queued,
 			&i.PauseAfterFailures,
 			&i.State,
 			&i.PauseCause,
@@ -804,27 +805,26 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
+			&i.Day,
+			&i.DayCount,
 			&i.Fired,
 			&i.SkippedByOverlap,
 			&i.SkippedByPerson,
+			&i.SkippedByLimit,
+			&i.NoContent,
 			&i.Missed,
 			&i.Coalesced,
 			&i.Refused,
+			&i.Held,
+			&i.RefusedInRow,
 			&i.LastFiring,
+			&i.HeldUntil,
 			&i.LedgerBegin,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
-			&i.Queued,
-			&i.NoContent,
-			&i.SkippedByLimit,
-			&i.Day,
-			&i.DayCount,
-			&i.Held,
-			&i.RefusedInRow,
-			&i.HeldUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -967,7 +967,7 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error 
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row, held_until FROM schedules WHERE key_digest = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = $1
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -988,6 +988,7 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -998,27 +999,26 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
 	)
 	return i, err
 }

@@ -82,7 +82,7 @@ func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, here+`
 INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid, namespace)
 SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid, $3 FROM here AS h
-ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = ''`,
+ON CONFLICT (id) DO NOTHING`,
 		fromID(randomID()), created, cmp.Or(s.opts.Namespace, job.NewNamespace()))
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/pgtest"
@@ -62,32 +61,6 @@ func TestMigrate(t *testing.T) {
 	if err := Migrate(t.Context(), f.url); !errors.Is(err, ErrSchema) {
 		t.Errorf("a newer schema migrated: %v", err)
 	}
-}
-
-// A database of an older schema gets the rules of this one.
-func TestMigrateOlder(t *testing.T) {
-	f := newFleet(t, 0)
-	config, err := pgx.ParseConfig(f.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	p, err := provider(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.UpTo(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
-	s := f.join(f.url)
-	conn := f.connect()
-	for range 2 { // the first is armed by its claim, the second as it is stored
-		if c, err := startOf(s, conn); err != nil || c.Started == nil || c.Started.Armed == nil {
-			t.Fatalf("%+v, %v", c, err)
-		}
-	}
-	f.consistent()
 }
 
 func TestSessionSettings(t *testing.T) {

@@ -26,7 +26,9 @@ FROM generate_series($1::bigint, $2::bigint) AS i;
 `
 
 var fillTables = []string{
-	`INSERT INTO jobs SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', NULL, NULL, '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
+	`INSERT INTO jobs (id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff, max_backoff, attempt_timeout, policy,
+		labels, time_zone, fingerprint, created_at, payload)
+	SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
 	`INSERT INTO job_keys (digest, job_id) SELECT sha256(int4send(26) || 'fireonce idempotency key 1' || int4send(7) || 'default' || int4send(octet_length('old-' || i)) || convert_to('old-' || i, 'UTF8')), id FROM filled WHERE $1::uuid IS NOT NULL`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, schedule_time,
 		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at)

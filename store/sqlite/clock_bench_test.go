@@ -19,8 +19,8 @@ var openJobs = flag.Int("step.jobs", 20_000, "open jobs that BenchmarkClockStep 
 var fillOpen = []string{
 	fillEnded[0], fillEnded[1], fillEnded[2], fillEnded[3],
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, schedule_time, start_deadline,
-		next_at, class, updated_at, created_at)
-	SELECT id, 'default', conn, 'account', 6, 6, 4, 1, at, at + 90000000000, at + 80000000000, 1, at, at FROM filled`,
+		next_at, class, predecessor_end, wait_window, updated_at, created_at)
+	SELECT id, 'default', conn, 'account', 6, 6, 4, 1, at, at + 90000000000, at + 80000000000, 1, 0, 0, at, at FROM filled`,
 	fillEnded[5],
 }
 

@@ -5,7 +5,7 @@ SELECT * FROM meta WHERE id = 1;
 
 -- name: CreateMeta :exec
 INSERT INTO meta (id, store_id, created_at, file_identity, namespace) VALUES (1, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = '';
+ON CONFLICT (id) DO NOTHING;
 
 -- name: ArmedEver :one
 SELECT CAST(m.armed_before = 1 OR EXISTS (SELECT 1 FROM attempts) AS INTEGER) FROM meta AS m WHERE m.id = 1;
@@ -63,8 +63,8 @@ ON CONFLICT (digest) DO NOTHING;
 -- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
-    max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present, trace
+    max_attempts, min_backoff, max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key,
+    labels, time_zone, reply_to, schedule_id, trace, fingerprint, created_at, payload
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
@@ -83,8 +83,8 @@ WHERE jobs.id = ?;
 SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
-    jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, sqlc.embed(job_state)
+    jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, sqlc.embed(job_state)
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 

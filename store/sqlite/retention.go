@@ -375,3 +375,9 @@ func (r *retaining) firstStart(ctx context.Context) (int64, error) {
 		first = min(first, at)
 	}
 }
+
+// digestOf is the digest under which a key is bound.
+func digestOf(project, key string) []byte {
+	sum := job.KeyDigest(project, key)
+	return sum[:]
+}

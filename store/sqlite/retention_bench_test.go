@@ -4,17 +4,26 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"flag"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"modernc.org/sqlite"
+
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 var retainJobs = flag.Int("retain.jobs", 20_000, "ended jobs that BenchmarkRetain fills the file with")
+
+func init() {
+	sqlite.MustRegisterDeterministicScalarFunction("test_key_digest", 2, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		return digestOf(args[0].(string), args[1].(string)), nil
+	})
+}
 
 // fillEnded writes jobs that ended at a time, with one attempt, an effect and four
 // events each, as the work leaves them.
@@ -23,12 +32,12 @@ var fillEnded = []string{
 		SELECT i, randomblob(16) AS id, ?2 + i AS at, ?3 AS conn FROM n`,
 	`DROP TRIGGER job_state_insert`,
 	`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff,
-		max_backoff, attempt_timeout, policy, labels, time_zone, fingerprint, created_at, payload)
-	SELECT id, 'default', 'old-' || i, conn, 'account', 'webhook', 0, 0, 0, 0, 0, 1, '{}', '', x'01', at, randomblob(600) FROM filled`,
-	`INSERT INTO job_keys (digest, job_id) SELECT fireonce_key_digest('default', 'old-' || i), id FROM filled`,
-	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, attempt, schedule_time, start_deadline,
-		class, updated_at, ended_at, created_at)
-	SELECT id, 'default', conn, 'account', 8, 4, 1, at, at, 1, at, at, at FROM filled`,
+		max_backoff, attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, fingerprint, created_at, payload)
+	SELECT id, 'default', 'old-' || i, conn, 'account', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', '{}', '', x'01', at, randomblob(600) FROM filled`,
+	`INSERT INTO job_keys (digest, job_id) SELECT test_key_digest('default', 'old-' || i), id FROM filled`,
+	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, schedule_time, start_deadline,
+		class, predecessor_end, wait_window, updated_at, ended_at, created_at)
+	SELECT id, 'default', conn, 'account', 8, 8, 4, 1, at, at, 1, 0, 0, at, at, at FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, armed_at, send_deadline, answer_deadline, fence_at,
 		effect_key, request_digest, credential_version, account_identity, watermark, result, ended_at, frozen)
 	SELECT id, 1, 1, randomblob(16), 'w', at, at, at, at, 'k', x'01', 1, '', '', 1, at, randomblob(600) FROM filled`,

@@ -207,7 +207,7 @@ func TestTriggerAttempts(t *testing.T) {
 	db := raw(t, path)
 	insert := `INSERT INTO attempts SELECT job_id, ?1, round, randomblob(16), worker, claimed_at, armed_at,
 		send_deadline, answer_deadline, fence_at, ?2, request_digest, credential_version, account_identity,
-		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen, answer, span FROM attempts WHERE number = 1`
+		watermark, handle, span, 0, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE number = 1`
 	refused := func(what, text string, args ...any) {
 		t.Helper()
 		_, err := db.Exec(text, args...)
@@ -231,19 +231,18 @@ func TestTriggerAttempts(t *testing.T) {
 
 func TestTriggerInsert(t *testing.T) {
 	g := newGuarded(t)
-	for _, change := range []string{"2, version", "state, 2"} {
-		_, err := g.Exec(`CREATE TEMP TABLE copy AS SELECT * FROM job_state`)
-		must(t, err)
+	for _, change := range []string{"state = 2, claim_token = zeroblob(16)", "version = 2", "attempt = 1"} {
+		sqlExec(t, g.DB, "CREATE TEMP TABLE copy AS SELECT * FROM job_state")
+		sqlExec(t, g.DB, "CREATE TEMP TABLE changed AS SELECT * FROM job_state")
+		sqlExec(t, g.DB, "UPDATE changed SET "+change)
 		sqlExec(t, g.DB, "DROP TRIGGER IF EXISTS job_state_delete")
 		sqlExec(t, g.DB, "DELETE FROM job_state")
-		_, err = g.Exec(`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, schedule_time,
-			start_deadline, next_at, claim_token, class, updated_at)
-			SELECT job_id, project, connection_id, hold_key, ` + change + `, schedule_time,
-			start_deadline, next_at, zeroblob(16), class, updated_at FROM copy`)
-		if err == nil {
-			t.Errorf("a job was born with %s", change)
+		_, err := g.Exec("INSERT INTO job_state SELECT * FROM changed")
+		if err == nil || !strings.Contains(err.Error(), "a job starts as SCHEDULED") {
+			t.Errorf("a job was born with %s: %v", change, err)
 		}
 		sqlExec(t, g.DB, "INSERT INTO job_state SELECT * FROM copy")
 		sqlExec(t, g.DB, "DROP TABLE copy")
+		sqlExec(t, g.DB, "DROP TABLE changed")
 	}
 }

@@ -1,0 +1,1153 @@
+-- The schema. Rules of this file:
+--   * ids are uuid, times are timestamptz with whole microseconds, durations are bigint
+--     microseconds;
+--   * the numbers of states, causes and the like are those of the Go type that the column
+--     names, and never change meaning;
+--   * the state machine is guarded here too, whatever program writes: each trigger's WHEN
+--     names what is forbidden, so that a lawful write calls no function.
+
+-- +goose Up
+
+-- Refuses a write with the trigger's argument as the message.
+-- +goose StatementBegin
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'integrity_constraint_violation', MESSAGE = TG_ARGV[0],
+        CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME;
+END
+$$;
+-- +goose StatementEnd
+
+-- A statement that writes a batch counts by itself what it wrote: its parts share a
+-- round trip with others. Nothing is called as long as the numbers are the same.
+-- +goose StatementBegin
+CREATE FUNCTION miscounted(got bigint, want integer, code text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = format('%s rows were to be written, %s could be', want, got);
+END
+$$;
+-- +goose StatementEnd
+
+-- What was judged on locked rows still holds when it is written.
+-- +goose StatementBegin
+CREATE FUNCTION all_written(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN CASE WHEN got = want THEN true ELSE miscounted(got, want, '23000') END;
+-- +goose StatementEnd
+
+-- What was judged on rows without a lock may have changed by then: the transaction runs
+-- again.
+-- +goose StatementBegin
+CREATE FUNCTION none_overtaken(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN CASE WHEN got = want THEN true ELSE miscounted(got, want, '40001') END;
+-- +goose StatementEnd
+
+--
+-- The database itself, and its clock
+--
+
+CREATE TABLE meta (
+    id           smallint    PRIMARY KEY CHECK (id = 1),
+    store_id     uuid        NOT NULL,
+    -- The installation's namespace, a part of every effect key.
+    namespace    text        NOT NULL,
+    created_at   timestamptz NOT NULL,
+    -- What this database was when it was last open: the cluster and its timeline,
+    -- the database in it, and this very table, which a dump makes anew.
+    system_id    bigint      NOT NULL,
+    timeline     bigint      NOT NULL,
+    database_oid bigint      NOT NULL,
+    relation_oid bigint      NOT NULL,
+    -- When the base backup was made that the cluster was last started from, '' if from
+    -- none; NULL until a role that may look has looked.
+    base_backup  text,
+    -- Why; '': it is not quarantined.
+    quarantined  text        NOT NULL DEFAULT '',
+    -- When it was last released from a quarantine; NULL: never.
+    released_at  timestamptz,
+    -- Rises whenever the database turns out to be restored or copied.
+    incarnation  bigint      NOT NULL DEFAULT 1 CHECK (incarnation >= 1),
+    -- Added to transaction ids in positions, so that positions go on rising in a
+    -- cluster whose transaction ids are behind those of the one before.
+    xid_offset   bigint      NOT NULL DEFAULT 0,
+    -- Events up to and including this position may have been dropped.
+    events_from  bigint      NOT NULL DEFAULT 0,
+    -- Rises with each step of the clock.
+    clock_steps  bigint      NOT NULL DEFAULT 0,
+    -- Set once an attempt was removed: until then the attempts themselves show that
+    -- something was armed.
+    armed_before boolean     NOT NULL DEFAULT false
+);
+
+-- What the servers believe about the database's clock (see store.Timeline). Apart from
+-- meta, which every write reads: a row that changes often grows a tail of versions.
+CREATE TABLE clock (
+    id      smallint    PRIMARY KEY CHECK (id = 1),
+    -- The newest time that some server believed.
+    at      timestamptz NOT NULL DEFAULT 'epoch',
+    -- Some server doubts the clock, and none has believed it since.
+    doubted boolean     NOT NULL DEFAULT false
+);
+
+INSERT INTO clock (id) VALUES (1);
+
+--
+-- Projects, connections and their credentials
+--
+
+CREATE TABLE projects (
+    id           text        PRIMARY KEY CHECK (id <> ''),
+    display_name text        NOT NULL DEFAULT '',
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    -- When and by whom the project was erased last.
+    erased_at    timestamptz,
+    erased_by    text        NOT NULL DEFAULT ''
+);
+
+INSERT INTO projects (id, display_name) VALUES ('default', 'Default');
+
+CREATE TABLE connections (
+    id                     uuid        PRIMARY KEY,
+    project                text        NOT NULL,
+    connector              text        NOT NULL,
+    display_name           text        NOT NULL,
+    labels                 jsonb       NOT NULL,
+    settings               bytea       NOT NULL,
+    -- job.Class: 1 KEYED, 2 HANDLE, 3 OBSERVABLE, 4 OPAQUE.
+    class                  smallint    NOT NULL CHECK (class BETWEEN 1 AND 4),
+    key_window             bigint      NOT NULL CHECK (key_window >= 0),
+    account_identity       text        NOT NULL,
+    max_in_flight          bigint      NOT NULL CHECK (max_in_flight >= 0),
+    max_per_minute         bigint      NOT NULL CHECK (max_per_minute >= 0),
+    -- See store.CoolDown. 31 days at most; 0: none.
+    cool_down              bigint      NOT NULL CHECK (cool_down BETWEEN 0 AND 2678400000000),
+    paused_at              timestamptz,
+    paused_reason          text        NOT NULL DEFAULT '',
+    -- 0: it has none.
+    credential_version     bigint      NOT NULL DEFAULT 0 CHECK (credential_version >= 0),
+    credential_fingerprint text        NOT NULL DEFAULT '',
+    credential_expires_at  timestamptz,
+    -- '': none was given.
+    idem_key               text        NOT NULL,
+    fingerprint            bytea       NOT NULL,
+    version                bigint      NOT NULL CHECK (version >= 1),
+    created_at             timestamptz NOT NULL,
+    updated_at             timestamptz NOT NULL,
+    deleted_at             timestamptz,
+    -- Actors, as in events.
+    created_by             text        NOT NULL DEFAULT '',
+    updated_by             text        NOT NULL DEFAULT ''
+);
+
+CREATE UNIQUE INDEX connections_key ON connections (project, idem_key) WHERE idem_key <> '';
+CREATE INDEX connections_list ON connections (project, created_at, id);
+CREATE INDEX connections_connector ON connections (project, connector, created_at, id);
+CREATE INDEX connections_account ON connections (project, account_identity, created_at, id) WHERE account_identity <> '';
+-- Connections that count, by project.
+CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
+-- For store.Vitals.
+CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
+
+-- One row for each label of a connection, in the order of the list. The triggers below
+-- keep it in step with connections.labels; nothing else writes it.
+CREATE TABLE connection_labels (
+    project       text        NOT NULL,
+    name          text        NOT NULL,
+    value         text        NOT NULL,
+    created_at    timestamptz NOT NULL,
+    connection_id uuid        NOT NULL,
+    PRIMARY KEY (project, name, value, created_at, connection_id)
+);
+
+-- +goose StatementBegin
+CREATE FUNCTION label_connection() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        DELETE FROM connection_labels AS c USING jsonb_each_text(OLD.labels) AS l
+        WHERE c.project = OLD.project AND c.name = l.key AND c.value = l.value
+            AND c.created_at = OLD.created_at AND c.connection_id = OLD.id;
+    END IF;
+    INSERT INTO connection_labels (project, name, value, created_at, connection_id)
+    SELECT NEW.project, l.key, l.value, NEW.created_at, NEW.id FROM jsonb_each_text(NEW.labels) AS l;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER connections_labeled AFTER INSERT ON connections FOR EACH ROW
+    WHEN (NEW.labels <> '{}') EXECUTE FUNCTION label_connection();
+CREATE TRIGGER connections_relabeled AFTER UPDATE OF labels ON connections FOR EACH ROW
+    WHEN (NEW.labels <> OLD.labels) EXECUTE FUNCTION label_connection();
+
+CREATE TABLE connection_credentials (
+    connection_id uuid        NOT NULL REFERENCES connections (id),
+    version       bigint      NOT NULL CHECK (version >= 1),
+    -- The key that data is sealed with.
+    key_id        text        NOT NULL,
+    data          bytea       NOT NULL,
+    fingerprint   text        NOT NULL,
+    expires_at    timestamptz,
+    created_at    timestamptz NOT NULL,
+    PRIMARY KEY (connection_id, version)
+);
+
+-- Which keys are in use: every start asks, and a rotation.
+CREATE INDEX connection_credentials_key ON connection_credentials (key_id);
+
+--
+-- Claims and ready rows
+--
+
+-- The row that claims of one connection take turns on, so that its bounds hold
+-- across servers. Apart from connections, whose row every new job refers to.
+CREATE TABLE connection_claims (
+    connection_id uuid   PRIMARY KEY REFERENCES connections (id),
+    -- The token bucket, in microseconds since 1970: when its oldest free token
+    -- was made. See store.Bucket.
+    bucket_at     bigint NOT NULL DEFAULT 0
+);
+
+-- One row for each connection and hold key that ever had a job. Claim walks the
+-- rows whose runnable_at has come, so that a held row costs it nothing,
+-- whatever waits behind it.
+CREATE TABLE connection_ready (
+    connection_id      uuid        NOT NULL REFERENCES connections (id),
+    hold_key           text        NOT NULL,
+    -- No runnable job is due earlier; NULL: there is none.
+    next_at            timestamptz,
+    paused             boolean     NOT NULL DEFAULT false,
+    auth_hold_at       timestamptz,
+    auth_hold_reason   text        NOT NULL DEFAULT '',
+    -- job.AuthCause: 0 no hold, 1 CREDENTIAL_REFUSED, 2 CREDENTIAL_EXPIRED, 3 LOGIN_ENDED, 4 RENEWAL_LOST,
+    -- 5 PERMISSION_MISSING, 6 ACCOUNT_BARRED, 7 ACCOUNT_MISMATCH.
+    auth_hold_cause    smallint    NOT NULL DEFAULT 0,
+    rate_limited_until timestamptz NOT NULL DEFAULT 'epoch',
+    rate_limit_reason  text        NOT NULL DEFAULT '',
+    -- The connection has MaxInFlight jobs under way; ends when one of them ends.
+    saturated          boolean     NOT NULL DEFAULT false,
+    -- The connection's token bucket is empty until then.
+    paced_until        timestamptz NOT NULL DEFAULT 'epoch',
+    -- When the row was last served: rows that wait longer go first.
+    served_at          timestamptz NOT NULL DEFAULT 'epoch',
+    runnable_at        timestamptz GENERATED ALWAYS AS (
+        CASE WHEN paused OR saturated OR auth_hold_at IS NOT NULL OR next_at IS NULL THEN NULL
+        ELSE greatest(next_at, rate_limited_until, paced_until, served_at) END
+    ) STORED,
+    PRIMARY KEY (connection_id, hold_key),
+    CONSTRAINT auth_hold_has_its_cause
+        CHECK (auth_hold_cause BETWEEN 0 AND 7 AND (auth_hold_at IS NULL) = (auth_hold_cause = 0))
+);
+
+CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at) WHERE runnable_at IS NOT NULL;
+-- The end of a job asks whether any connection is set aside at all.
+CREATE INDEX connection_ready_saturated ON connection_ready (connection_id) WHERE saturated;
+-- The state of a connection depends on holds; most connections have none.
+CREATE INDEX connection_ready_auth ON connection_ready (connection_id) WHERE auth_hold_at IS NOT NULL;
+CREATE INDEX connection_ready_limited ON connection_ready (connection_id, rate_limited_until) WHERE rate_limited_until > 'epoch';
+
+-- A transaction that adds a ready row has locked the connection (KeepForNewRows) and read
+-- it. If the connection was paused, resumed or deleted in between, the transaction runs
+-- again. The lock has a later change wait for the transaction: it finds the row then.
+-- +goose StatementBegin
+CREATE FUNCTION ready_row_fits() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    fits boolean;
+BEGIN
+    SELECT deleted_at IS NULL AND (paused_at IS NOT NULL) = NEW.paused INTO fits
+    FROM connections WHERE id = NEW.connection_id FOR KEY SHARE;
+    IF NOT fits THEN
+        RAISE EXCEPTION USING ERRCODE = 'serialization_failure', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'the connection was changed at the same time';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER connection_ready_insert AFTER INSERT ON connection_ready FOR EACH ROW EXECUTE FUNCTION ready_row_fits();
+
+-- The last arm of each connection and schedule that has a cool-down (see store.CoolDown).
+-- A row that only stands to be locked is of no job, and of 1970.
+CREATE TABLE cool_downs (
+    owner    uuid        PRIMARY KEY,
+    job_id   uuid        NOT NULL,
+    armed_at timestamptz NOT NULL
+);
+
+--
+-- Jobs and their keys
+--
+
+-- The frozen request.
+CREATE TABLE jobs (
+    id              uuid        PRIMARY KEY,
+    project         text        NOT NULL,
+    -- No index bounds the text.
+    idem_key        text        NOT NULL CHECK (idem_key <> '' AND octet_length(idem_key) <= 255),
+    connection_id   uuid        NOT NULL,
+    payload_kind    text        NOT NULL,
+    max_attempts    bigint      NOT NULL,
+    min_backoff     bigint      NOT NULL,
+    max_backoff     bigint      NOT NULL,
+    attempt_timeout bigint      NOT NULL,
+    -- That of the job's schedule, as it was when the job was made. 31 days at most; 0: none.
+    cool_down       bigint      NOT NULL DEFAULT 0 CHECK (cool_down BETWEEN 0 AND 2678400000000),
+    -- See job.AlreadyPresent. 30 days at most; 0: the content is not looked for.
+    skip_if_present bigint      NOT NULL DEFAULT 0 CHECK (skip_if_present BETWEEN 0 AND 2592000000000),
+    -- job.Policy: 1 HOLD, 2 ASSUME_SENT, 3 RESEND.
+    policy          smallint    NOT NULL CHECK (policy BETWEEN 1 AND 3),
+    -- The caller's effect key for the job's present round; '': it is derived.
+    own_effect_key  text        NOT NULL DEFAULT '',
+    labels          jsonb       NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
+    time_zone       text        NOT NULL,
+    reply_to        uuid        REFERENCES jobs (id),
+    schedule_id     uuid,
+    -- The trace context that the job was submitted in (job.Spec.Trace); NULL: none.
+    trace           text        CHECK (octet_length(trace) BETWEEN 55 AND 568),
+    fingerprint     bytea       NOT NULL,
+    created_at      timestamptz NOT NULL,
+    payload         bytea       NOT NULL
+);
+
+CREATE INDEX jobs_created ON jobs (project, created_at, id);
+CREATE INDEX jobs_labels ON jobs USING gin (labels jsonb_path_ops) WHERE labels <> '{}';
+CREATE INDEX jobs_schedule ON jobs (schedule_id, created_at) WHERE schedule_id IS NOT NULL;
+-- A job's replies.
+CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
+-- Keys by their beginning, byte for byte.
+CREATE INDEX jobs_key ON jobs (project, idem_key COLLATE "C");
+
+-- One key, one job. A row outlives its job: the key is bound by its digest, the text goes
+-- with the job.
+CREATE TABLE job_keys (
+    -- See job.KeyDigest.
+    digest     bytea       PRIMARY KEY,
+    job_id     uuid        NOT NULL,
+    -- Set when the job is removed; NULL while it lives.
+    kept_until timestamptz
+);
+
+-- Keys that outlive their jobs.
+CREATE INDEX job_keys_kept ON job_keys (kept_until) WHERE kept_until IS NOT NULL;
+
+-- Effect keys that callers gave. Each is used once at a receiver, whatever the project,
+-- and never again.
+CREATE TABLE effect_keys (
+    -- See job.EffectKeyDigest.
+    digest bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
+    job_id uuid  NOT NULL
+);
+
+-- The people whom a job's payload addresses: e-mail addresses in lower case, ids of direct
+-- messages as they are (see store.NewJob). These are personal data: whatever erases a
+-- payload erases them. They go with their job's row, and a new payload replaces them.
+CREATE TABLE job_recipients (
+    job_id    uuid NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    project   text NOT NULL,
+    recipient text NOT NULL,
+    PRIMARY KEY (job_id, recipient)
+);
+
+CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
+
+--
+-- The state of jobs
+--
+
+-- The narrow, changing part of a job, and of the request what each change needs.
+-- Each change of state writes the row anew and with it an entry in every index
+-- whose condition the new row meets: so no index holds what another one has, and
+-- the states of work under way, CLAIMED and SENDING, are in two of their own.
+CREATE TABLE job_state (
+    job_id          uuid        PRIMARY KEY,
+    project         text        NOT NULL,
+    connection_id   uuid        NOT NULL,
+    schedule_id     uuid,
+    hold_key        text        NOT NULL,
+    -- job.State: 1 SCHEDULED, 2 CLAIMED, 3 SENDING, 4 ACCEPTED, 5 AMBIGUOUS, 6 RETRYING, 7 NEEDS_RESOLUTION,
+    -- 8 SUCCEEDED, 9 FAILED, 10 CANCELED, 11 EXPIRED.
+    state           smallint    NOT NULL,
+    version         bigint      NOT NULL,
+    -- Of the newest event. A transaction has its id before it has all its locks, so a
+    -- later writer can have a lower one: it must start again, or the log would have the
+    -- job's events out of order.
+    position        bigint      NOT NULL,
+    -- Of the newest attempt; 0: there was none.
+    attempt         bigint      NOT NULL DEFAULT 0,
+    round           bigint      NOT NULL DEFAULT 1,
+    failures        bigint      NOT NULL DEFAULT 0,
+    claims          bigint      NOT NULL DEFAULT 0,
+    looks           bigint      NOT NULL DEFAULT 0,
+    negatives       bigint      NOT NULL DEFAULT 0,
+    misses          bigint      NOT NULL DEFAULT 0,
+    schedule_time   timestamptz NOT NULL,
+    start_window    bigint      NOT NULL,
+    -- The end of start_window, or of wait_window as long as the job waits.
+    start_deadline  timestamptz NOT NULL,
+    -- The start, the lease's end, the fence, or the next look.
+    next_at         timestamptz,
+    claim_token     uuid,
+    claimed_at      timestamptz,
+    worker          text        NOT NULL DEFAULT '',
+    -- job.Class, as in connections; frozen by the first arm.
+    class           smallint    NOT NULL,
+    -- The job whose success this one waits for, as long as it does.
+    waits_for       uuid,
+    -- The state in which the job of waits_for ended without success. 0: it has not.
+    predecessor_end smallint    NOT NULL DEFAULT 0,
+    -- How long a reply waits for its predecessor, from its own time on. 0: as long as the
+    -- program's default.
+    wait_window     bigint      NOT NULL DEFAULT 0,
+    cancel_asked_at timestamptz,
+    blocked         text        NOT NULL DEFAULT '',
+    -- job.FailureKind: 0 none, 1 AUTH, 2 PERMANENT, 3 RATE_LIMITED, 4 TRANSIENT, 5 AMBIGUOUS, 6 EGRESS_DENIED,
+    -- 7 ATTEMPTS_EXHAUSTED, 8 WORKER_CRASH, 9 WINDOW_OVER, 10 PREDECESSOR_ENDED, 11 ALREADY_PRESENT.
+    error_kind      smallint    NOT NULL DEFAULT 0,
+    error_message   text        NOT NULL DEFAULT '',
+    error_status    bigint      NOT NULL DEFAULT 0,
+    error_at        timestamptz,
+    -- The newest row of resolutions.
+    resolution_id   bigint,
+    -- The effect of a job that SUCCEEDED, where the platform's own answer is the proof
+    -- and named no object: there is nothing else to keep of it, and it has no row of
+    -- effects.
+    effect_attempt  bigint,
+    effect_round    bigint,
+    effect_at       timestamptz,
+    updated_at      timestamptz NOT NULL,
+    ended_at        timestamptz,
+    -- One condition: each one of its own would be read and compiled anew by every
+    -- statement that writes.
+    CONSTRAINT job_state_row CHECK (
+        state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
+        AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
+        AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
+        -- NEEDS_RESOLUTION and the ends have nothing due; all others do.
+        AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
+        AND (claim_token IS NULL OR state IN (2, 4, 5))
+        AND (state <> 2 OR claim_token IS NOT NULL)
+        AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
+        AND (effect_at IS NULL OR state = 8)
+    )
+);
+
+-- What a claim reads: SCHEDULED and RETRYING that wait for no other job.
+CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at)
+    WHERE state IN (1, 6) AND waits_for IS NULL;
+CREATE INDEX job_state_waiting ON job_state (waits_for) WHERE waits_for IS NOT NULL;
+-- Replies that nothing is left to wait for.
+CREATE INDEX job_state_left ON job_state (updated_at) WHERE predecessor_end > 0 AND state IN (1, 6);
+-- The windows of those that have not begun. Every deadline is earlier than infinity, and
+-- only a query that says so may use the index: a planner that knows the tables as empty
+-- took it for what a connection has due, and read all that was pending.
+CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 6) AND start_deadline < 'infinity';
+-- CLAIMED and SENDING: the end of the lease, or of the window if that is earlier,
+-- and the fence.
+CREATE INDEX job_state_fence ON job_state ((CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END))
+    WHERE state IN (2, 3);
+CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
+-- Looks and polls: ACCEPTED and AMBIGUOUS.
+CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
+-- Unknown outcomes, for store.Vitals; there are few.
+CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (5, 7);
+-- Lists, state by state, and counts; those under way are few.
+CREATE INDEX job_state_by_state ON job_state (project, state, schedule_time, job_id)
+    WHERE state IN (1, 4, 5, 6, 7, 8, 9, 10, 11);
+CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
+-- Most jobs have no error.
+CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
+-- Jobs of schedules that have not ended, apart by whether an outcome is unknown
+-- (job.State.Unresolved). The newest of either kind is found however many there are.
+CREATE INDEX job_state_under_way ON job_state (schedule_id, job_id)
+    WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state NOT IN (5, 7);
+CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
+    WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state IN (5, 7);
+
+-- A copy of job.Transitions, which a test compares with it: bit n of element s is set if a
+-- job may go from state s to state n; s is 0 for a new job. It stays short because every
+-- statement that writes states compiles it.
+-- +goose StatementBegin
+CREATE FUNCTION legal_transition(from_state smallint, to_state smallint) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN coalesce(('[0:11]={2,3206,4062,1912,2000,4088,3540,2000,256,832,1344,2368}'::integer[])[from_state] >> to_state & 1 = 1, false);
+-- +goose StatementEnd
+
+-- A job that is stored, claimed and armed in one transaction is written once, as the arm
+-- leaves it.
+CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
+WHEN (
+    (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
+    AND (NEW.version <> 3 OR NEW.attempt <> 1 OR NEW.state <> 3 OR NEW.waits_for IS NOT NULL OR NEW.claimed_at IS NULL)
+)
+EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0, or as SENDING, version 3, attempt 1');
+
+-- One trigger, because its condition too is compiled by every statement.
+CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
+WHEN (
+    CASE WHEN NEW.version = OLD.version + 2 THEN
+        -- Two steps in one write: a claim that arms. No other worker ever has the lease,
+        -- and each step has its event.
+        OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
+        OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
+        OR NEW.position < OLD.position + 2
+    ELSE
+        NOT legal_transition(OLD.state, NEW.state)
+        -- A change of state raises the version by one.
+        OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
+    END
+    -- The events of a job are in the order of their positions.
+    OR (NEW.version <> OLD.version) <> (NEW.position > OLD.position)
+    -- An attempt rises by one, and only at an arm; what is being sent was armed.
+    OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
+    OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
+    -- A fence never comes earlier, but with the clock. It is raised when a quarantine
+    -- ends, which is no change of the job.
+    OR NEW.state = 3 AND OLD.state = 3 AND (
+        NEW.next_at < OLD.next_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
+        OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
+    )
+    -- A job keeps its id, its project and its connection.
+    OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id OR NEW.project <> OLD.project
+)
+EXECUTE FUNCTION refuse('the protocol has no such change of a job');
+
+CREATE TRIGGER job_state_delete BEFORE DELETE ON job_state FOR EACH ROW
+WHEN (OLD.state NOT IN (8, 9, 10, 11))
+EXECUTE FUNCTION refuse('a live job is never deleted');
+
+--
+-- Attempts
+--
+
+CREATE TABLE attempts (
+    job_id             uuid        NOT NULL,
+    number             bigint      NOT NULL,
+    round              bigint      NOT NULL,
+    arm_token          uuid        NOT NULL,
+    worker             text        NOT NULL,
+    claimed_at         timestamptz,
+    armed_at           timestamptz NOT NULL,
+    -- How long after the job's time, as it was then, its first attempt was armed; of the
+    -- first attempt only.
+    lag                bigint,
+    -- The job's, for counts of starts; of the first attempt only, too.
+    connection_id      uuid,
+    send_deadline      timestamptz NOT NULL,
+    answer_deadline    timestamptz NOT NULL,
+    -- After this the attempt can no longer act.
+    fence_at           timestamptz NOT NULL,
+    effect_key         text        NOT NULL,
+    request_digest     bytea       NOT NULL,
+    credential_version bigint      NOT NULL,
+    account_identity   text        NOT NULL,
+    watermark          text        NOT NULL,
+    handle             text        NOT NULL DEFAULT '',
+    -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
+    -- span; NULL: none.
+    span               bytea       CHECK (octet_length(span) = 24),
+    -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
+    -- 7 ABSENT.
+    result             smallint    NOT NULL DEFAULT 0,
+    -- job.FailureKind, as in job_state.error_kind.
+    kind               smallint    NOT NULL DEFAULT 0,
+    message            text        NOT NULL DEFAULT '',
+    http_status        bigint      NOT NULL DEFAULT 0,
+    bytes_written      bigint      NOT NULL DEFAULT 0,
+    ended_at           timestamptz,
+    -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
+    answer             bytea,
+    -- The request as it was armed.
+    frozen             bytea       NOT NULL,
+    PRIMARY KEY (job_id, number),
+    CONSTRAINT attempts_row CHECK (
+        number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1)
+        AND (connection_id IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
+    )
+)
+-- Room for most outcomes on the page of their attempt.
+WITH (fillfactor = 70);
+
+-- No index has a column that an outcome changes, so that it stays on its page.
+CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
+-- Starts, in their order, with all that is asked of them.
+CREATE INDEX attempts_first ON attempts (armed_at) INCLUDE (connection_id, lag) WHERE number = 1;
+
+-- At most one live intent per job. A first attempt has nothing before it. A later one
+-- follows the one before it, and none of those before it is live, nor open under
+-- another key; an attempt with an outcome never becomes live again (attempts_update), and
+-- two cannot follow the same one.
+-- +goose StatementBegin
+CREATE FUNCTION may_follow(job uuid, attempt bigint, effect_key text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job AND a.number = attempt - 1)
+    AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job
+        AND (a.result = 0 OR a.result = 4 AND a.effect_key <> may_follow.effect_key));
+-- +goose StatementEnd
+
+CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
+WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.effect_key))
+EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, live, or open under another key');
+
+-- A confirmed attempt stays confirmed, a fence never comes earlier, but with the clock,
+-- and what is known of an attempt is not forgotten.
+CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts FOR EACH ROW
+WHEN (
+    OLD.result = 1 AND NEW.result <> 1
+    OR NEW.fence_at < OLD.fence_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
+    OR OLD.result <> NEW.result AND (NEW.result = 0
+        OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '')
+)
+EXECUTE FUNCTION refuse('what is known of an attempt is not forgotten');
+
+-- +goose StatementBegin
+CREATE FUNCTION note_armed_before() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT (SELECT m.armed_before FROM meta AS m WHERE m.id = 1) AND EXISTS (SELECT 1 FROM removed) THEN
+        UPDATE meta SET armed_before = true WHERE id = 1;
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER attempts_removed AFTER DELETE ON attempts REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION note_armed_before();
+
+-- For targets that can only be looked at: at most one open intent with the same
+-- content per account.
+CREATE TABLE open_intents (
+    account     text   NOT NULL,
+    fingerprint bytea  NOT NULL,
+    job_id      uuid   NOT NULL UNIQUE REFERENCES jobs (id),
+    attempt     bigint NOT NULL,
+    PRIMARY KEY (account, fingerprint)
+);
+
+--
+-- Effects, observations and resolutions
+--
+
+-- The proof that a job's effect exists. One created object settles at most one
+-- job; a row whose object turned out to be another job's no longer owns it.
+CREATE TABLE effects (
+    job_id       uuid        PRIMARY KEY,
+    account      text        NOT NULL,
+    namespace    text        NOT NULL,
+    -- '': the platform named none.
+    external_id  text        NOT NULL,
+    external_url text        NOT NULL,
+    owns_id      boolean     NOT NULL DEFAULT true,
+    attempt      bigint      NOT NULL,
+    round        bigint      NOT NULL,
+    -- job.Proof: 1 RESPONSE, 2 OBSERVED, 3 KEY_REPLAY, 4 OPERATOR, 5 ASSUMED.
+    proof        smallint    NOT NULL CHECK (proof BETWEEN 1 AND 5),
+    at           timestamptz NOT NULL,
+    -- Another job that names the same object.
+    shared_with  uuid,
+    -- Whether the job has got its event of cause EFFECT_SHARED.
+    told         boolean     NOT NULL DEFAULT false,
+    -- The row outlives its job where others may still meet the object by looking.
+    job_removed  boolean     NOT NULL DEFAULT false
+);
+
+CREATE UNIQUE INDEX effects_object ON effects (account, namespace, external_id)
+    WHERE external_id <> '' AND owns_id;
+-- Most effects have no name.
+CREATE INDEX effects_external ON effects (external_id) WHERE external_id <> '';
+-- Effects that a repeat under the same key or a look has confirmed.
+CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
+CREATE INDEX effects_removed ON effects (at) WHERE job_removed;
+
+CREATE TABLE observations (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id       uuid        NOT NULL REFERENCES jobs (id),
+    attempt      bigint      NOT NULL,
+    -- job.Verdict: 1 PRESENT, 2 ABSENT, 3 INCONCLUSIVE, 4 CANDIDATES, 5 HANDLE.
+    verdict      smallint    NOT NULL CHECK (verdict BETWEEN 1 AND 5),
+    external_id  text        NOT NULL,
+    external_url text        NOT NULL,
+    handle       text        NOT NULL,
+    detail       text        NOT NULL,
+    begun_at     timestamptz,
+    ended_at     timestamptz
+);
+
+CREATE INDEX observations_job ON observations (job_id, id);
+
+-- A person's rulings.
+CREATE TABLE resolutions (
+    id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id uuid        NOT NULL REFERENCES jobs (id),
+    -- job.Ruling: 1 SENT, 2 NOT_SENT, 3 RESEND, 4 CANCEL.
+    ruling smallint    NOT NULL CHECK (ruling BETWEEN 1 AND 4),
+    actor  text        NOT NULL,
+    note   text        NOT NULL,
+    at     timestamptz NOT NULL
+);
+
+CREATE INDEX resolutions_job ON resolutions (job_id, id);
+
+--
+-- The references of the tables that every job writes
+--
+
+-- Each is checked once for a whole statement: a foreign key asks, and locks, row by row.
+-- That no row loses what it refers to between the check and the commit follows from the
+-- locks of the writers: states and all that belongs to them are written under the lock of
+-- the state's row, which a deletion takes too; connections are never deleted.
+
+-- +goose StatementBegin
+CREATE FUNCTION check_states() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM written AS w
+        LEFT JOIN jobs AS j ON j.id = w.job_id
+        LEFT JOIN connections AS c ON c.id = j.connection_id
+        WHERE c.id IS NULL OR j.connection_id <> w.connection_id OR j.project <> w.project)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'a state needs its job and its connection';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION check_has_state() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM written AS w WHERE NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = w.job_id)) THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'no such job';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION check_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM deleted AS d WHERE EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM effects AS e WHERE e.job_id = d.id AND NOT e.job_removed))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'a job is deleted with all that belongs to it';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER job_state_references AFTER INSERT ON job_state REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_states();
+CREATE TRIGGER attempts_references AFTER INSERT ON attempts REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
+CREATE TRIGGER effects_references AFTER INSERT ON effects REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
+CREATE TRIGGER jobs_references AFTER DELETE ON jobs REFERENCING OLD TABLE AS deleted
+FOR EACH STATEMENT EXECUTE FUNCTION check_deleted();
+
+--
+-- The event log
+--
+
+-- A position is the writing transaction's id times 2^20, plus the event's number in that
+-- transaction: a reader who stops before the oldest transaction that is still under way
+-- has seen everything before it, for good.
+CREATE TABLE events (
+    position      bigint      PRIMARY KEY,
+    project       text        NOT NULL,
+    job_id        uuid        NOT NULL,
+    connection_id uuid        NOT NULL,
+    schedule_id   uuid,
+    -- The job's version after the event.
+    sequence      bigint      NOT NULL,
+    -- job.State, as in job_state; from_state is 0 for a new job.
+    from_state    smallint    NOT NULL,
+    to_state      smallint    NOT NULL,
+    -- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
+    -- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
+    -- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
+    -- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
+    cause         smallint    NOT NULL,
+    -- The attempt concerned; 0: none.
+    attempt       bigint      NOT NULL,
+    actor         text        NOT NULL,
+    reason        text        NOT NULL,
+    detail        text        NOT NULL,
+    at            timestamptz NOT NULL,
+    CONSTRAINT events_row CHECK (
+        sequence >= 1 AND from_state BETWEEN 0 AND 11 AND to_state BETWEEN 1 AND 11 AND cause BETWEEN 1 AND 24
+    )
+);
+
+CREATE UNIQUE INDEX events_job ON events (job_id, sequence);
+
+-- Everything up to and including this position is visible, and nothing will be
+-- added there. It must be read in the same statement as the events.
+-- +goose StatementBegin
+CREATE FUNCTION event_horizon() RETURNS bigint
+LANGUAGE sql STABLE
+RETURN ((pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT m.xid_offset FROM meta AS m WHERE m.id = 1)) << 20) - 1;
+-- +goose StatementEnd
+
+--
+-- Schedules, their firings and their queues
+--
+
+CREATE TABLE schedules (
+    id                   uuid        PRIMARY KEY,
+    project              text        NOT NULL CHECK (project <> ''),
+    idem_key             text        NOT NULL CHECK (idem_key <> ''),
+    -- See job.KeyDigest.
+    key_digest           bytea       NOT NULL CHECK (octet_length(key_digest) = 32),
+    fingerprint          bytea       NOT NULL,
+    -- version rises with changes by callers and of the state, revision with every write.
+    version              bigint      NOT NULL,
+    revision             bigint      NOT NULL,
+    generation           bigint      NOT NULL,
+    spec                 bytea       NOT NULL,
+    template             bytea       NOT NULL,
+    policies             bytea       NOT NULL,
+    connection_id        uuid        NOT NULL,
+    display_name         text        NOT NULL,
+    labels               jsonb       NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
+    -- Its firings take their content from its items.
+    queued               boolean     NOT NULL,
+    pause_after_failures bigint      NOT NULL,
+    -- store.ScheduleState: 1 ACTIVE, 2 PAUSED, 3 ENDED, 4 DELETED.
+    state                smallint    NOT NULL,
+    -- store.PauseCause: 0 not paused, 1 by a person, 2 by failures, 3 by an auth hold, 4 by a refusal.
+    pause_cause          smallint    NOT NULL,
+    note                 text        NOT NULL,
+    paused_at            timestamptz,
+    cursor_at            text        NOT NULL,
+    -- When to decide next; NULL: never.
+    next_at              timestamptz,
+    -- The firing that waits, as JSON; empty: none does.
+    buffered             text        NOT NULL,
+    -- Names, as a JSON list; empty: none.
+    skips                text        NOT NULL,
+    -- Firings that made a job.
+    run                  bigint      NOT NULL,
+    -- The newest local date on which it made jobs, and how many.
+    day                  text        NOT NULL,
+    day_count            bigint      NOT NULL,
+    -- Firings, by what became of them (store.ScheduleCounts).
+    fired                bigint      NOT NULL,
+    skipped_by_overlap   bigint      NOT NULL,
+    skipped_by_person    bigint      NOT NULL,
+    skipped_by_limit     bigint      NOT NULL,
+    no_content           bigint      NOT NULL,
+    missed               bigint      NOT NULL,
+    coalesced            bigint      NOT NULL,
+    refused              bigint      NOT NULL,
+    -- Firings that may have taken place in a state of the database that was lost.
+    held                 bigint      NOT NULL,
+    -- Items that were refused since one became a job, or a caller changed the schedule.
+    refused_in_row       bigint      NOT NULL,
+    -- The number of its newest firing.
+    last_firing          bigint      NOT NULL,
+    -- When the database was released from a quarantine; NULL: nothing is open. See
+    -- store.Schedule.HeldUntil.
+    held_until           timestamptz,
+    -- From when on its firings are all there.
+    ledger_begin         timestamptz NOT NULL,
+    created_at           timestamptz NOT NULL,
+    updated_at           timestamptz NOT NULL,
+    deleted_at           timestamptz,
+    created_by           text        NOT NULL,
+    updated_by           text        NOT NULL,
+    CONSTRAINT schedules_row CHECK (
+        state BETWEEN 1 AND 4 AND version >= 1 AND revision >= version AND generation >= 1 AND pause_after_failures >= 0
+        AND run >= 0 AND fired >= 0 AND skipped_by_overlap >= 0 AND skipped_by_person >= 0 AND skipped_by_limit >= 0
+        AND no_content >= 0 AND missed >= 0 AND coalesced >= 0 AND refused >= 0 AND held >= 0 AND refused_in_row >= 0
+        AND last_firing >= 0
+        AND day_count >= 0 AND (day <> '' OR day_count = 0) AND octet_length(day) <= 10
+        AND pause_cause BETWEEN 0 AND 4 AND (pause_cause > 0) = (state = 2) AND (paused_at IS NULL) = (state <> 2)
+        AND (next_at IS NULL OR state = 1) AND (buffered = '' OR state = 1)
+        AND (deleted_at IS NULL) = (state <> 4) AND (state <> 4 OR template = '' AND note = '')
+        AND octet_length(cursor_at) <= 4096
+    )
+);
+
+CREATE UNIQUE INDEX schedules_key ON schedules (key_digest);
+CREATE INDEX schedules_list ON schedules (project, created_at, id);
+-- For quotas, and erasures of projects.
+CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
+-- What is decided: schedules that wait for a later time cost nothing.
+CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules FOR EACH ROW
+WHEN (NEW.state NOT IN (1, 2) OR NEW.version <> 1 OR NEW.revision <> 1 OR NEW.generation <> 1 OR NEW.run <> 0)
+EXECUTE FUNCTION refuse('a schedule starts as ACTIVE or PAUSED, version 1');
+
+-- Moves are those of store.ScheduleState.Next.
+CREATE TRIGGER schedules_update BEFORE UPDATE ON schedules FOR EACH ROW
+WHEN (
+    OLD.state = 4
+        AND (NEW.revision <> OLD.revision OR NEW.state <> 4)
+    OR OLD.state = 3 AND NEW.state = 2
+    OR NEW.state <> OLD.state AND NEW.version <> OLD.version + 1
+    OR NEW.version NOT IN (OLD.version, OLD.version + 1)
+    OR NEW.revision NOT IN (OLD.revision, OLD.revision + 1)
+    OR NEW.revision = OLD.revision AND (
+        NEW.version <> OLD.version OR NEW.cursor_at <> OLD.cursor_at OR NEW.buffered <> OLD.buffered OR NEW.run <> OLD.run
+    )
+    OR NEW.generation < OLD.generation OR NEW.run < OLD.run OR NEW.last_firing < OLD.last_firing
+    OR NEW.id <> OLD.id OR NEW.project <> OLD.project OR NEW.idem_key <> OLD.idem_key OR NEW.key_digest <> OLD.key_digest
+    OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at
+)
+EXECUTE FUNCTION refuse('a schedule has no such change');
+
+CREATE TRIGGER schedules_day BEFORE UPDATE ON schedules FOR EACH ROW
+WHEN (NEW.day COLLATE "C" < OLD.day COLLATE "C" OR NEW.day = OLD.day AND NEW.day_count < OLD.day_count)
+EXECUTE FUNCTION refuse('a schedule forgets no job of its day');
+
+-- What became of firings. A row is written once and not changed.
+CREATE TABLE firings (
+    schedule_id  uuid        NOT NULL REFERENCES schedules (id),
+    name         text        NOT NULL CHECK (name <> '' AND octet_length(name) <= 200),
+    -- Rises with the schedule's firings, in the order in which they were decided.
+    number       bigint      NOT NULL CHECK (number >= 1),
+    nominal_at   timestamptz NOT NULL,
+    local_time   text        NOT NULL,
+    -- store.TimeMark: 0 an ordinary time, 1 SHIFTED, 2 FIRST_OF_TWO, 3 REPEATED.
+    mark         smallint    NOT NULL CHECK (mark BETWEEN 0 AND 3),
+    -- store.FiringOrigin: 1 by time, 2 by catch-up, 3 by trigger, 4 by backfill.
+    origin       smallint    NOT NULL CHECK (origin BETWEEN 1 AND 4),
+    -- store.FiringOutcome: 1 FIRED, 3 SKIPPED_BY_OVERLAP, 4 SKIPPED_BY_PERSON, 5 MISSED, 6 COALESCED, 7 REFUSED,
+    -- 8 HELD, 9 NO_CONTENT, 10 SKIPPED_BY_LIMIT. 2 BUFFERED is in schedules.buffered.
+    outcome      smallint    NOT NULL CHECK (outcome BETWEEN 1 AND 10 AND outcome <> 2),
+    reason       text        NOT NULL,
+    job_id       uuid        CHECK ((job_id IS NOT NULL) = (outcome = 1)),
+    blocking_job uuid,
+    run          bigint      NOT NULL CHECK (run >= 0),
+    decided_at   timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, name)
+);
+
+CREATE UNIQUE INDEX firings_list ON firings (schedule_id, number);
+CREATE INDEX firings_jobs ON firings (schedule_id, number) WHERE job_id IS NOT NULL;
+CREATE INDEX firings_old ON firings (decided_at);
+
+CREATE TRIGGER firings_update BEFORE UPDATE ON firings FOR EACH ROW
+EXECUTE FUNCTION refuse('a firing is not changed');
+
+-- Queues: the content that waits for the firings of a schedule.
+CREATE TABLE schedule_items (
+    id           uuid        PRIMARY KEY,
+    schedule_id  uuid        NOT NULL REFERENCES schedules (id),
+    idem_key     text        NOT NULL CHECK (idem_key <> ''),
+    fingerprint  bytea       NOT NULL,
+    version      bigint      NOT NULL,
+    -- store.ItemState: 1 WAITING, 2 USED, 3 REMOVED, 4 REFUSED.
+    state        smallint    NOT NULL,
+    -- The order of those that wait.
+    place        bigint      NOT NULL,
+    -- Content, while it is WAITING or REFUSED.
+    payload      bytea       NOT NULL,
+    payload_kind text        NOT NULL,
+    labels       jsonb       NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
+    -- The firing and the job that took it.
+    firing_name  text        NOT NULL,
+    job_id       uuid,
+    -- Why it was refused.
+    reason       text        NOT NULL,
+    created_at   timestamptz NOT NULL,
+    updated_at   timestamptz NOT NULL,
+    -- When it left the queue.
+    ended_at     timestamptz,
+    created_by   text        NOT NULL,
+    updated_by   text        NOT NULL,
+    CONSTRAINT schedule_items_row CHECK (
+        state BETWEEN 1 AND 4 AND version >= 1 AND (ended_at IS NULL) = (state = 1)
+        AND (job_id IS NOT NULL) = (state = 2) AND (firing_name <> '') = (state = 2) AND (reason = '' OR state = 4)
+        AND (state IN (1, 4) OR payload = '' AND labels = '{}'::jsonb) AND octet_length(payload) <= 262144
+    )
+);
+
+-- A key is an item of its schedule for ever.
+CREATE UNIQUE INDEX schedule_items_key ON schedule_items (schedule_id, idem_key);
+-- An item is one job, and a firing takes one item.
+CREATE UNIQUE INDEX schedule_items_job ON schedule_items (job_id) WHERE job_id IS NOT NULL;
+CREATE UNIQUE INDEX schedule_items_firing ON schedule_items (schedule_id, firing_name) WHERE firing_name <> '';
+-- Those that have content, in the order of the queue.
+CREATE INDEX schedule_items_queue ON schedule_items (schedule_id, place, id) WHERE state IN (1, 4);
+CREATE INDEX schedule_items_ended ON schedule_items (schedule_id, ended_at, id) WHERE ended_at IS NOT NULL;
+
+CREATE TRIGGER schedule_items_insert BEFORE INSERT ON schedule_items FOR EACH ROW
+WHEN (NEW.state <> 1 OR NEW.version <> 1)
+EXECUTE FUNCTION refuse('an item starts as WAITING, version 1');
+
+-- Moves are those of store.ItemState.Next.
+CREATE TRIGGER schedule_items_update BEFORE UPDATE ON schedule_items FOR EACH ROW
+WHEN (
+    OLD.state IN (2, 3)
+    OR OLD.state = 4 AND NEW.state <> 3
+    OR NEW.state <> OLD.state AND NEW.version <> OLD.version + 1
+    OR NEW.version NOT IN (OLD.version, OLD.version + 1)
+    OR NEW.version = OLD.version AND (NEW.payload <> OLD.payload OR NEW.labels <> OLD.labels)
+    OR NEW.id <> OLD.id OR NEW.schedule_id <> OLD.schedule_id OR NEW.idem_key <> OLD.idem_key
+    OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at
+)
+EXECUTE FUNCTION refuse('an item of a schedule has no such change');
+
+--
+-- Rollups: counts of events in buckets of time
+--
+
+-- How far the log is counted, the time of the last event that is, and which server counts.
+CREATE TABLE rollup_place (
+    id          smallint    PRIMARY KEY CHECK (id = 1),
+    position    bigint      NOT NULL DEFAULT 0,
+    at          timestamptz NOT NULL DEFAULT 'epoch',
+    owner       uuid,
+    lease_until timestamptz NOT NULL DEFAULT 'epoch'
+);
+
+INSERT INTO rollup_place (id) VALUES (1);
+
+-- Numbers, and nothing that a client wrote: they outlive the jobs that they count.
+CREATE TABLE rollups (
+    project       text        NOT NULL,
+    -- Zero in the counts of the whole project.
+    connection_id uuid        NOT NULL,
+    -- store.Width: 1 a minute, 2 an hour, 3 a day.
+    width         smallint    NOT NULL,
+    start_at      timestamptz NOT NULL,
+    connector     text        NOT NULL,
+    -- job.Class, as in connections.
+    class         smallint    NOT NULL,
+    -- store.Measure: 1 scheduled, 2 started, 3 attempts, 10 plus a terminal job.State ended so, 30 unknown,
+    -- 40 plus a store.Known settled so: 1 found, 2 repeated, 3 late, 4 absent, 5 by a person, 6 by policy.
+    measure       smallint    NOT NULL,
+    -- Of the histogram of durations (store.LastBin); -1: none.
+    bin           smallint    NOT NULL,
+    count         bigint      NOT NULL,
+    PRIMARY KEY (project, connection_id, width, start_at, connector, class, measure, bin)
+)
+-- The newest buckets are written again and again.
+WITH (fillfactor = 70);
+
+-- What is removed.
+CREATE INDEX rollups_age ON rollups (width, start_at);
+
+--
+-- API keys
+--
+
+CREATE TABLE api_keys (
+    id           text        PRIMARY KEY CHECK (id <> ''),
+    project      text        NOT NULL REFERENCES projects (id),
+    name         text        NOT NULL,
+    -- Of the key itself, which is not kept.
+    hash         bytea       NOT NULL CHECK (length(hash) = 32),
+    -- Separated by spaces.
+    scopes       text        NOT NULL,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    last_used_at timestamptz,
+    revoked_at   timestamptz
+);
+
+-- A live key's name is looked for when another one is made.
+CREATE INDEX api_keys_name ON api_keys (project, name) WHERE revoked_at IS NULL AND name <> '';
+-- Keys that may be live, by project.
+CREATE INDEX api_keys_project ON api_keys (project) WHERE revoked_at IS NULL;
+-- All keys of a project.
+CREATE INDEX api_keys_of ON api_keys (project);
+
+--
+-- OAuth: logins at platforms, and renewals
+--
+
+CREATE TABLE oauth_logins (
+    -- Hash of the state, which is not kept.
+    state        bytea       PRIMARY KEY CHECK (length(state) = 32),
+    project      text        NOT NULL,
+    actor        text        NOT NULL,
+    app          text        NOT NULL,
+    target       bytea       NOT NULL,
+    -- The key that sealed is sealed with.
+    key_id       text        NOT NULL,
+    sealed       bytea       NOT NULL,
+    redirect_url text        NOT NULL,
+    return_url   text        NOT NULL,
+    expires_at   timestamptz NOT NULL
+);
+
+CREATE INDEX oauth_logins_end ON oauth_logins (expires_at);
+CREATE INDEX oauth_logins_project ON oauth_logins (project, expires_at);
+
+-- Whose turn it is to renew a connection's tokens (store.RenewalRow).
+CREATE TABLE oauth_renewals (
+    connection_id uuid        PRIMARY KEY REFERENCES connections (id),
+    version       bigint      NOT NULL,
+    owner         uuid,
+    until         timestamptz NOT NULL,
+    tries         bigint      NOT NULL CHECK (tries >= 0),
+    begun_at      timestamptz,
+    before_at     timestamptz
+);
+
+--
+-- Retention and erasure
+--
+
+-- Which server cleans, and how far it has come with the log. Apart from meta, which
+-- every write reads: a row that changes often grows a tail of versions.
+CREATE TABLE retention (
+    id          smallint    PRIMARY KEY CHECK (id = 1),
+    owner       uuid,
+    lease_until timestamptz NOT NULL DEFAULT 'epoch',
+    -- Up to here no event is left whose job is gone.
+    dropped_to  bigint      NOT NULL DEFAULT 0
+);
+
+INSERT INTO retention (id) VALUES (1);
+
+-- What stays of jobs that were erased on request. A new table with something of a job
+-- needs its line in removeRows (retention.go).
+CREATE TABLE erased_jobs (
+    job_id        uuid        PRIMARY KEY,
+    project       text        NOT NULL,
+    -- See job.KeyDigest.
+    key_digest    bytea       NOT NULL CHECK (octet_length(key_digest) = 32),
+    -- job.State, as in job_state: one of the ends.
+    state         smallint    NOT NULL CHECK (state IN (8, 9, 10, 11)),
+    -- job.Class, as in connections.
+    class         smallint    NOT NULL CHECK (class BETWEEN 1 AND 4),
+    attempts      bigint      NOT NULL CHECK (attempts >= 0),
+    -- job.Proof of its effect, as in effects; 0: it had none.
+    proof         smallint    NOT NULL CHECK (proof BETWEEN 0 AND 5),
+    effect_at     timestamptz,
+    -- See store.ObjectDigest.
+    object_digest bytea       CHECK (octet_length(object_digest) = 32),
+    schedule_time timestamptz NOT NULL,
+    created_at    timestamptz NOT NULL,
+    ended_at      timestamptz NOT NULL,
+    erased_at     timestamptz NOT NULL,
+    -- The actor that asked for it, without a name.
+    actor         text        NOT NULL
+);
+
+--
+-- Quotas
+--
+
+-- What each project stores: the sum of its rows. Each transaction that stores, removes or
+-- changes jobs adds a row of its own, so that none waits for another; StoredJobs
+-- replaces many rows by their sum.
+CREATE TABLE project_use (
+    project text   NOT NULL,
+    jobs    bigint NOT NULL,
+    -- Of their payloads and answers, and of the content that waits in queues.
+    bytes   bigint NOT NULL
+);
+
+CREATE INDEX project_use_project ON project_use (project);
+
+-- +goose Down
+-- There is no way down: a schema is only ever replaced by a newer one.
+SELECT 1;
