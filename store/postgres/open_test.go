@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest"
 )
 
 func TestMigrate(t *testing.T) {
@@ -61,6 +62,15 @@ func TestMigrate(t *testing.T) {
 	if err := Migrate(t.Context(), f.url); !errors.Is(err, ErrSchema) {
 		t.Errorf("a newer schema migrated: %v", err)
 	}
+}
+
+// TestSchemaNames compares the numbers in the schema's comments with job's.
+func TestSchemaNames(t *testing.T) {
+	schema, err := migrations.ReadFile("migrations/00001_schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Schema(t, string(schema))
 }
 
 func TestSessionSettings(t *testing.T) {

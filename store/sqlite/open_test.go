@@ -12,6 +12,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest"
 )
 
 func TestLock(t *testing.T) {
@@ -85,6 +86,13 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 	if got := tables(); got != "orders" {
 		t.Errorf("the file has %s", got)
 	}
+}
+
+// TestSchemaNames compares the numbers in the schema's comments with job's.
+func TestSchemaNames(t *testing.T) {
+	schema, err := migrations.ReadFile("migrations/00001_schema.sql")
+	must(t, err)
+	storetest.Schema(t, string(schema))
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
