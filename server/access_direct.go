@@ -10,7 +10,6 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/contract"
-	"github.com/fireonce/fireonce/store"
 )
 
 // direct answers AccessService in the same process, to the operator.
@@ -20,7 +19,7 @@ type direct struct{ service accessService }
 // is its operator by that: under the same rules as behind a port. Without a vault
 // only API keys are served. Errors that a client would see are its *connect.Error,
 // all others come as they are.
-func Direct(ctx context.Context, s store.Store, v Vault) (fireoncev1connect.AccessServiceClient, error) {
+func Direct(ctx context.Context, s Store, v Vault) (fireoncev1connect.AccessServiceClient, error) {
 	meta, err := s.Meta(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the store's identity: %w", err)

@@ -215,7 +215,7 @@ func TestRulesOfKeys(t *testing.T) {
 }
 
 // unconfirmed is a store that makes API keys and does not know it.
-type unconfirmed struct{ store.Store }
+type unconfirmed struct{ server.Store }
 
 func (u unconfirmed) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	_, err := u.Store.CreateAPIKey(ctx, k)

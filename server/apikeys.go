@@ -35,7 +35,7 @@ const (
 
 // apiKeys knows the keys of the store.
 type apiKeys struct {
-	store        store.Store
+	store        store.APIKeys
 	limit        time.Duration
 	known, tried *memo[string, *seenKey]
 
@@ -52,7 +52,7 @@ type seenKey struct {
 	noted atomic.Bool // its use is written down, or was found to be
 }
 
-func newAPIKeys(s store.Store, now func() time.Time, limit time.Duration) *apiKeys {
+func newAPIKeys(s store.APIKeys, now func() time.Time, limit time.Duration) *apiKeys {
 	return &apiKeys{
 		store: s, limit: limit, right: make(map[string]bool),
 		known: newMemo[string, *seenKey](now, keyKept, limit, keysKnown, keysAtOnce),

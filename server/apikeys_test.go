@@ -146,7 +146,7 @@ func TestNoKeyRequired(t *testing.T) {
 
 // asked counts the reads of keys, and fails them when it is told to.
 type asked struct {
-	store.Store
+	server.Store
 	reads  *atomic.Int64
 	broken *atomic.Bool
 	touch  chan string

@@ -230,7 +230,7 @@ func TestConcurrentBatches(t *testing.T) {
 
 // counting counts calls of the store, and fails Create when told to.
 type counting struct {
-	store.Store
+	server.Store
 	mu    *sync.Mutex
 	calls map[string]int
 	err   error

@@ -15,7 +15,7 @@ import (
 
 // waiting is a store whose jobs wait, each for what a test says.
 type waiting struct {
-	store.Store
+	server.Store
 	status func(*job.Status)
 	conn   func(*store.Connection)
 	hold   store.Hold

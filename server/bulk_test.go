@@ -228,7 +228,7 @@ func TestBulkResolve(t *testing.T) {
 
 // small is a store whose pages are small, so that few jobs make many.
 type small struct {
-	store.Store
+	server.Store
 	most *atomic.Int64
 }
 
@@ -329,13 +329,13 @@ func TestBulkTokensAreBound(t *testing.T) {
 
 // meddling is a store in which somebody is faster than a bulk call, once.
 type meddling struct {
-	store.Store
+	server.Store
 	once   *sync.Once
-	meddle func(store.Store, []store.Change)
+	meddle func()
 }
 
 func (m meddling) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
-	m.once.Do(func() { m.meddle(m.Store, items) })
+	m.once.Do(m.meddle)
 	return m.Store.Apply(ctx, items)
 }
 
@@ -343,8 +343,9 @@ func (m meddling) Apply(ctx context.Context, items []store.Change) ([]store.Appl
 // left alone when the filter selects it no more.
 func TestBulkDecidesAnew(t *testing.T) {
 	var moved []job.ID
-	claim := func(s store.Store, _ []store.Change) {
-		leased, err := s.Claim(t.Context(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 2})
+	var f *fixture
+	claim := func() {
+		leased, err := f.store.Claim(t.Context(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 2})
 		if err != nil {
 			t.Error(err)
 		}
@@ -361,7 +362,7 @@ func TestBulkDecidesAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			moved = nil
-			f := start(t, func(c *server.Config) { c.Store = meddling{c.Store, &sync.Once{}, claim} })
+			f = start(t, func(c *server.Config) { c.Store = meddling{c.Store, &sync.Once{}, claim} })
 			for i := range 5 {
 				f.schedule(f.request(fmt.Sprint(i)))
 			}
@@ -391,7 +392,7 @@ func TestBulkGivesUp(t *testing.T) {
 }
 
 // restless is a store in which every job has always moved.
-type restless struct{ store.Store }
+type restless struct{ server.Store }
 
 func (restless) Apply(_ context.Context, items []store.Change) ([]store.Applied, error) {
 	out := make([]store.Applied, len(items))

@@ -389,7 +389,7 @@ func TestTestConnection(t *testing.T) {
 
 // forgetful is a store that does not confirm the changes of connections that it writes.
 type forgetful struct {
-	store.Store
+	server.Store
 	lost *bool
 }
 

@@ -53,7 +53,7 @@ type callAt struct {
 
 // raising is a store that fails to read jobs while it has an error.
 type raising struct {
-	store.Store
+	server.Store
 	mu  sync.Mutex
 	err error
 }

@@ -165,7 +165,7 @@ func TestRulesOfTheContract(t *testing.T) {
 
 // broken is a store whose every answer is one error.
 type broken struct {
-	store.Store
+	server.Store
 	err error
 }
 

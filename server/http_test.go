@@ -411,7 +411,7 @@ func TestReflection(t *testing.T) {
 
 // timed is a store that tells how long its callers would wait.
 type timed struct {
-	store.Store
+	server.Store
 	left chan time.Duration
 }
 

@@ -112,7 +112,7 @@ func (in *intake) countUse(ctx context.Context, n store.StoredJobs) error {
 
 // create stores jobs that were counted.
 func (in *intake) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	created, err := in.store.Create(ctx, items)
+	created, err := in.jobs.Create(ctx, items)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		in.kept = in.taken // they may be there
 	}

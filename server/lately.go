@@ -26,7 +26,7 @@ const (
 
 // lately keeps the connections that were read a moment ago.
 type lately struct {
-	store store.Store
+	store store.Connections
 
 	mu   sync.Mutex
 	seen map[latelyKey]*latelySeen
@@ -49,7 +49,7 @@ type latelySeen struct {
 	at   time.Time
 }
 
-func newLately(s store.Store) *lately {
+func newLately(s store.Connections) *lately {
 	return &lately{store: s, seen: make(map[latelyKey]*latelySeen), ids: make(map[namedKey]job.ID)}
 }
 

@@ -25,7 +25,7 @@ const (
 
 // wide is a store with a long history of its jobs, each entry of it large.
 type wide struct {
-	store.Store
+	server.Store
 	t *testing.T
 }
 

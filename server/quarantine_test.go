@@ -84,7 +84,7 @@ func TestStatus(t *testing.T) {
 
 // unreadable is a store that describes itself once, at the start.
 type unreadable struct {
-	store.Store
+	server.Store
 	asked *atomic.Bool
 }
 

@@ -65,7 +65,7 @@ func TestQuotaCallsWithoutKeys(t *testing.T) {
 
 // lookups counts the keys that are looked up.
 type lookups struct {
-	store.Store
+	server.Store
 	n *atomic.Int64
 }
 

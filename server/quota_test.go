@@ -327,7 +327,7 @@ func TestQuotaFreed(t *testing.T) {
 
 // failing is a store that is away for submits while the map says so.
 type failing struct {
-	store.Store
+	server.Store
 	away *sync.Map
 }
 

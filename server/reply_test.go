@@ -108,7 +108,7 @@ func TestReplyRefused(t *testing.T) {
 }
 
 // vanishing is a store that loses the predecessor between check and write.
-type vanishing struct{ store.Store }
+type vanishing struct{ server.Store }
 
 func (vanishing) Create(_ context.Context, items []store.NewJob) ([]store.Created, error) {
 	out := make([]store.Created, len(items))

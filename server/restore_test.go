@@ -13,7 +13,7 @@ import (
 
 // restored is a store whose incarnation a test sets.
 type restored struct {
-	store.Store
+	server.Store
 	incarnation *atomic.Int64
 }
 
@@ -102,7 +102,7 @@ func TestStreamEndsAtARestore(t *testing.T) {
 
 // TestTokensOfAnotherServer of the same database are as good as one's own.
 func TestTokensOfAnotherServer(t *testing.T) {
-	var shared store.Store
+	var shared server.Store
 	one := start(t, func(c *server.Config) { shared = c.Store })
 	two := start(t, func(c *server.Config) { c.Store = shared })
 	one.schedule(one.request("a"))

@@ -138,7 +138,7 @@ func TestThreadInOneBatch(t *testing.T) {
 
 // oblivious is a store whose keys name nothing, or another connection.
 type oblivious struct {
-	store.Store
+	server.Store
 	other job.ID // what every key of a connection names; zero: nothing
 }
 

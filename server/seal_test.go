@@ -31,7 +31,7 @@ func TestFingerprintsAreSalted(t *testing.T) {
 
 // bent is a store whose rows of logins somebody has changed.
 type bent struct {
-	store.Store
+	server.Store
 	change func(*store.Login)
 }
 

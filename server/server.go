@@ -54,7 +54,10 @@ type Refresher interface {
 type Config struct {
 	redact.All
 
-	Store      store.Store
+	Store Store
+	// Entrance, when set, stores submitted jobs in place of Store: an engine's, which may
+	// start them immediately.
+	Entrance   Creator
 	Connectors *connector.Registry
 	Vault      Vault
 	// OAuthApps are the apps that accounts log in by; nil: none. OAuthClient asks their
@@ -166,7 +169,8 @@ const DefaultProject = "default"
 // Server answers the API.
 type Server struct {
 	cfg     Config
-	store   store.Store
+	store   Store
+	jobs    Creator
 	log     *slog.Logger
 	storeID job.ID
 	// credentialRequired are the connectors that do nothing without a credential.
@@ -222,6 +226,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Entrance == nil {
+		cfg.Entrance = cfg.Store
+	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limits.DefaultDeadline)
 	defer cancel()
@@ -239,7 +246,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	notes := newQuotaNotes(cfg.Log, cfg.Now)
 	s := &Server{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
+		cfg: cfg, store: cfg.Store, jobs: cfg.Entrance, log: cfg.Log, storeID: meta.StoreID,
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
 		keySum:             sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),

@@ -20,7 +20,7 @@ const getStats = statsPath + "GetStats"
 
 // measuring is a store with known numbers, which counts how often it is asked.
 type measuring struct {
-	store.Store
+	server.Store
 	now   func() time.Time
 	mu    *sync.Mutex
 	asked map[store.StatsQuery]int

@@ -194,7 +194,7 @@ func TestCursors(t *testing.T) {
 }
 
 // expiring is a store that keeps no old events.
-type expiring struct{ store.Store }
+type expiring struct{ server.Store }
 
 func (e expiring) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	if q.After == 0 {
@@ -204,7 +204,7 @@ func (e expiring) Events(ctx context.Context, q store.EventQuery) (store.EventPa
 }
 
 // rewound is a store that was restored from a copy: its log is shorter.
-type rewound struct{ store.Store }
+type rewound struct{ server.Store }
 
 func (r rewound) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	page, err := r.Store.Events(ctx, q)

@@ -20,7 +20,7 @@ import (
 
 // accepting is a store that takes every new job and keeps none: what is left of
 // a call is the cost of the API.
-type accepting struct{ store.Store }
+type accepting struct{ server.Store }
 
 func (accepting) Create(_ context.Context, items []store.NewJob) ([]store.Created, error) {
 	out := make([]store.Created, len(items))

@@ -21,9 +21,15 @@ import (
 // pollGap is the shortest time between two looks when hints come thick.
 const pollGap = 20 * time.Millisecond
 
+// watchedLog is a log that tells when it has grown.
+type watchedLog interface {
+	store.EventLog
+	store.Notifier
+}
+
 // tail watches the end of the event log.
 type tail struct {
-	store store.Store
+	store watchedLog
 	poll  time.Duration
 	limit time.Duration // for one look
 
@@ -33,7 +39,7 @@ type tail struct {
 	grown     chan struct{} // closed when the log may have grown since it was made
 }
 
-func newTail(s store.Store, poll, limit time.Duration) *tail {
+func newTail(s watchedLog, poll, limit time.Duration) *tail {
 	return &tail{store: s, poll: poll, limit: limit, grown: make(chan struct{})}
 }
 
@@ -122,7 +128,7 @@ func (t *tail) rest(ctx context.Context, hints <-chan struct{}, looked time.Time
 }
 
 // logEnd reads no events, only the log's present end and its incarnation.
-func logEnd(ctx context.Context, s store.Store, project string) (store.EventPage, error) {
+func logEnd(ctx context.Context, s store.EventLog, project string) (store.EventPage, error) {
 	page, err := s.Events(ctx, store.EventQuery{Project: project, After: math.MaxInt64, Limit: 1})
 	if err != nil {
 		return page, fmt.Errorf("read the log's end: %w", err)

@@ -14,7 +14,7 @@ import (
 
 // looks counts reads of the event log, with and without a wish for events.
 type looks struct {
-	store.Store
+	server.Store
 	mu   *sync.Mutex
 	ends *int // looks at the log's end
 	all  *int
@@ -66,7 +66,7 @@ func TestIdleStreamsShareTheLook(t *testing.T) {
 }
 
 // silent is a store that gives no hints: what is written is found by polling.
-type silent struct{ store.Store }
+type silent struct{ server.Store }
 
 func (silent) Watch(store.WatchKind) (<-chan struct{}, func()) { return nil, func() {} }
 
@@ -88,7 +88,7 @@ func TestEventsComeWithoutHints(t *testing.T) {
 
 // stuck is a store whose log's end stands still, as when a transaction is left
 // open: one job's events can be read all the same.
-type stuck struct{ store.Store }
+type stuck struct{ server.Store }
 
 func (s stuck) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	page, err := s.Store.Events(ctx, q)

@@ -50,9 +50,6 @@ type Connections interface {
 	// Credential reads the newest sealed credential and, as of the same moment, what its
 	// connection says that it is sealed for. ErrNotFound when there is none.
 	Credential(ctx context.Context, id job.ID) (Sealed, error)
-	// CredentialKeys lists, in order and each once, the ids of the keys that
-	// credentials are sealed with.
-	CredentialKeys(ctx context.Context) ([]string, error)
 }
 
 // NewConnection is a connection to store.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,31 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 )
+
+// ErrUndecided: the database was restored, and firings of the schedule that may have
+// taken place in the state that was lost are not decided yet. Fire decides about them.
+var ErrUndecided = errors.New("firings of the lost time are not decided")
+
+// DueSchedules fires the schedules that are due.
+type DueSchedules interface {
+	// Fire decides about due schedules, earliest first, and writes what was decided: jobs,
+	// as Create does, firings, and the schedules. All of that is one transaction: a call
+	// that fails has written nothing, and repeating it makes no job twice. The exception is
+	// a decision that is refused: the others are written without it, and it has its
+	// verdict in Fired.Err. Its schedule is due again after BufferedLook.
+	//
+	// A schedule that another call has locked is left out, and one that Only names is waited
+	// for. A job whose key is bound is not made: its firing names the job that the key is bound to,
+	// also a removed one. A firing whose name is there stays as it is, and makes no job.
+	//
+	// more reports whether schedules were left for another call, which should follow
+	// immediately.
+	// ErrNotFound: Only names no schedule of its project. ErrQuarantined, ErrClockDoubted.
+	Fire(ctx context.Context, p FireParams) (fired []Fired, more bool, err error)
+	// NextFiring returns how long until Fire may find a due schedule that is none of except
+	// (at most MaxExcept); at most limit, and limit where Fire is refused. Zero: now.
+	NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error)
+}
 
 // Bounds of one call of Fire. What does not fit is left for the next call; the first
 // schedule always fits.

@@ -1,6 +1,34 @@
 package store
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
+
+// Notifier wakes those that wait for something to do.
+type Notifier interface {
+	// Watch returns a channel that gets a token, dropped when one is waiting,
+	// after writes of the kind by this process and, where the engine can, by
+	// others. A hint: polling is the truth. A job that comes to wait for longer than
+	// HintAhead gives none for its time. The function ends it.
+	Watch(kind WatchKind) (<-chan struct{}, func())
+}
+
+// HintAhead is how far ahead work is hinted at: who waits for hints looks again by
+// himself more often than that, and the many jobs of a later day wake nobody.
+const HintAhead = 5 * time.Second
+
+// WatchKind tells the hints of Watch apart.
+type WatchKind int
+
+const (
+	// WatchWork: something may have become due.
+	WatchWork WatchKind = iota
+	// WatchEvents: events were written.
+	WatchEvents
+	// WatchSchedules: a schedule may have become due.
+	WatchSchedules
+)
 
 // kinds is how many kinds of Watch there are.
 const kinds = 3
@@ -14,7 +42,7 @@ type Hints struct {
 	subs [kinds]map[chan struct{}]struct{}
 }
 
-// Watch is Store.Watch for an engine.
+// Watch implements Notifier.
 func (h *Hints) Watch(kind WatchKind) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	h.mu.Lock()

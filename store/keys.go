@@ -16,6 +16,10 @@ import (
 type Sealing interface {
 	// KeyUse counts what each key seals, in the order of the keys' ids.
 	KeyUse(ctx context.Context) ([]KeyUse, error)
+	// CredentialKeys lists, in order and each once, the ids of the keys that
+	// credentials are sealed with. Every start of a server calls it, so it counts
+	// nothing.
+	CredentialKeys(ctx context.Context) ([]string, error)
 	// CredentialsOfOthers reads credentials that another key than the named one
 	// seals, in the order of their places and after one; the zero place is the start.
 	CredentialsOfOthers(ctx context.Context, keyID string, after SealedPlace, limit int) ([]SealedAt, error)

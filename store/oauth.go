@@ -8,10 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// OAuth keeps logins under way, and whose turn it is to renew the tokens of a
-// connection: a platform that replaces refresh tokens takes the second use of one
-// for theft, and ends the login.
-type OAuth interface {
+// Logins keeps logins under way.
+type Logins interface {
 	// StartLogin stores a login, which ends by itself after ttl. ErrIllegal: the state
 	// is not new; ErrQuota, which comes first.
 	StartLogin(ctx context.Context, l Login, ttl time.Duration) error
@@ -22,18 +20,6 @@ type OAuth interface {
 	// removes it: at most one caller ever gets it. ErrNotFound, also when its time is
 	// over.
 	TakeLogin(ctx context.Context, project string, state []byte) (Login, error)
-	// BeginRenewal asks for the turn to renew a connection's tokens. Of several who
-	// ask, one has it, until EndRenewal or the end of its lease.
-	//
-	//   - ErrStale: the connection has another credential than the version named, or
-	//     none. Read it again.
-	//   - ErrNotFound: no such connection.
-	//   - ErrQuarantined: the tokens may be another database's to renew.
-	BeginRenewal(ctx context.Context, p RenewalParams) (Renewal, error)
-	// EndRenewal gives a turn back that its owner still has, and lets nobody have the
-	// next one for the same version before rest is over. unspent says that the platform
-	// cannot have seen the refresh token: the turn is not counted in Renewal.Tries.
-	EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error
 }
 
 // Login is a login that was started and has not come back.
@@ -56,6 +42,23 @@ type Login struct {
 	// Most, when positive, bounds the logins of the project that may still come back, also
 	// under concurrent calls. It is StartLogin's, and is not stored.
 	Most int64
+}
+
+// Renewals keeps whose turn it is to renew the tokens of a connection: a platform that
+// replaces refresh tokens takes the second use of one for theft, and ends the login.
+type Renewals interface {
+	// BeginRenewal asks for the turn to renew a connection's tokens. Of several who
+	// ask, one has it, until EndRenewal or the end of its lease.
+	//
+	//   - ErrStale: the connection has another credential than the version named, or
+	//     none. Read it again.
+	//   - ErrNotFound: no such connection.
+	//   - ErrQuarantined: the tokens may be another database's to renew.
+	BeginRenewal(ctx context.Context, p RenewalParams) (Renewal, error)
+	// EndRenewal gives a turn back that its owner still has, and lets nobody have the
+	// next one for the same version before rest is over. unspent says that the platform
+	// cannot have seen the refresh token: the turn is not counted in Renewal.Tries.
+	EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error
 }
 
 // RenewalParams asks for a turn.

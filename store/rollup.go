@@ -458,6 +458,4 @@ type Rollups interface {
 	// event counts once. When all are counted it removes buckets that are older than
 	// Width.Keep, but not while the time is doubted. It begins where the log begins.
 	Roll(ctx context.Context, p RollParams) (Rolled, error)
-	// Series reads counts. ErrIllegal for what SeriesQuery.Check refuses.
-	Series(ctx context.Context, q SeriesQuery) (Series, error)
 }

@@ -54,26 +54,9 @@ type Schedules interface {
 	//   - ErrIllegal: it is deleted, the state machine has no such move, or the schedule is
 	//     out of bounds.
 	ChangeSchedule(ctx context.Context, c ScheduleChange) (Schedule, error)
-	// Fire decides about due schedules, earliest first, and writes what was decided: jobs,
-	// as Create does, firings, and the schedules. All of that is one transaction: a call
-	// that fails has written nothing, and repeating it makes no job twice. The exception is
-	// a decision that is refused: the others are written without it, and it has its
-	// verdict in Fired.Err. Its schedule is due again after BufferedLook.
-	//
-	// A schedule that another call has locked is left out, and one that Only names is waited
-	// for. A job whose key is bound is not made: its firing names the job that the key is bound to,
-	// also a removed one. A firing whose name is there stays as it is, and makes no job.
-	//
-	// more reports whether schedules were left for another call, which should follow
-	// immediately.
-	// ErrNotFound: Only names no schedule of its project. ErrQuarantined, ErrClockDoubted.
-	Fire(ctx context.Context, p FireParams) (fired []Fired, more bool, err error)
 	// Firings reads a page of a schedule's firings, newest first. A firing that waits in the
 	// buffer is in its schedule only. ErrNotFound: no such schedule in the project.
 	Firings(ctx context.Context, q FiringQuery) (FiringPage, error)
-	// NextFiring returns how long until Fire may find a due schedule that is none of except
-	// (at most MaxExcept); at most limit, and limit where Fire is refused. Zero: now.
-	NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error)
 }
 
 // ScheduleState is where a schedule stands. The numbers are the contract's, and part of the

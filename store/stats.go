@@ -1,10 +1,20 @@
 package store
 
 import (
+	"context"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
+
+// Statistics counts and measures what jobs did.
+type Statistics interface {
+	// Stats counts and measures a project's jobs.
+	Stats(ctx context.Context, q StatsQuery) (Stats, error)
+
+	// Series reads counts. ErrIllegal for what SeriesQuery.Check refuses.
+	Series(ctx context.Context, q SeriesQuery) (Series, error)
+}
 
 // StatsQuery selects what Stats counts.
 type StatsQuery struct {

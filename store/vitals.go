@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -80,10 +79,4 @@ func CountHolds(held []Held) map[HeldBy]int64 {
 		}
 	}
 	return out
-}
-
-// Watching measures a database for its operator.
-type Watching interface {
-	// Vitals measures them, within the bounds above.
-	Vitals(ctx context.Context) (Vitals, error)
 }

@@ -27,22 +27,13 @@ import (
 
 // Store is what the engine needs of a store.Store.
 type Store interface {
+	store.Work
+	store.Recovery
+	store.Notifier
 	Job(ctx context.Context, ref store.Ref) (job.Snapshot, error)
 	Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error)
-	Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error)
-	ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error)
-	Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error)
-	Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error)
-	ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error)
-	SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
-	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
-	Enlist(ctx context.Context, worker string) error
-	Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error)
-	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
-	Watch(kind store.WatchKind) (<-chan struct{}, func())
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
-	Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error)
 }
 
 // Opener decrypts a connection's credential.

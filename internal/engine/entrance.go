@@ -11,27 +11,27 @@ import (
 // nothing has to be looked for. Everything else goes the usual way, and so does what
 // the store leaves. The caller's answer waits for the commit and for nothing more.
 
-// Entrance gives a store through which jobs are submitted to this engine.
-func (e *Engine) Entrance(s store.Store) store.Store { return entrance{Store: s, e: e} }
+// Entrance returns jobs whose Create submits to this engine.
+func (e *Engine) Entrance(s store.Jobs) store.Jobs { return entrance{Jobs: s, e: e} }
 
 type entrance struct {
-	store.Store
+	store.Jobs
 	e *Engine
 }
 
-// Create implements store.Store.
+// Create implements store.Jobs.
 func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	if len(items) != 1 || !items[0].ScheduleTime.IsZero() || items[0].Start != nil {
-		return d.Store.Create(ctx, items)
+		return d.Jobs.Create(ctx, items)
 	}
 	run, s := d.e.enter()
 	if s == nil {
-		return d.Store.Create(ctx, items)
+		return d.Jobs.Create(ctx, items)
 	}
 	f := d.e.fuse(1)
 	item := items[0]
 	item.Start = &store.ClaimParams{Worker: d.e.Worker, Lease: d.e.Lease, Limit: 1, Intend: f.intend}
-	out, err := d.Store.Create(ctx, []store.NewJob{item})
+	out, err := d.Jobs.Create(ctx, []store.NewJob{item})
 	var started []store.Leased
 	if err == nil && out[0].Started != nil {
 		started = append(started, *out[0].Started)

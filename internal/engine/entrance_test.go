@@ -34,7 +34,7 @@ func (c *creating) Create(ctx context.Context, items []store.NewJob) ([]store.Cr
 }
 
 // post submits a job by the engine's entrance.
-func (w *world) post(s store.Store, key string, changes ...change) (job.ID, error) {
+func (w *world) post(s store.Jobs, key string, changes ...change) (job.ID, error) {
 	w.t.Helper()
 	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
 		ID: newID(), Project: "default", Key: key, Connection: w.conn.ID, HoldKey: "account",
@@ -51,7 +51,7 @@ func (w *world) post(s store.Store, key string, changes ...change) (job.ID, erro
 }
 
 // entered starts an engine with an entrance.
-func (w *world) entered(c *creating) store.Store {
+func (w *world) entered(c *creating) store.Jobs {
 	w.t.Helper()
 	e, err := engine.New(w.config)
 	if err != nil {

@@ -125,6 +125,7 @@ func (w *simWorld) fire(ctx context.Context, n *node, registry *connector.Regist
 // firingStore is the store as a node's scheduler sees it. What it does not need is not there.
 type firingStore struct {
 	nodeStore
+	store.DueSchedules
 	store.Schedules
 }
 

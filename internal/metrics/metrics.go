@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -207,14 +206,8 @@ func (m *Metrics) Called(procedure, code string, unary bool, took time.Duration)
 }
 
 // Watch has the database measured at scrapes. It is called once, when the store is open.
-func (m *Metrics) Watch(s Measured) {
+func (m *Metrics) Watch(s store.Monitoring) {
 	if m != nil {
 		m.vitals.watch(s)
 	}
-}
-
-// Measured is what is measured of a store.
-type Measured interface {
-	store.Watching
-	Meta(ctx context.Context) (store.Meta, error)
 }

@@ -29,7 +29,7 @@ const (
 // vitals keeps the last measurement.
 type vitals struct {
 	mu    sync.Mutex
-	store Measured
+	store store.Monitoring
 	last  Reading
 	// next is when the last measurement may be replaced.
 	next time.Time
@@ -49,7 +49,7 @@ type Reading struct {
 
 var errNoStore = errors.New("the database is not open yet")
 
-func (v *vitals) watch(s Measured) {
+func (v *vitals) watch(s store.Monitoring) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.store = s
@@ -103,7 +103,7 @@ func (v *vitals) begin() chan struct{} {
 }
 
 // measure measures once, on behalf of all who ask.
-func (v *vitals) measure(s Measured) {
+func (v *vitals) measure(s store.Monitoring) {
 	ctx, cancel := context.WithTimeout(context.Background(), vitalsTimeout)
 	defer cancel()
 	begun := time.Now()

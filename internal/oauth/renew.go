@@ -60,11 +60,10 @@ const (
 
 // Store is what a Renewer needs of a store.Store.
 type Store interface {
+	store.Renewals
 	Connection(ctx context.Context, ref store.Ref) (store.Connection, error)
 	Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 	ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error)
-	BeginRenewal(ctx context.Context, p store.RenewalParams) (store.Renewal, error)
-	EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error
 }
 
 // Config is what a Renewer is made of.

@@ -15,14 +15,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Store is what the loop needs of a store.Store.
-type Store interface {
-	Retain(ctx context.Context, p store.RetainParams) (store.Retained, error)
-}
-
 // Config says what is kept, and who removes the rest.
 type Config struct {
-	Store Store
+	Store store.Retention
 	Keep  store.Keep
 	// Owner tells this server from others.
 	Owner job.ID

@@ -45,7 +45,7 @@ func (s *scripted) Retain(_ context.Context, p store.RetainParams) (store.Retain
 }
 
 // runFor runs the loop for a time of the bubble's clock and gives its log.
-func runFor(t *testing.T, s Store, keep store.Keep, d time.Duration) string {
+func runFor(t *testing.T, s store.Retention, keep store.Keep, d time.Duration) string {
 	t.Helper()
 	var log bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -16,14 +16,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Store is what the loop needs of a store.Store.
-type Store interface {
-	Roll(ctx context.Context, p store.RollParams) (store.Rolled, error)
-}
-
 // Config says who counts.
 type Config struct {
-	Store Store
+	Store store.Rollups
 	// Owner tells this server from others.
 	Owner job.ID
 	Log   *slog.Logger

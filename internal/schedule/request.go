@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Errors of Trigger and Backfill beside those of store.Schedules.Fire, Settle,
+// Errors of Trigger and Backfill beside those of store.DueSchedules.Fire, Settle,
 // *firing.BlockedError, firing.ErrDoubtful and firing.ErrEnded.
 var (
 	// ErrDeleted: the schedule was deleted.

@@ -44,8 +44,10 @@ type Config struct {
 
 // Store is what a Scheduler needs of store.Store.
 type Store interface {
-	store.Schedules
-	Watch(kind store.WatchKind) (<-chan struct{}, func())
+	store.DueSchedules
+	store.Notifier
+	Schedule(ctx context.Context, ref store.Ref) (store.Schedule, error)
+	Firings(ctx context.Context, q store.FiringQuery) (store.FiringPage, error)
 }
 
 // Scheduler fires the schedules of a store. Any number of them may work on one database.
@@ -102,7 +104,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // Next is how long nothing will be due for this server, at most limit. It fails as
-// store.Schedules.NextFiring does.
+// store.DueSchedules.NextFiring does.
 func (s *Scheduler) Next(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -130,7 +132,7 @@ func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 }
 
 // Once fires due schedules, at most store.MaxBatch. more says that others are due. It fails
-// as store.Schedules.Fire does.
+// as store.DueSchedules.Fire does.
 func (s *Scheduler) Once(ctx context.Context) (fired int, more bool, err error) {
 	fired, _, more, err = s.once(ctx)
 	return fired, more, err
@@ -194,7 +196,7 @@ const settleRounds = 16
 
 // Settle decides about the firings of one schedule that may have taken place in a state of the
 // database that was lost, before anything else is done with it. It fails as
-// store.Schedules.Fire does, with store.ErrUndecided if further ones are left, also to other
+// store.DueSchedules.Fire does, with store.ErrUndecided if further ones are left, also to other
 // servers, or with what a decision was refused for.
 func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 	for range settleRounds {

@@ -155,10 +155,16 @@ func (n *Node) quarantine(ctx context.Context) error {
 	return nil
 }
 
+// recovered is what is asked of a database that was restored.
+type recovered interface {
+	Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error)
+	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
+}
+
 // holdDoubtful puts every job that may have been started since before a person.
 // The quarantine keeps workers off meanwhile; a client may still change a job,
 // which is then read and decided again.
-func holdDoubtful(ctx context.Context, s store.Store, since time.Time) (int, error) {
+func holdDoubtful(ctx context.Context, s recovered, since time.Time) (int, error) {
 	held := 0
 	for {
 		jobs, err := s.Doubtful(ctx, since, store.MaxBatch)

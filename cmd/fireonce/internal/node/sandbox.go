@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -47,27 +49,39 @@ func (c *Config) checkSandbox() error {
 	return nil
 }
 
-// entrance is where jobs come into a store.
-func (c *Config) entrance(s store.Store) store.Store {
+// entrance is where submitted jobs come in.
+func (c *Config) entrance(s server.Creator) server.Creator {
 	if !c.Sandbox {
 		return s
 	}
-	return hurried{s}
+	return hurriedJobs{s}
 }
 
-// hurried gives jobs that name no times those of the sandbox.
-type hurried struct{ store.Store }
+// firings is where the jobs of schedules come in.
+func (c *Config) firings(s schedule.Store) schedule.Store {
+	if !c.Sandbox {
+		return s
+	}
+	return hurriedFirings{s}
+}
 
-// Create implements store.Store.
-func (h hurried) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+// hurriedJobs gives jobs that name no times those of the sandbox, and hurriedFirings
+// those of schedules.
+type (
+	hurriedJobs    struct{ server.Creator }
+	hurriedFirings struct{ schedule.Store }
+)
+
+// Create implements server.Creator.
+func (h hurriedJobs) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	for i := range items {
 		hurry(&items[i])
 	}
-	return h.Store.Create(ctx, items)
+	return h.Creator.Create(ctx, items)
 }
 
-// Fire implements store.Store.
-func (h hurried) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bool, error) {
+// Fire implements schedule.Store.
+func (h hurriedFirings) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bool, error) {
 	decide := p.Decide
 	p.Decide = func(due store.DueSchedule) store.FireDecision {
 		d := decide(due)

@@ -52,7 +52,7 @@ func (s keySource) load() (*vault.Vault, error) {
 
 // open reads the keys for a database. A key file is made only for one that has no
 // secrets yet: a new key beside old secrets would hide that the old one is lost.
-func (s keySource) open(ctx context.Context, db store.Store, now func() time.Time, log *slog.Logger) (*vault.Vault, error) {
+func (s keySource) open(ctx context.Context, db store.Sealing, now func() time.Time, log *slog.Logger) (*vault.Vault, error) {
 	used, err := db.CredentialKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which keys seal the credentials: %w", err)

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Monitoring describes a database and measures it.
+type Monitoring interface {
+	// Meta describes the database.
+	Meta(ctx context.Context) (Meta, error)
+
+	// Vitals measures what an operator watches, within the bounds of VitalsWaiting,
+	// VitalsCounted and VitalsRows.
+	Vitals(ctx context.Context) (Vitals, error)
+}
+
+// Meta describes a database.
+type Meta struct {
+	// Now is the time that counts as the present in the store.
+	Now     time.Time
+	StoreID job.ID
+	// Engine is "sqlite" or "postgres".
+	Engine  string
+	Created time.Time
+	// Quarantined says why claims are off; empty: they are on.
+	Quarantined string
+	// Incarnation rises, from 1, whenever the database is quarantined. Positions of
+	// an earlier incarnation mean nothing in this one.
+	Incarnation int64
+	// Namespace is the installation's part of every effect key (see job.EffectKey).
+	Namespace string
+	// Identity is what was compared at the start: for people.
+	Identity string
+	// EventLag is how far the end of the log that may be read is behind the
+	// clock: the age of the oldest transaction that may still write events. Zero
+	// where there is only one writer.
+	EventLag time.Duration
+	// Clock is what this process doubts of the time.
+	Clock ClockDoubt
+}
