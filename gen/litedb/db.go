@@ -621,9 +621,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.rollupsStmt, err = db.PrepareContext(ctx, rollups); err != nil {
 		return nil, fmt.Errorf("error preparing query Rollups: %w", err)
 	}
-	if q.roundsFirstStmt, err = db.PrepareContext(ctx, roundsFirst); err != nil {
-		return nil, fmt.Errorf("error preparing query RoundsFirst: %w", err)
-	}
 	if q.saturateStmt, err = db.PrepareContext(ctx, saturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Saturate: %w", err)
 	}
@@ -1801,11 +1798,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing rollupsStmt: %w", cerr)
 		}
 	}
-	if q.roundsFirstStmt != nil {
-		if cerr := q.roundsFirstStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing roundsFirstStmt: %w", cerr)
-		}
-	}
 	if q.saturateStmt != nil {
 		if cerr := q.saturateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saturateStmt: %w", cerr)
@@ -2339,7 +2331,6 @@ type Queries struct {
 	rollPastStmt               *sql.Stmt
 	rollPlaceStmt              *sql.Stmt
 	rollupsStmt                *sql.Stmt
-	roundsFirstStmt            *sql.Stmt
 	saturateStmt               *sql.Stmt
 	saveClockStmt              *sql.Stmt
 	saveHandleStmt             *sql.Stmt
@@ -2604,7 +2595,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		rollPastStmt:               q.rollPastStmt,
 		rollPlaceStmt:              q.rollPlaceStmt,
 		rollupsStmt:                q.rollupsStmt,
-		roundsFirstStmt:            q.roundsFirstStmt,
 		saturateStmt:               q.saturateStmt,
 		saveClockStmt:              q.saveClockStmt,
 		saveHandleStmt:             q.saveHandleStmt,

@@ -39,17 +39,9 @@ func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
 
 const armJob = `-- name: ArmJob :execrows
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 1, attempt = attempt + 1,
-    class = CASE WHEN attempt = 0 THEN ?1 ELSE class END,
+    state = 3, version = version + 1, attempt = attempt + 1, class = ?1,
     next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4
-WHERE job_state.job_id = ?5 AND version = ?6
-    AND claim_token = ?7 AND next_at > ?4
-    AND cancel_asked_at IS NULL AND start_deadline > ?4
-    AND (
-        (state = 2 AND CAST(?8 AS INTEGER) = 0
-            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = ?5 AND a.result IN (0, 4)))
-        OR (state = 5 AND CAST(?8 AS INTEGER) = 1)
-    )
+WHERE job_id = ?5 AND version = ?6 AND claim_token = ?7 AND state = ?8
 `
 
 type ArmJobParams struct {
@@ -60,11 +52,10 @@ type ArmJobParams struct {
 	JobID      []byte
 	Version    int64
 	ClaimToken []byte
-	Rearm      int64
+	State      int64
 }
 
-// The class is frozen at the first arm. A first arm of an effect needs every
-// earlier attempt closed; what a re-arm needs is checked by its trigger.
+// As store/rules judged. What must never be, the trigger of attempts refuses.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	result, err := q.exec(ctx, q.armJobStmt, armJob,
 		arg.Class,
@@ -74,7 +65,7 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 		arg.JobID,
 		arg.Version,
 		arg.ClaimToken,
-		arg.Rearm,
+		arg.State,
 	)
 	if err != nil {
 		return 0, err
@@ -136,18 +127,19 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 }
 
 const attemptMarks = `-- name: AttemptMarks :many
-SELECT number, round, armed_at, fence_at, handle, result, effect_key FROM attempts
+SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number
 `
 
 type AttemptMarksRow struct {
-	Number    int64
-	Round     int64
-	ArmedAt   int64
-	FenceAt   int64
-	Handle    string
-	Result    int64
-	EffectKey string
+	Number        int64
+	Round         int64
+	ArmedAt       int64
+	FenceAt       int64
+	Handle        string
+	Result        int64
+	EffectKey     string
+	RequestDigest []byte
 }
 
 func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMarksRow, error) {
@@ -167,6 +159,7 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 			&i.Handle,
 			&i.Result,
 			&i.EffectKey,
+			&i.RequestDigest,
 		); err != nil {
 			return nil, err
 		}
@@ -183,12 +176,9 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 
 const claimArmed = `-- name: ClaimArmed :execrows
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 2, attempt = attempt + 1,
-    class = CASE WHEN attempt = 0 THEN ?1 ELSE class END,
+    state = 3, version = version + 2, attempt = attempt + 1, class = ?1,
     next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3
-WHERE job_state.job_id = ?5 AND version = ?6 AND state IN (1, 6) AND waits_for IS NULL
-    AND next_at <= ?3 AND start_deadline > ?3 AND cancel_asked_at IS NULL
-    AND (attempt = 0 OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = ?5 AND a.result IN (0, 4)))
+WHERE job_state.job_id = ?5 AND version = ?6 AND state IN (1, 6)
 `
 
 type ClaimArmedParams struct {
@@ -201,8 +191,7 @@ type ClaimArmedParams struct {
 }
 
 // A claim that arms: both steps in one version of the row, each with its event. Nobody
-// else ever has the lease. The rest is as for any claim, and as for any first arm of an
-// effect.
+// else ever has the lease.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
 	result, err := q.exec(ctx, q.claimArmedStmt, claimArmed,
 		arg.Class,
@@ -2599,28 +2588,6 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const roundsFirst = `-- name: RoundsFirst :one
-SELECT effect_key, request_digest FROM attempts
-WHERE job_id = ? AND round = ? ORDER BY number LIMIT 1
-`
-
-type RoundsFirstParams struct {
-	JobID []byte
-	Round int64
-}
-
-type RoundsFirstRow struct {
-	EffectKey     string
-	RequestDigest []byte
-}
-
-func (q *Queries) RoundsFirst(ctx context.Context, arg RoundsFirstParams) (RoundsFirstRow, error) {
-	row := q.queryRow(ctx, q.roundsFirstStmt, roundsFirst, arg.JobID, arg.Round)
-	var i RoundsFirstRow
-	err := row.Scan(&i.EffectKey, &i.RequestDigest)
-	return i, err
 }
 
 const saturate = `-- name: Saturate :exec

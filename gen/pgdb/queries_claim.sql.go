@@ -78,12 +78,9 @@ WITH u AS (
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
-        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
+        class = u.class, next_at = u.fence,
         claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > $18
-        AND (s.attempt = 0
-            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
         s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
         u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
@@ -141,7 +138,7 @@ type ClaimArmedParams struct {
 
 // Jobs that are armed by their claim: both steps in one version of the row, with both
 // events. The version stands for all that was due when they were locked, and for the
-// lease, which nobody else ever sees. The rest is as for any arm.
+// lease, which nobody else ever sees.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 	_, err := q.db.Exec(ctx, claimArmed,
 		arg.Jobs,

@@ -41,20 +41,15 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	if err := c.Check(c.old.Status); err != nil {
 		return store.Applied{}, err
 	}
-	if n := len(r.attempts); n > 0 {
-		if err := c.Absence(c.old.Status, r.attempts[n-1].Fence); err != nil {
-			return store.Applied{}, err
-		}
+	marks := r.marks()
+	if err := c.Absence(c.old.Status, marks.Fence()); err != nil {
+		return store.Applied{}, err
 	}
 	if c.restarts() && !t.conns[c.old.Connection].Deleted.IsZero() {
 		return store.Applied{}, fmt.Errorf("connection %s: %w", c.old.Connection, store.ErrNotFound)
 	}
 	take := c.judgeEffect()
-	results := make([]job.Result, len(r.attempts))
-	for i, a := range r.attempts {
-		results[i] = a.Result
-	}
-	what, err := c.Settlement(c.old.State, results)
+	what, err := c.Settlement(c.old.State, marks.Results())
 	if err != nil {
 		return store.Applied{}, err
 	}

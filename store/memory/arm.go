@@ -1,17 +1,17 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: no intent is written unless every guard of the contract
-// holds at one moment. Each guard is one case; those of a kind are in one function.
+// Rules of this file: rules.Arm and rules.Gate judge an intent. What a database's own
+// constraints refuse is refused here: a token twice, a second open intent of a job.
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -29,27 +29,31 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	if !ok {
 		return store.Armed{}, store.ErrNotFound
 	}
-	for _, guard := range []func(*record, store.Arm) error{t.mayArm, mayRepeat, t.mayPass, t.mayAttempt, t.mayCool} {
-		if err := guard(r, a); err != nil {
-			return store.Armed{}, err
-		}
+	view := r.view(t.now)
+	j := t.armable(r, &view)
+	if err := rules.Arm(a, j); err != nil {
+		return store.Armed{}, err
 	}
-	attempt := t.newAttempt(r, a)
-	next, from := r.job, r.job.State
-	if next.Attempt == 0 {
-		next.Class = a.Class
+	if err := t.mayPass(r, a); err != nil {
+		return store.Armed{}, err
+	}
+	if t.tokens[a.Token] {
+		return store.Armed{}, fmt.Errorf("%w: the token is that of another arm", store.ErrIllegal)
+	}
+	from := r.job.State
+	next, begun := rules.Begin(a, j)
+	begun.RequestDigest, begun.Frozen = slices.Clone(begun.RequestDigest), slices.Clone(begun.Frozen)
+	attempt := Attempt{Attempt: begun, Fence: next.Fence}
+	if attempt.Number == 1 {
 		r.lag = t.now.Sub(next.ScheduleTime)
 	}
-	next.State, next.Version, next.Attempt = job.Sending, next.Version+1, attempt.Number
-	next.NextAt, next.ClaimToken, next.Worker = attempt.Fence, job.ID{}, a.Worker
-	next.Claims, next.Blocked, next.Updated = 0, "", t.now
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)
-	for _, d := range a.Marked(t.coolDowns(r)) {
+	for _, d := range a.Marked(j.CoolDowns) {
 		t.cooling[d.Owner] = store.CoolMark{Job: a.Job, ArmedAt: t.now}
 	}
-	t.put(r, next)
+	t.put(r, next.Job)
 	t.event(r, job.Event{From: from, Cause: job.CauseArmed, Attempt: attempt.Number, Actor: a.Worker})
 	return armed(t, r, attempt), nil
 }
@@ -58,81 +62,15 @@ func armed(t *tx, r *record, a Attempt) store.Armed {
 	return store.Armed{Snapshot: lean(r.snapshot(t.now)), Attempt: a.public()}
 }
 
-// mayArm checks what the job's own row, its hold key and the database say.
-func (t *tx) mayArm(r *record, a store.Arm) error {
-	j, want := &r.job, job.Claimed
-	if a.Rearm {
-		want = job.Ambiguous
+// armable is a job as an intent finds it; view is the job as it is.
+func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
+	marks := r.marks()
+	return rules.Armable{
+		Snapshot: view, ClaimedAt: r.claimedAt, Held: t.held(readyKey{r.job.Connection, r.job.HoldKey}), Still: t.still(),
+		UnderWay: marks.UnderWay(), RoundDigest: marks.RoundDigest(r.job.Round),
+		CoolDowns: store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown),
+		Last:      func(owner job.ID) store.CoolMark { return t.cooling[owner] },
 	}
-	switch {
-	case j.Version != a.Version:
-		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, j.Version)
-	case j.State != want:
-		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, j.State)
-	case j.ClaimToken.IsZero() || j.ClaimToken != a.Claim:
-		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
-	case !j.NextAt.After(t.now):
-		return fmt.Errorf("%w: the lease is over", store.ErrStale)
-	case !j.CancelAsked.IsZero():
-		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
-	case !j.StartDeadline.After(t.now):
-		return store.ErrWindowOver
-	case t.held(readyKey{j.Connection, j.HoldKey}):
-		return store.ErrHeld
-	case t.meta.Quarantined != "":
-		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, t.meta.Quarantined)
-	case t.doubt.Stands:
-		return fmt.Errorf("%w: %s", store.ErrHeld, t.doubt.Why)
-	}
-	return nil
-}
-
-// mayRepeat keeps a re-arm to the effect key and the bytes of its round: only then
-// does the target see a repeat and not a second request.
-func mayRepeat(r *record, a store.Arm) error {
-	if !a.Rearm {
-		return nil
-	}
-	i := slices.IndexFunc(r.attempts, func(old Attempt) bool { return old.Round == r.job.Round })
-	switch {
-	case i < 0:
-		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
-	case r.attempts[i].EffectKey != a.EffectKey:
-		return fmt.Errorf("%w: re-arm with another effect key", store.ErrIllegal)
-	case !bytes.Equal(r.attempts[i].RequestDigest, a.Digest):
-		return fmt.Errorf("%w: re-arm with other bytes", store.ErrIllegal)
-	}
-	return nil
-}
-
-// mayAttempt checks the attempt against the earlier ones. A first arm of an effect
-// needs each of them closed.
-func (t *tx) mayAttempt(r *record, a store.Arm) error {
-	for _, old := range r.attempts {
-		switch {
-		case old.Result == 0:
-			return fmt.Errorf("%w: attempt %d is under way", store.ErrIllegal, old.Number)
-		case !a.Rearm && old.Result.Open():
-			return fmt.Errorf("%w: attempt %d is still open", store.ErrIllegal, old.Number)
-		}
-	}
-	switch {
-	case t.tokens[a.Token]:
-		return fmt.Errorf("%w: the token is that of another arm", store.ErrIllegal)
-	case r.job.Attempt == 0 && !known(a.Class):
-		return fmt.Errorf("%w: class %d", store.ErrIllegal, a.Class)
-	}
-	return nil
-}
-
-// coolDowns are those that apply to a job.
-func (t *tx) coolDowns(r *record) []store.CoolDown {
-	return store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown)
-}
-
-// mayCool checks that no other job was armed within a cool-down.
-func (t *tx) mayCool(r *record, a store.Arm) error {
-	return a.Cooled(t.coolDowns(r), func(owner job.ID) store.CoolMark { return t.cooling[owner] }, t.now)
 }
 
 // gate is a content on an account.
@@ -153,11 +91,10 @@ func (t *tx) mayPass(r *record, a store.Arm) error {
 		return nil
 	}
 	g := t.gateOf(r, a)
-	owner, shut := t.gates[g]
-	switch {
-	case shut && owner != a.Job:
-		return &store.GatedError{By: owner}
-	case r.intent != nil && r.intent.gate() != g:
+	if err := rules.Gate(a, t.gates[g]); err != nil {
+		return err
+	}
+	if r.intent != nil && r.intent.gate() != g {
 		return fmt.Errorf("%w: the job has an open intent with other content", store.ErrIllegal)
 	}
 	return nil
@@ -181,25 +118,6 @@ func (t *tx) releaseGate(r *record) {
 		delete(t.gates, g)
 	}
 	r.intent = nil
-}
-
-// newAttempt is the attempt as it is armed. The platform still knows the handle of
-// the one that is repeated.
-func (t *tx) newAttempt(r *record, a store.Arm) Attempt {
-	out := Attempt{
-		Attempt: job.Attempt{
-			Number: r.job.Attempt + 1, Round: r.job.Round, ArmToken: a.Token, Worker: a.Worker,
-			ClaimedAt: r.claimedAt, ArmedAt: t.now,
-			SendDeadline: micros(t.now.Add(a.SendBy)), AnswerDeadline: micros(t.now.Add(a.AnswerBy)),
-			EffectKey: a.EffectKey, RequestDigest: some(a.Digest), Frozen: some(a.Frozen),
-			CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
-		},
-		Fence: micros(t.now.Add(a.Fence)),
-	}
-	if a.Rearm {
-		out.Handle = r.attempts[len(r.attempts)-1].Handle
-	}
-	return out
 }
 
 // ArmedBy implements store.Store.

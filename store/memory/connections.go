@@ -12,6 +12,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // connection is an account, its newest credential and its bounds.
@@ -62,7 +63,7 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 		return nil, fmt.Errorf("%w: %w", store.ErrIllegal, err)
 	case t.conns[in.ID] != nil:
 		return nil, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, in.ID)
-	case !known(in.Class):
+	case !rules.Class(in.Class):
 		return nil, fmt.Errorf("%w: class %d", store.ErrIllegal, in.Class)
 	case in.KeyWindow < 0 || min(in.MaxInFlight, in.MaxPerMinute) < 0:
 		return nil, fmt.Errorf("%w: a negative bound", store.ErrIllegal)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ChangeConnection implements store.Store.
@@ -22,7 +23,7 @@ func (s *Store) ChangeConnection(ctx context.Context, change store.ConnectionCha
 		switch {
 		case err != nil:
 			return store.Connection{}, err
-		case !known(next.Class) || next.KeyWindow < 0 || min(next.MaxInFlight, next.MaxPerMinute) < 0:
+		case !rules.Class(next.Class) || next.KeyWindow < 0 || min(next.MaxInFlight, next.MaxPerMinute) < 0:
 			return store.Connection{}, fmt.Errorf("%w: class %d, or a negative bound", store.ErrIllegal, next.Class)
 		case !mayCoolFor(next.CoolDown):
 			return store.Connection{}, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, next.CoolDown)

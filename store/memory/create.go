@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Create implements store.Store.
@@ -85,7 +86,7 @@ func (t *tx) waitingFor(id job.ID) (n int) {
 
 // start claims a job that has just been stored, if it is the next of its queue.
 func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
-	if p == nil || t.meta.Quarantined != "" || t.doubt.Stands {
+	if p == nil || t.still().Stands() {
 		return nil
 	}
 	for _, q := range t.queues() {
@@ -124,7 +125,7 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 		return j, fmt.Errorf("%w: skip if present for %v", store.ErrIllegal, j.SkipIfPresent)
 	case j.Trace != "" && (len(j.Trace) < 55 || len(j.Trace) > job.MaxTrace):
 		return j, fmt.Errorf("%w: a trace of %d bytes", store.ErrIllegal, len(j.Trace))
-	case !known(class):
+	case !rules.Class(class):
 		return j, fmt.Errorf("%w: class %d", store.ErrIllegal, class)
 	}
 	fp, err := job.ParseFingerprint(j.Fingerprint.Bytes())
@@ -147,5 +148,3 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 	}
 	return j, nil
 }
-
-func known(c job.Class) bool { return c >= job.Keyed && c <= job.Opaque }

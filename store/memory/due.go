@@ -79,7 +79,7 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 // window, so nothing of these counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return call(ctx, s, "next due", func(t *tx) (time.Duration, error) {
-		if t.meta.Quarantined != "" || t.doubt.Stands {
+		if t.still().Stands() {
 			return limit, nil
 		}
 		next := limit

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Meta implements store.Store.
@@ -70,22 +71,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// refuseClosed guards the calls that lead to sending, and those that end or remove
-// something because its time is over.
-func (t *tx) refuseClosed() error {
-	if err := t.refuseQuarantined(); err != nil {
-		return err
-	}
-	return t.doubt.Refuse()
-}
+// still is why nothing may start.
+func (t *tx) still() rules.Still { return rules.Still{Quarantined: t.meta.Quarantined, Doubt: t.doubt} }
 
-// refuseQuarantined refuses what another copy of the database may be doing.
-func (t *tx) refuseQuarantined() error {
-	if t.meta.Quarantined != "" {
-		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.meta.Quarantined)
-	}
-	return nil
-}
+func (t *tx) refuseClosed() error      { return t.still().Refuse() }
+func (t *tx) refuseQuarantined() error { return t.still().RefuseQuarantined() }
 
 // SetNamespace implements store.Store.
 func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {

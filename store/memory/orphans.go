@@ -27,7 +27,7 @@ func (s *Store) Dismiss(worker string) {
 // Orphans implements store.Store.
 func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return call(ctx, s, "orphans", func(t *tx) ([]store.Leased, error) {
-		if t.doubt.Stands || t.meta.Quarantined != "" {
+		if t.still().Stands() {
 			return nil, nil
 		}
 		var list []*record

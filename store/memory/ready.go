@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // readyKey names what a hold holds.
@@ -41,16 +42,12 @@ func (t *tx) row(k readyKey) *readyRow {
 // under a key.
 func (t *tx) held(k readyKey) bool {
 	r := t.row(k)
-	switch {
-	case !t.conns[k.conn].PausedAt.IsZero():
-		return true
-	case !r.authHoldAt.IsZero():
-		return true
-	case r.rateLimitedUntil.After(t.now):
-		return true
-	default:
-		return false
-	}
+	return r.hold(t.conns[k.conn]).Held(t.now)
+}
+
+// hold is what the rules ask of a hold key of a connection.
+func (r *readyRow) hold(c *connection) rules.Hold {
+	return rules.Hold{Paused: !c.PausedAt.IsZero(), Refused: !r.authHoldAt.IsZero(), LimitedUntil: r.rateLimitedUntil}
 }
 
 // queue is a ready row with the jobs that may be claimed under it, now or later,
@@ -99,7 +96,7 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 	switch {
 	case len(q.jobs) == 0:
 		return time.Time{}, false
-	case !q.conn.PausedAt.IsZero() || !q.authHoldAt.IsZero():
+	case q.hold(q.conn).Stopped():
 		return time.Time{}, false
 	case q.conn.busy >= t.maxInFlight(q.conn):
 		return time.Time{}, false

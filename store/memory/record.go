@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // record is all that is kept of one job.
@@ -30,19 +31,23 @@ type record struct {
 // view is the job as it is, sharing the record's memory.
 func (r *record) view(now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: r.job, Now: now}
-	for _, a := range r.attempts {
-		if a.Result.Open() {
-			s.Open = append(s.Open, a.Number)
-		}
-		if a.Round == r.job.Round && s.RoundArmed.IsZero() {
-			s.RoundArmed, s.RoundKey = a.ArmedAt, a.EffectKey
-		}
-		s.Fence, s.Handle = a.Fence, a.Handle
-	}
+	r.marks().Complete(&s)
 	if r.job.State == job.Succeeded && r.effect != nil {
 		s.Effect = &r.effect.Effect
 	}
 	return s
+}
+
+// marks are what the rules ask of the attempts.
+func (r *record) marks() rules.Marks {
+	out := make(rules.Marks, len(r.attempts))
+	for i, a := range r.attempts {
+		out[i] = rules.Mark{
+			Number: a.Number, Round: a.Round, Result: a.Result, ArmedAt: a.ArmedAt, Fence: a.Fence, Handle: a.Handle,
+			EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
+		}
+	}
+	return out
 }
 
 // snapshot is the job as it is, in memory of its own.

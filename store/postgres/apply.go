@@ -237,21 +237,15 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	if restarts(old.State, c) && b.deleted[old.Connection] {
 		return nil, fmt.Errorf("connection %s: %w", old.Connection, store.ErrNotFound)
 	}
-	if n := len(old.marks); n > 0 {
-		if err := c.Absence(old.Status, toTime(&old.marks[n-1].FenceAt)); err != nil {
-			return nil, err
-		}
+	if err := c.Absence(old.Status, old.marks.Fence()); err != nil {
+		return nil, err
 	}
 	p := &planned{Change: c, old: old, ruling: old.resolution}
 	if err := b.planEffect(p, owners); err != nil {
 		return nil, err
 	}
-	results := make([]job.Result, len(old.marks))
-	for i, m := range old.marks {
-		results[i] = job.Result(m.Result)
-	}
 	var err error
-	if p.Settlement, err = p.Change.Settlement(old.State, results); err != nil {
+	if p.Settlement, err = p.Change.Settlement(old.State, old.marks.Results()); err != nil {
 		return nil, err
 	}
 	p.job = old.Decided(p.Decision, b.now)

@@ -1,26 +1,25 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
 //   - no intent is written unless every guard of the contract holds at one moment.
 //     The usual arm, the first of its job and without a gate, is one statement that has
 //     all guards and writes what they let through (arm_first.go). What it leaves, and
-//     all others, are judged here on rows that are locked: that gives each refusal its
-//     name. The update itself and the triggers repeat the guards that matter for safety;
+//     all others, rules.Arm judges on rows that are locked, and the update names what it
+//     judged. The triggers refuse what must never be;
 //   - a batch that the database refuses is split by the coalescer, so nothing here
 //     goes on after an error;
 //   - gates are taken after the jobs are locked, by their keys, and never waited for
@@ -178,11 +177,13 @@ type coolKey job.ID
 // intent is an arm that is about to be written.
 type intent struct {
 	store.Arm
-	job     *lockedJob
+	// next is the job as the arm leaves it, without its ruling.
+	next    job.Snapshot
 	attempt job.Attempt
-	fence   time.Time
 	gate    gateKey
 	index   int
+	// ruling is the newest one's row; 0: none.
+	ruling int64
 	// position is that of the arm's event.
 	position int64
 }
@@ -197,18 +198,14 @@ func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, held map[
 			b.out[i].Err = store.ErrNotFound
 			continue
 		}
-		err := b.mayArm(a, j, held[a.Job])
-		if err == nil {
-			err = a.Cooled(b.downs[a.Job], func(owner job.ID) store.CoolMark { return b.marks[owner] }, b.now)
-		}
-		if err != nil {
+		armable := b.armable(j, held[a.Job])
+		if err := rules.Arm(a, armable); err != nil {
 			b.out[i].Err = err
 			continue
 		}
-		attempt, fence := newAttempt(a, j, b.now)
-		intents = append(intents, &intent{
-			Arm: a, job: j, attempt: attempt, fence: fence, gate: gateOf(a, j), index: i,
-		})
+		in := &intent{Arm: a, gate: gateOf(a, j), index: i, ruling: j.resolution}
+		in.next, in.attempt = rules.Begin(a, armable)
+		intents = append(intents, in)
 	}
 	intents, err := b.takeGates(ctx, intents)
 	if err != nil || len(intents) == 0 {
@@ -274,58 +271,19 @@ func (b *arming) mark(ctx context.Context, intents []*intent) {
 func (b *arming) held(l *locking) map[job.ID]bool {
 	out := make(map[job.ID]bool, len(l.holds))
 	for _, h := range l.holds {
-		out[toID(h.JobID)] = h.Held || h.RateLimitedUntil.After(b.now)
+		out[toID(h.JobID)] = rules.Hold{Paused: h.Held, LimitedUntil: h.RateLimitedUntil}.Held(b.now)
 	}
 	return out
 }
 
-// mayArm checks everything but the gate.
-func (b *arming) mayArm(a store.Arm, j *lockedJob, held bool) error {
-	want := job.Claimed
-	if a.Rearm {
-		want = job.Ambiguous
+// armable is a job as an intent finds it.
+func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
+	s := j.snapshot(b.now)
+	return rules.Armable{
+		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Still: b.still(),
+		UnderWay: j.marks.UnderWay(), RoundDigest: j.marks.RoundDigest(j.Round),
+		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.CoolMark { return b.marks[owner] },
 	}
-	switch {
-	case j.Version != a.Version:
-		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, j.Version)
-	case j.State != want:
-		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, j.State)
-	case j.ClaimToken.IsZero() || j.ClaimToken != a.Claim || !j.NextAt.After(b.now):
-		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
-	case !j.CancelAsked.IsZero():
-		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
-	case !j.StartDeadline.After(b.now):
-		return store.ErrWindowOver
-	case held:
-		return store.ErrHeld
-	case b.quarantined != "":
-		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, b.quarantined)
-	case b.doubt.Stands:
-		return fmt.Errorf("%w: %s", store.ErrHeld, b.doubt.Why)
-	case a.Rearm:
-		return sameBytes(a, j)
-	}
-	for _, m := range j.marks {
-		if job.Result(m.Result).Open() {
-			return fmt.Errorf("%w: attempt %d is still open", store.ErrIllegal, m.Number)
-		}
-	}
-	return nil
-}
-
-// sameBytes keeps a re-arm to the effect key and the bytes of its round: only
-// then does the target see a repeat and not a second request.
-func sameBytes(a store.Arm, j *lockedJob) error {
-	for _, m := range j.marks {
-		if int(m.Round) != j.Round {
-			continue
-		}
-		if m.EffectKey != a.EffectKey || !bytes.Equal(m.RequestDigest, a.Digest) {
-			return fmt.Errorf("%w: re-arm with another effect key or other bytes", store.ErrIllegal)
-		}
-		return nil
-	}
-	return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
 }
 
 // takeGates gives the intents whose gates are theirs now.
@@ -380,8 +338,8 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 			return err
 		}
 		b.out[in.index].Attempt = in.attempt
-		b.out[in.index].Snapshot = in.job.armed(in, b.now)
-		if in.job.resolution != 0 {
+		b.out[in.index].Snapshot = in.next
+		if in.ruling != 0 {
 			b.ruled = append(b.ruled, in.Job)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // usualArms tells the items that may be first arms, in the order of the locks, from
@@ -40,7 +41,7 @@ func (b *arming) first(ctx context.Context, which []int) (left []int, err error)
 	at := make(map[job.ID]*intent, len(which))
 	for n, i := range which {
 		a := b.items[i]
-		in := &intent{Arm: a, index: i, fence: soon(b.now, a.Fence)}
+		in := &intent{Arm: a, index: i}
 		if in.position, err = b.next(); err != nil {
 			return nil, err
 		}
@@ -55,12 +56,11 @@ func (b *arming) first(ctx context.Context, which []int) (left []int, err error)
 	for _, r := range rows {
 		in := at[toID(r.JobID)]
 		b.newest = max(b.newest, in.position)
-		in.job = toFirstArmed(r, in, b.now)
-		in.attempt, _ = newAttempt(in.Arm, in.job, b.now)
-		b.out[in.index] = store.Armed{Snapshot: in.job.armed(in, b.now), Attempt: in.attempt}
+		in.next, in.attempt = rules.Begin(in.Arm, b.armable(toFirstArmed(r, in, b.now), false))
+		b.out[in.index] = store.Armed{Snapshot: in.next, Attempt: in.attempt}
 	}
 	for n, in := range intents {
-		if in.job == nil {
+		if in.next.State != job.Sending {
 			left = append(left, which[n])
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Batches go to the database column by column: a list for each column, as long
@@ -65,19 +66,11 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	return job.Job{Spec: spec, Status: toStatus(st)}, nil
 }
 
-// newAttempt makes the attempt that an arm of a job begins at now, and its fence.
-// The platform still knows the handle of an attempt that is repeated.
-func newAttempt(a store.Arm, j *lockedJob, now time.Time) (job.Attempt, time.Time) {
-	out := job.Attempt{
-		Number: j.Attempt + 1, Round: j.Round, ArmToken: a.Token, Worker: a.Worker,
-		ClaimedAt: j.claimedAt, ArmedAt: now, SendDeadline: soon(now, a.SendBy), AnswerDeadline: soon(now, a.AnswerBy),
-		EffectKey: a.EffectKey, RequestDigest: toBytes(a.Digest), Frozen: toBytes(a.Frozen),
-		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
+func toMark(r pgdb.MarksRow) rules.Mark {
+	return rules.Mark{
+		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(),
+		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
 	}
-	if n := len(j.marks); a.Rearm && n > 0 {
-		out.Handle = j.marks[n-1].Handle
-	}
-	return out, soon(now, a.Fence)
 }
 
 func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
@@ -88,8 +81,8 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 		p.Versions = append(p.Versions, in.Version)
 		p.Positions = append(p.Positions, in.position)
 		p.Claims = append(p.Claims, fromID(in.Claim))
-		p.Classes = append(p.Classes, int16(in.Class))
-		p.Fences = append(p.Fences, in.fence)
+		p.Classes = append(p.Classes, int16(in.next.Class))
+		p.Fences = append(p.Fences, in.next.Fence)
 		p.Workers = append(p.Workers, in.Worker)
 		p.Rearms = append(p.Rearms, in.Rearm)
 		p.Tokens = append(p.Tokens, fromID(a.ArmToken))
@@ -117,7 +110,7 @@ func firstColumns(intents []*intent, now time.Time, base int64) pgdb.ArmFirstPar
 		p.Positions = append(p.Positions, in.position)
 		p.Claims = append(p.Claims, fromID(in.Claim))
 		p.Classes = append(p.Classes, int16(in.Class))
-		p.Fences = append(p.Fences, in.fence)
+		p.Fences = append(p.Fences, soon(now, in.Fence))
 		p.Workers = append(p.Workers, in.Worker)
 		p.Tokens = append(p.Tokens, fromID(in.Token))
 		p.SendDeadlines = append(p.SendDeadlines, soon(now, in.SendBy))
@@ -141,8 +134,8 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, po
 	p.Versions = append(p.Versions, due.Version)
 	p.Positions = append(p.Positions, position)
 	p.States = append(p.States, due.State)
-	p.Classes = append(p.Classes, int16(in.Class))
-	p.Fences = append(p.Fences, in.fence)
+	p.Classes = append(p.Classes, int16(in.next.Class))
+	p.Fences = append(p.Fences, in.next.Fence)
 	p.Workers = append(p.Workers, in.Worker)
 	p.Tokens = append(p.Tokens, fromID(a.ArmToken))
 	p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
@@ -241,7 +234,7 @@ func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
-	j.marks = []pgdb.MarksRow{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle, EffectKey: r.EffectKey}}
+	j.marks = rules.Marks{{Number: 1, Round: 1, ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(), Handle: r.Handle, EffectKey: r.EffectKey}}
 	return j
 }
 

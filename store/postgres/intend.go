@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a job that its claim arms is written once, as both steps leave
@@ -20,7 +21,7 @@ import (
 func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 	c.held = make(map[readyKey]bool, len(rows))
 	for _, r := range rows {
-		c.held[readyKey{toID(r.ConnectionID), r.HoldKey}] = r.Held || r.RateLimitedUntil.After(c.now)
+		c.held[readyKey{toID(r.ConnectionID), r.HoldKey}] = rules.Hold{Paused: r.Held, LimitedUntil: r.RateLimitedUntil}.Held(c.now)
 	}
 }
 
@@ -36,7 +37,14 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 	for i := range leased {
 		l := &leased[i]
 		a := c.p.Intend(*l)
-		if a == nil || !a.Intended(*l) || !c.mayIntend(*l, *a) {
+		if a == nil || !a.Intended(*l) {
+			continue
+		}
+		// What is open says of all attempts that each has an outcome: the job was RETRYING.
+		j := rules.Armable{
+			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[readyKey{l.Spec.Connection, l.HoldKey}], Still: c.still(),
+		}
+		if !rules.MayArm(*a, j) {
 			continue
 		}
 		position, err := c.next()
@@ -46,14 +54,9 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		if _, err := c.next(); err != nil { // the arm's own
 			return err
 		}
-		j := &lockedJob{Job: l.Job, claimedAt: c.now}
-		in := &intent{Arm: *a, job: j, index: i}
-		in.attempt, in.fence = newAttempt(*a, j, c.now)
-		l.Armed = &store.Armed{Snapshot: j.armed(in, c.now), Attempt: in.attempt}
-		l.Armed.Snapshot.Resolution = l.Resolution
-		if !l.RoundArmed.IsZero() {
-			l.Armed.Snapshot.RoundArmed, l.Armed.Snapshot.RoundKey = l.RoundArmed, l.RoundKey
-		}
+		in := &intent{Arm: *a, index: i}
+		in.next, in.attempt = rules.Begin(*a, j)
+		l.Armed = &store.Armed{Snapshot: in.next, Attempt: in.attempt}
 		addClaimArmed(&p, in, due[i], position)
 	}
 	if len(p.Jobs) == 0 {
@@ -63,20 +66,6 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		return named("arm jobs", pgdb.New(db).ClaimArmed(ctx, p))
 	})
 	return nil
-}
-
-// mayIntend is mayArm for a job as its claim leaves it.
-func (c *claimer) mayIntend(l store.Leased, a store.Arm) bool {
-	switch {
-	case a.Version != l.Version || a.Claim != l.ClaimToken || !l.NextAt.After(c.now):
-		return false
-	case !l.CancelAsked.IsZero() || !l.StartDeadline.After(c.now):
-		return false
-	case c.held[readyKey{l.Spec.Connection, l.HoldKey}] || c.quarantined != "" || c.doubt.Stands:
-		return false
-	default:
-		return len(l.Open) == 0
-	}
 }
 
 // stillArmed tells whether an intent that was written with a claim is durable.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // lockedJob is a job whose row this transaction has locked. Of the request it
@@ -21,43 +22,21 @@ type lockedJob struct {
 	// effect is the one that the row itself tells of.
 	effect *job.Effect
 	// marks are the job's attempts, oldest first.
-	marks []pgdb.MarksRow
+	marks rules.Marks
 }
 
-// armed is the job as an arm leaves it, without its ruling.
-func (j *lockedJob) armed(in *intent, now time.Time) job.Snapshot {
-	s := job.Snapshot{Job: j.Job, Now: now, Fence: in.fence, Handle: in.attempt.Handle, RoundArmed: now, RoundKey: in.EffectKey}
-	if s.Attempt == 0 {
-		s.Class = in.Class
-	}
-	s.State, s.Version, s.Attempt = job.Sending, s.Version+1, in.attempt.Number
-	s.NextAt, s.ClaimToken, s.Worker = in.fence, job.ID{}, in.Worker
-	s.Claims, s.Blocked, s.Updated = 0, "", now
-	for i := len(j.marks) - 1; i >= 0; i-- {
-		if m := j.marks[i]; int(m.Round) == j.Round {
-			s.RoundArmed, s.RoundKey = m.ArmedAt.UTC(), m.EffectKey
-		}
-	}
-	for _, m := range j.marks {
-		if job.Result(m.Result).Open() {
-			s.Open = append(s.Open, int(m.Number))
-		}
-	}
-	s.Open = append(s.Open, s.Attempt)
+// snapshot is the job as it is, without its effect and its ruling.
+func (j *lockedJob) snapshot(now time.Time) job.Snapshot {
+	s := job.Snapshot{Job: j.Job, Now: now}
+	j.marks.Complete(&s)
 	return s
 }
 
 // changed is the job as a change leaves it, without its effect and its ruling.
 func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
-	s := job.Snapshot{Job: p.job, Now: now, Open: p.Open}
-	for i, m := range j.marks {
-		if int(m.Round) == s.Round && s.RoundArmed.IsZero() {
-			s.RoundArmed, s.RoundKey = m.ArmedAt.UTC(), m.EffectKey
-		}
-		if i == len(j.marks)-1 {
-			s.Fence, s.Handle = m.FenceAt.UTC(), m.Handle
-		}
-	}
+	s := job.Snapshot{Job: p.job, Now: now}
+	j.marks.Complete(&s)
+	s.Open = p.Open
 	for _, a := range p.Settle {
 		if a.Attempt == len(j.marks) && a.Handle != "" {
 			s.Handle = a.Handle
@@ -141,7 +120,7 @@ func (l *locking) jobs() map[job.ID]*lockedJob {
 	}
 	for _, m := range l.marks {
 		if j, ok := out[toID(m.JobID)]; ok {
-			j.marks = append(j.marks, m)
+			j.marks = append(j.marks, toMark(m))
 		}
 	}
 	return out

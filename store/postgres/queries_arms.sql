@@ -126,9 +126,8 @@ SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, f
 FROM armed;
 
 -- name: ArmJobs :exec
--- States, attempts and events. The class is frozen at the first arm. A
--- first arm of an effect needs every earlier attempt closed; what a re-arm needs is
--- checked by its trigger. A first attempt is a start, as late as the job is then.
+-- States, attempts and events, as store/rules judged. What must never be, the trigger of
+-- attempts refuses. A first attempt is a start, as late as the job is then.
 -- The state is named so that no index of states offers itself, which would read all
 -- jobs under way for the few of a batch.
 WITH u AS (
@@ -146,14 +145,10 @@ WITH u AS (
 armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
-        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
+        class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-        AND s.claim_token = u.claim AND s.next_at > @now
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
-        AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
-        AND (u.rearm OR s.attempt = 0
-            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+        AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
         s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,

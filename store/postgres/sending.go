@@ -7,6 +7,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a job that comes alone, is due, and has its intent at hand is
@@ -40,13 +41,17 @@ func (b *submissions) send(ctx context.Context) (bool, error) {
 	}
 	l := b.leasedNew(n.snapshot, c.conns[n.snapshot.Connection])
 	a := b.items[0].Start.Intend(l)
-	if a == nil || !a.Intended(l) || a.Version != l.Version || a.Claim != l.ClaimToken || !l.StartDeadline.After(b.now) {
+	if a == nil || !a.Intended(l) {
 		return false, nil
 	}
-	j := &lockedJob{Job: l.Job, claimedAt: b.now}
-	in := &intent{Arm: *a, job: j}
-	in.attempt, in.fence = newAttempt(*a, j, b.now)
-	l.Armed = &store.Armed{Snapshot: j.armed(in, b.now), Attempt: in.attempt}
+	// Whether the hold key is held the statement asks.
+	j := rules.Armable{Snapshot: &l.Snapshot, ClaimedAt: b.now, Still: b.still()}
+	if !rules.MayArm(*a, j) {
+		return false, nil
+	}
+	in := &intent{Arm: *a}
+	in.next, in.attempt = rules.Begin(*a, j)
+	l.Armed = &store.Armed{Snapshot: in.next, Attempt: in.attempt}
 	b.out[0] = store.Created{Snapshot: n.snapshot, Created: true, Started: &l}
 	return true, b.writeSending(ctx, n.snapshot, in)
 }
@@ -83,8 +88,8 @@ func (b *submissions) writeSending(ctx context.Context, s job.Snapshot, in *inte
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout), Policy: int16(s.Policy),
 		Labels: labels, TimeZone: s.TimeZone, ScheduleID: optionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
 		Payload: fromBytes(s.Payload), HoldKey: s.HoldKey, Base: before, ScheduleTime: s.ScheduleTime,
-		StartDeadline: s.StartDeadline, Class: int16(in.Class), Actor: b.items[0].Actor, Worker: in.Worker,
-		ArmToken: fromID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, Fence: in.fence,
+		StartDeadline: s.StartDeadline, Class: int16(in.next.Class), Actor: b.items[0].Actor, Worker: in.Worker,
+		ArmToken: fromID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, Fence: in.next.Fence,
 		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
 		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen), Now: b.now,
 		Trace: optionalText(s.Trace), Span: a.Span.Bytes(),

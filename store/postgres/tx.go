@@ -15,6 +15,7 @@ import (
 	"github.com/fireonce/fireonce/internal/hostclock"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -94,21 +95,14 @@ func (t *tx) inOrder(position int64) error {
 
 // refuseClosed guards the calls that lead to sending, and those that end or remove
 // something because its time is over.
-func (t *tx) refuseClosed() error {
-	if err := t.refuseQuarantined(); err != nil {
-		return err
-	}
-	return t.doubt.Refuse()
-}
+func (t *tx) refuseClosed() error { return t.still().Refuse() }
 
 // refuseQuarantined refuses what another copy of the database may be doing. A quarantine
 // that is committed while such a call runs stops the next one.
-func (t *tx) refuseQuarantined() error {
-	if t.quarantined != "" {
-		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.quarantined)
-	}
-	return nil
-}
+func (t *tx) refuseQuarantined() error { return t.still().RefuseQuarantined() }
+
+// still is why nothing may start.
+func (t *tx) still() rules.Still { return rules.Still{Quarantined: t.quarantined, Doubt: t.doubt} }
 
 // write runs fn in one transaction and gives its value once that is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {

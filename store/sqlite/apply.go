@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Apply implements store.Store.
@@ -43,7 +43,7 @@ type change struct {
 	old litedb.JobState
 	st  litedb.JobState
 	// marks are those of its attempts, account is the last one's.
-	marks   []litedb.AttemptMarksRow
+	marks   rules.Marks
 	account string
 	// effect is what is to be written of its effect, if anything is.
 	effect *litedb.PutEffectParams
@@ -120,16 +120,10 @@ func (c *change) remember() *held {
 
 // settlement judges what is to be written to the attempts.
 func (c *change) settlement() (store.Settlement, error) {
-	var results []job.Result
-	var fence time.Time
-	for _, m := range c.marks {
-		results = append(results, job.Result(m.Result))
-		fence = fromMicros(m.FenceAt)
-	}
-	if err := c.Absence(toStatus(c.old), fence); err != nil {
+	if err := c.Absence(toStatus(c.old), c.marks.Fence()); err != nil {
 		return store.Settlement{}, err
 	}
-	return c.Settlement(job.State(c.old.State), results)
+	return c.Settlement(job.State(c.old.State), c.marks.Results())
 }
 
 // countAnswer counts an answer that is about to be kept against the project, less the one
@@ -155,7 +149,7 @@ func (c *change) settle(ctx context.Context, what store.Settlement) error {
 			return fmt.Errorf("settle: %w", err)
 		}
 		m := &c.marks[s.Attempt-1]
-		m.Result = int64(s.Result)
+		m.Result = s.Result
 		if s.Handle != "" {
 			m.Handle = s.Handle
 		}
@@ -167,7 +161,7 @@ func (c *change) settle(ctx context.Context, what store.Settlement) error {
 		if err != nil {
 			return fmt.Errorf("close attempt: %w", err)
 		}
-		c.marks[n-1].Result = int64(c.Decision.CloseOpen)
+		c.marks[n-1].Result = c.Decision.CloseOpen
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,11 +9,12 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: no intent is written unless every guard of the contract
-// holds at one moment. The checks here give each refusal its name; the update
-// itself and the triggers repeat those that matter for safety.
+// Rules of this file: rules.Arm and rules.Gate judge an intent, on what the one writer reads.
+// The update names the version and the claim that were judged, and the triggers refuse what
+// must never be.
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -22,14 +22,10 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 		return nil, fmt.Errorf("arm: %w", err)
 	}
 	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
-		meta, err := t.meta(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("meta: %w", err)
-		}
 		out := make([]store.Armed, len(items))
 		for i, a := range items {
 			verdict, fatal := t.item(ctx, len(items), func() (err error) {
-				out[i], err = t.arm(ctx, a, meta.Quarantined)
+				out[i], err = t.arm(ctx, a)
 				return err
 			})
 			if fatal != nil {
@@ -43,72 +39,8 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 	})
 }
 
-func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Armed, error) {
+func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	h, err := t.load(ctx, fromID(a.Job))
-	if err != nil {
-		return store.Armed{}, err
-	}
-	st := h.st
-	if err := t.mayArm(ctx, st, a); err != nil {
-		return store.Armed{}, err
-	}
-	if quarantined != "" {
-		return store.Armed{}, fmt.Errorf("%w: quarantined: %s", store.ErrHeld, quarantined)
-	}
-	if t.doubt.Stands {
-		return store.Armed{}, fmt.Errorf("%w: %s", store.ErrHeld, t.doubt.Why)
-	}
-	attempt := newAttemptRow(a, st, st.Attempt+1, st.Round, t.now)
-	if a.Rearm {
-		if err := t.sameBytes(ctx, st, a); err != nil {
-			return store.Armed{}, err
-		}
-		// The platform still knows the handle of the attempt that is repeated.
-		last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: st.Attempt})
-		if err != nil {
-			return store.Armed{}, fmt.Errorf("last attempt: %w", err)
-		}
-		attempt.Handle = last.Handle
-	}
-	downs, err := t.cooled(ctx, h, a)
-	if err != nil {
-		return store.Armed{}, err
-	}
-	if err := t.takeGate(ctx, st, a); err != nil {
-		return store.Armed{}, err
-	}
-	from := st.State
-	if err := t.writeArm(ctx, &st, a, attempt); err != nil {
-		return store.Armed{}, err
-	}
-	for _, d := range a.Marked(downs) {
-		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: st.JobID, ArmedAt: t.now})
-		if err != nil {
-			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
-		}
-	}
-	// A repeat goes from one list to the other, and releases nothing: its outcome is as unknown.
-	if h.job.ScheduleID != nil {
-		if err := t.listJob(ctx, h.job.ScheduleID, st.JobID, job.State(from), job.Sending); err != nil {
-			return store.Armed{}, fmt.Errorf("job of a schedule: %w", err)
-		}
-	}
-	t.w.cache.moved(st.ConnectionID, job.State(from), job.Sending)
-	h.st = st
-	return t.armed(ctx, h, a, attempt, job.State(from))
-}
-
-// armed remembers a job that was armed, appends the event and gives the answer.
-func (t *tx) armed(ctx context.Context, h *held, a store.Arm, attempt litedb.Attempt, from job.State) (store.Armed, error) {
-	h.account = attempt.AccountIdentity
-	h.marks = append(h.marks, litedb.AttemptMarksRow{
-		Number: attempt.Number, Round: attempt.Round, ArmedAt: attempt.ArmedAt, FenceAt: attempt.FenceAt, Handle: attempt.Handle,
-		EffectKey: attempt.EffectKey,
-	})
-	t.w.cache.keep(h)
-	err := t.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
-		FromState: int64(from), Cause: int64(job.CauseArmed), Attempt: attempt.Number, Actor: a.Worker,
-	})
 	if err != nil {
 		return store.Armed{}, err
 	}
@@ -116,75 +48,88 @@ func (t *tx) armed(ctx context.Context, h *held, a store.Arm, attempt litedb.Att
 	if err != nil {
 		return store.Armed{}, err
 	}
-	armed, err := toAttempt(attempt)
-	return store.Armed{Snapshot: snap, Attempt: armed}, err
+	j, err := t.armable(ctx, h, &snap)
+	if err != nil {
+		return store.Armed{}, err
+	}
+	if err := rules.Arm(a, j); err != nil {
+		return store.Armed{}, err
+	}
+	if err := t.takeGate(ctx, h.st, a); err != nil {
+		return store.Armed{}, err
+	}
+	from := snap.State
+	next, attempt := rules.Begin(a, j)
+	if err := t.writeArm(ctx, h, a, next, attempt); err != nil {
+		return store.Armed{}, err
+	}
+	for _, d := range a.Marked(j.CoolDowns) {
+		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
+		if err != nil {
+			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
+		}
+	}
+	// A repeat goes from one list to the other, and releases nothing: its outcome is as unknown.
+	if h.job.ScheduleID != nil {
+		if err := t.listJob(ctx, h.job.ScheduleID, h.st.JobID, from, job.Sending); err != nil {
+			return store.Armed{}, fmt.Errorf("job of a schedule: %w", err)
+		}
+	}
+	t.w.cache.moved(h.st.ConnectionID, from, job.Sending)
+	return t.armed(ctx, h, next, attempt, from)
 }
 
-// mayArm checks what the job's own row and its hold key say.
-func (t *tx) mayArm(ctx context.Context, st litedb.JobState, a store.Arm) error {
-	want := job.Claimed
-	if a.Rearm {
-		want = job.Ambiguous
-	}
-	switch {
-	case st.Version != a.Version:
-		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, st.Version)
-	case job.State(st.State) != want:
-		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, job.State(st.State))
-	case st.ClaimToken == nil || toID(st.ClaimToken) != a.Claim || st.NextAt.Int64 <= t.now:
-		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
-	case st.CancelAskedAt.Valid:
-		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
-	case st.StartDeadline <= t.now:
-		return store.ErrWindowOver
-	}
-	ready, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
-	if err != nil {
-		return fmt.Errorf("ready row: %w", err)
-	}
-	if ready.Paused == 1 || ready.AuthHoldAt.Valid || ready.RateLimitedUntil > t.now {
-		return store.ErrHeld
-	}
-	return nil
+// armed remembers a job that was armed, appends the event and returns the answer.
+func (t *tx) armed(ctx context.Context, h *held, next job.Snapshot, attempt job.Attempt, from job.State) (store.Armed, error) {
+	h.account = attempt.AccountIdentity
+	h.marks = append(h.marks, rules.MarkOf(next, attempt))
+	t.w.cache.keep(h)
+	err := t.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
+		FromState: int64(from), Cause: int64(job.CauseArmed), Attempt: int64(attempt.Number), Actor: attempt.Worker,
+	})
+	return store.Armed{Snapshot: next, Attempt: attempt}, err
 }
 
-// sameBytes keeps a re-arm to the effect key and the bytes of its round: only
-// then does the target see a repeat and not a second request.
-func (t *tx) sameBytes(ctx context.Context, st litedb.JobState, a store.Arm) error {
-	first, err := t.q.RoundsFirst(ctx, litedb.RoundsFirstParams{JobID: st.JobID, Round: st.Round})
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
+// armable is a job as an intent finds it; snap is the job as it is.
+func (t *tx) armable(ctx context.Context, h *held, snap *job.Snapshot) (rules.Armable, error) {
+	j := rules.Armable{
+		Snapshot: snap, ClaimedAt: fromNullMicros(h.st.ClaimedAt),
+		UnderWay: h.marks.UnderWay(), RoundDigest: h.marks.RoundDigest(snap.Round),
 	}
-	if err != nil {
-		return fmt.Errorf("first attempt: %w", err)
+	var err error
+	if j.Still, err = t.still(ctx); err != nil {
+		return j, err
 	}
-	if first.EffectKey != a.EffectKey || !bytes.Equal(first.RequestDigest, a.Digest) {
-		return fmt.Errorf("%w: re-arm with another effect key or other bytes", store.ErrIllegal)
+	row, err := t.readyRow(ctx, h.st.ConnectionID, h.st.HoldKey)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return j, fmt.Errorf("ready row: %w", err)
 	}
-	return nil
+	j.Held = toHold(row).Held(snap.Now)
+	return j, t.coolDowns(ctx, &j)
 }
 
-// cooled gives the cool-downs that apply to a job, if none of them refuses the arm.
-func (t *tx) cooled(ctx context.Context, h *held, a store.Arm) ([]store.CoolDown, error) {
-	conn, err := t.getConnection(ctx, h.st.ConnectionID)
+// coolDowns adds the cool-downs that apply to a job, and their last arms.
+func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
+	conn, err := t.getConnection(ctx, fromID(j.Spec.Connection))
 	if err != nil {
-		return nil, fmt.Errorf("connection: %w", err)
+		return fmt.Errorf("connection: %w", err)
 	}
-	downs := store.CoolDowns(job.Spec{
-		Connection: toID(conn.ID), Schedule: toID(h.job.ScheduleID), CoolDown: fromDuration(h.job.CoolDown),
-	}, fromDuration(conn.CoolDown))
-	marks := make(map[job.ID]store.CoolMark, len(downs))
-	for _, d := range downs {
+	if j.CoolDowns = store.CoolDowns(j.Spec, fromDuration(conn.CoolDown)); len(j.CoolDowns) == 0 {
+		return nil
+	}
+	last := make(map[job.ID]store.CoolMark, len(j.CoolDowns))
+	for _, d := range j.CoolDowns {
 		row, err := t.q.CoolDownMark(ctx, fromID(d.Owner))
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cool-down: %w", err)
+			return fmt.Errorf("cool-down: %w", err)
 		}
-		marks[d.Owner] = store.CoolMark{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
+		last[d.Owner] = store.CoolMark{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
 	}
-	return downs, a.Cooled(downs, func(owner job.ID) store.CoolMark { return marks[owner] }, fromMicros(t.now))
+	j.Last = func(owner job.ID) store.CoolMark { return last[owner] }
+	return nil
 }
 
 func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) error {
@@ -196,11 +141,11 @@ func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) erro
 		account = accountOf(st)
 	}
 	owner, err := t.q.GateOwner(ctx, litedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
-	if err == nil && toID(owner) != a.Job {
-		return &store.GatedError{By: toID(owner)}
-	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("gate: %w", err)
+	}
+	if err := rules.Gate(a, toID(owner)); err != nil {
+		return err
 	}
 	err = t.q.TakeGate(ctx, litedb.TakeGateParams{
 		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
@@ -212,35 +157,33 @@ func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) erro
 }
 
 // writeArm moves the job to SENDING and writes the attempt.
-func (t *tx) writeArm(ctx context.Context, st *litedb.JobState, a store.Arm, attempt litedb.Attempt) error {
+func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
 	n, err := t.q.ArmJob(ctx, litedb.ArmJobParams{
-		Class: int64(a.Class), Fence: someMicros(attempt.FenceAt), Worker: a.Worker, Now: t.now,
-		JobID: st.JobID, Version: a.Version, ClaimToken: fromID(a.Claim), Rearm: toBool(a.Rearm),
+		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: t.now,
+		JobID: h.st.JobID, Version: a.Version, ClaimToken: fromID(a.Claim), State: h.st.State,
 	})
 	if err != nil {
 		return fmt.Errorf("arm job: %w", err)
 	}
 	if n != 1 {
-		return fmt.Errorf("%w: an earlier attempt is still open", store.ErrIllegal)
+		return fmt.Errorf("arm job %s: %w: judged on another row than is written", a.Job, store.ErrIllegal)
 	}
-	return t.begin(ctx, st, a, attempt)
+	return t.begin(ctx, h, next, attempt)
 }
 
 // begin writes the attempt of a job that was armed, and leaves the state row as it is
 // now.
-func (t *tx) begin(ctx context.Context, st *litedb.JobState, a store.Arm, attempt litedb.Attempt) error {
-	if err := t.q.InsertAttempt(ctx, insertAttemptParams(attempt)); err != nil {
+func (t *tx) begin(ctx context.Context, h *held, next job.Snapshot, attempt job.Attempt) error {
+	if err := t.q.InsertAttempt(ctx, insertAttemptParams(next.ID, attempt, next.Fence)); err != nil {
 		return fmt.Errorf("attempt: %w", err)
 	}
-	if st.Attempt == 0 {
-		st.Class = int64(a.Class)
-		if err := t.q.InsertStart(ctx, startParams(*st, attempt)); err != nil {
-			return fmt.Errorf("start: %w", err)
-		}
+	setArmed(&h.st, next.Status)
+	if attempt.Number > 1 {
+		return nil
 	}
-	st.State, st.Version, st.Attempt = int64(job.Sending), st.Version+1, attempt.Number
-	st.NextAt, st.ClaimToken, st.Worker = someMicros(attempt.FenceAt), nil, a.Worker
-	st.Claims, st.Blocked, st.UpdatedAt = 0, "", t.now
+	if err := t.q.InsertStart(ctx, startParams(h.st, t.now)); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: the file has one writer, so what it has written and read it
@@ -47,7 +47,7 @@ type held struct {
 	job litedb.Job
 	st  litedb.JobState
 	// marks are those of all its attempts, account the last one's.
-	marks   []litedb.AttemptMarksRow
+	marks   rules.Marks
 	account string
 }
 
@@ -144,8 +144,8 @@ func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held
 		return h, nil
 	}
 	var err error
-	if h.marks, err = t.q.AttemptMarks(ctx, st.JobID); err != nil {
-		return nil, fmt.Errorf("attempts: %w", err)
+	if h.marks, err = t.view().marks(ctx, st.JobID); err != nil {
+		return nil, err
 	}
 	last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: st.Attempt})
 	if err != nil {
@@ -239,20 +239,27 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 // refuseClosed guards the calls that lead to sending, and those that end or remove
 // something because its time is over.
 func (t *tx) refuseClosed(ctx context.Context) error {
-	if err := t.refuseQuarantined(ctx); err != nil {
+	still, err := t.still(ctx)
+	if err != nil {
 		return err
 	}
-	return t.doubt.Refuse()
+	return still.Refuse()
 }
 
 // refuseQuarantined refuses what another copy of the database may be doing.
 func (t *tx) refuseQuarantined(ctx context.Context) error {
-	m, err := t.meta(ctx)
+	still, err := t.still(ctx)
 	if err != nil {
 		return err
 	}
-	if m.Quarantined != "" {
-		return fmt.Errorf("%w: %s", store.ErrQuarantined, m.Quarantined)
+	return still.RefuseQuarantined()
+}
+
+// still is why nothing may start.
+func (t *tx) still(ctx context.Context) (rules.Still, error) {
+	m, err := t.meta(ctx)
+	if err != nil {
+		return rules.Still{}, fmt.Errorf("meta: %w", err)
 	}
-	return nil
+	return rules.Still{Quarantined: m.Quarantined, Doubt: t.doubt}, nil
 }

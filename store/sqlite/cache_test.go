@@ -35,7 +35,7 @@ func checkCache(t *testing.T, s *Store) {
 			if err != nil {
 				return 0, err
 			}
-			marks, err := tx.q.AttemptMarks(ctx, fromID(id))
+			marks, err := tx.view().marks(ctx, fromID(id))
 			if err != nil {
 				return 0, err
 			}

@@ -152,7 +152,7 @@ func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, c
 	}
 	a := c.intent(l)
 	if a != nil && !c.careful {
-		l.Armed, err = c.atOnce(ctx, was, h, a)
+		l.Armed, err = c.atOnce(ctx, was, h, &l.Snapshot, a)
 		a = nil
 	}
 	if err == nil && l.Armed == nil {

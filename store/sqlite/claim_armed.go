@@ -7,12 +7,13 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a claim that arms writes the job once, as the arm leaves it.
 //   - The log and the attempts tell of it what they tell of a claim and an arm.
-//   - Nobody else ever sees the lease. What the version stands for is not asked again;
-//     what an arm guards, the statement and its trigger guard here, too.
+//   - Nobody else ever sees the lease. What the version stands for is not asked again, and
+//     rules.Arm judges as for any other arm.
 //   - What a guard refuses is leased and no more. What SQLite refuses beyond that has the
 //     group run anew, where each step is made and judged by itself.
 
@@ -37,7 +38,7 @@ func (c *claimer) inSteps(ctx context.Context, was litedb.JobState, h *held, a *
 	var out *store.Armed
 	// One of several, for what a refusal takes back.
 	_, fatal := c.item(ctx, 2, func() error {
-		armed, err := c.arm(ctx, *a, "")
+		armed, err := c.arm(ctx, *a)
 		if err == nil {
 			out = &armed
 		}
@@ -46,18 +47,19 @@ func (c *claimer) inSteps(ctx context.Context, was litedb.JobState, h *held, a *
 	return out, fatal
 }
 
-// atOnce claims and arms a job, if every guard of an arm holds; h is the job as the claim
-// alone would leave it.
-func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, a *store.Arm) (*store.Armed, error) {
-	switch err := c.mayArm(ctx, h.st, *a); {
-	case isVerdict(err):
-		return nil, nil
-	case err != nil:
+// atOnce claims and arms a job, if every guard of an arm holds; h and snap are the job as
+// the claim alone would leave it.
+func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
+	j, err := c.armable(ctx, h, snap)
+	if err != nil {
 		return nil, err
 	}
-	attempt := newAttemptRow(*a, h.st, was.Attempt+1, was.Round, c.now)
+	if !rules.MayArm(*a, j) {
+		return nil, nil
+	}
+	next, attempt := rules.Begin(*a, j)
 	n, err := c.q.ClaimArmed(ctx, litedb.ClaimArmedParams{
-		Class: int64(a.Class), Fence: someMicros(attempt.FenceAt), Now: someMicros(c.now), Worker: a.Worker,
+		Class: int64(next.Class), Fence: toMicros(next.Fence), Now: someMicros(c.now), Worker: next.Worker,
 		JobID: was.JobID, Version: was.Version,
 	})
 	if err != nil {
@@ -69,10 +71,10 @@ func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, a *s
 	if err := c.claimedEvent(ctx, was, h); err != nil {
 		return nil, err
 	}
-	if err := c.begin(ctx, &h.st, *a, attempt); err != nil {
+	if err := c.begin(ctx, h, next, attempt); err != nil {
 		return nil, err
 	}
 	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Sending)
-	armed, err := c.armed(ctx, h, *a, attempt, job.Claimed)
+	armed, err := c.armed(ctx, h, next, attempt, job.Claimed)
 	return &armed, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Every conversion between the domain and the rows is in this file. Zero times
@@ -271,6 +272,12 @@ func toReply(r litedb.WaitingJobsRow) job.Job {
 	}
 }
 
+// setArmed writes what an arm may change of a job.
+func setArmed(st *litedb.JobState, s job.Status) {
+	setStatus(st, s)
+	st.Attempt, st.Class, st.Worker = int64(s.Attempt), int64(s.Class), s.Worker
+}
+
 // setStatus writes what a decision may change of a job.
 func setStatus(st *litedb.JobState, s job.Status) {
 	st.State, st.Version = int64(s.State), s.Version
@@ -330,30 +337,34 @@ func toAttempt(a litedb.Attempt) (job.Attempt, error) {
 	}, err
 }
 
-func newAttemptRow(a store.Arm, st litedb.JobState, number, round, now int64) litedb.Attempt {
-	return litedb.Attempt{
-		JobID: fromID(a.Job), Number: number, Round: round, ArmToken: fromID(a.Token), Worker: a.Worker,
-		ClaimedAt: st.ClaimedAt, ArmedAt: now, SendDeadline: now + micros(a.SendBy),
-		AnswerDeadline: now + micros(a.AnswerBy), FenceAt: now + micros(a.Fence),
-		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.Digest), CredentialVersion: int64(a.CredentialVersion),
-		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen), Span: a.Span.Bytes(),
+func toMarks(rows []litedb.AttemptMarksRow) rules.Marks {
+	out := make(rules.Marks, len(rows))
+	for i, r := range rows {
+		out[i] = rules.Mark{
+			Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: fromMicros(r.ArmedAt),
+			Fence: fromMicros(r.FenceAt), Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
+		}
 	}
+	return out
 }
 
-func insertAttemptParams(a litedb.Attempt) litedb.InsertAttemptParams {
+func toHold(r litedb.ConnectionReady) rules.Hold {
+	return rules.Hold{Paused: r.Paused == 1, Refused: r.AuthHoldAt.Valid, LimitedUntil: fromMicros(r.RateLimitedUntil)}
+}
+
+func insertAttemptParams(id job.ID, a job.Attempt, fence time.Time) litedb.InsertAttemptParams {
 	return litedb.InsertAttemptParams{
-		JobID: a.JobID, Number: a.Number, Round: a.Round, ArmToken: a.ArmToken, Worker: a.Worker,
-		ClaimedAt: a.ClaimedAt, ArmedAt: a.ArmedAt, SendDeadline: a.SendDeadline,
-		AnswerDeadline: a.AnswerDeadline, FenceAt: a.FenceAt, EffectKey: a.EffectKey,
-		RequestDigest: a.RequestDigest, CredentialVersion: a.CredentialVersion,
-		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: a.Frozen, Span: a.Span,
+		JobID: fromID(id), Number: int64(a.Number), Round: int64(a.Round), ArmToken: fromID(a.ArmToken), Worker: a.Worker,
+		ClaimedAt: toMicros(a.ClaimedAt), ArmedAt: a.ArmedAt.UnixMicro(), SendDeadline: a.SendDeadline.UnixMicro(),
+		AnswerDeadline: a.AnswerDeadline.UnixMicro(), FenceAt: fence.UnixMicro(), EffectKey: a.EffectKey,
+		RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: fromBytes(a.Frozen), Span: a.Span.Bytes(),
 	}
 }
 
-func startParams(st litedb.JobState, first litedb.Attempt) litedb.InsertStartParams {
+func startParams(st litedb.JobState, armedAt int64) litedb.InsertStartParams {
 	return litedb.InsertStartParams{
-		Project: st.Project, ArmedAt: first.ArmedAt, JobID: st.JobID, ConnectionID: st.ConnectionID,
-		Lag: first.ArmedAt - st.ScheduleTime,
+		Project: st.Project, ArmedAt: armedAt, JobID: st.JobID, ConnectionID: st.ConnectionID, Lag: armedAt - st.ScheduleTime,
 	}
 }
 

@@ -186,15 +186,11 @@ WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for 
 
 -- name: ClaimArmed :execrows
 -- A claim that arms: both steps in one version of the row, each with its event. Nobody
--- else ever has the lease. The rest is as for any claim, and as for any first arm of an
--- effect.
+-- else ever has the lease.
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 2, attempt = attempt + 1,
-    class = CASE WHEN attempt = 0 THEN @class ELSE class END,
+    state = 3, version = version + 2, attempt = attempt + 1, class = @class,
     next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now
-WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
-    AND next_at <= @now AND start_deadline > @now AND cancel_asked_at IS NULL
-    AND (attempt = 0 OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = @job_id AND a.result IN (0, 4)));
+WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 
 -- name: InFlight :many
 -- The connection of every job under way.
@@ -324,26 +320,17 @@ INSERT OR FAIL INTO attempts (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: ArmJob :execrows
--- The class is frozen at the first arm. A first arm of an effect needs every
--- earlier attempt closed; what a re-arm needs is checked by its trigger.
+-- As store/rules judged. What must never be, the trigger of attempts refuses.
 UPDATE OR FAIL job_state SET
-    state = 3, version = version + 1, attempt = attempt + 1,
-    class = CASE WHEN attempt = 0 THEN @class ELSE class END,
+    state = 3, version = version + 1, attempt = attempt + 1, class = @class,
     next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now
-WHERE job_state.job_id = @job_id AND version = @version
-    AND claim_token = @claim_token AND next_at > @now
-    AND cancel_asked_at IS NULL AND start_deadline > @now
-    AND (
-        (state = 2 AND CAST(@rearm AS INTEGER) = 0
-            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = @job_id AND a.result IN (0, 4)))
-        OR (state = 5 AND CAST(@rearm AS INTEGER) = 1)
-    );
+WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
 
 -- name: InsertStart :exec
 INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?);
 
 -- name: AttemptMarks :many
-SELECT number, round, armed_at, fence_at, handle, result, effect_key FROM attempts
+SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number;
 
 -- name: ListAttempts :many
@@ -351,10 +338,6 @@ SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY numbe
 
 -- name: GetAttempt :one
 SELECT * FROM attempts WHERE job_id = ? AND number = ?;
-
--- name: RoundsFirst :one
-SELECT effect_key, request_digest FROM attempts
-WHERE job_id = ? AND round = ? ORDER BY number LIMIT 1;
 
 -- name: AttemptByToken :one
 SELECT * FROM attempts WHERE job_id = ? AND arm_token = ?;

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Job implements store.Store.
@@ -85,8 +86,8 @@ func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (j
 	h := &held{job: j, st: st}
 	if st.Attempt > 0 {
 		var err error
-		if h.marks, err = v.q.AttemptMarks(ctx, st.JobID); err != nil {
-			return job.Snapshot{}, fmt.Errorf("attempts: %w", err)
+		if h.marks, err = v.marks(ctx, st.JobID); err != nil {
+			return job.Snapshot{}, err
 		}
 	}
 	return v.completed(ctx, h, nil)
@@ -99,7 +100,7 @@ func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectPa
 	if err != nil {
 		return snap, err
 	}
-	addMarks(&snap, h.marks)
+	h.marks.Complete(&snap)
 	switch {
 	case snap.State == job.Succeeded && effect != nil:
 		snap.Effect = toEffect(effectOf(*effect))
@@ -124,16 +125,13 @@ func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectPa
 	return snap, nil
 }
 
-func addMarks(snap *job.Snapshot, marks []litedb.AttemptMarksRow) {
-	for _, m := range marks {
-		if job.Result(m.Result).Open() {
-			snap.Open = append(snap.Open, int(m.Number))
-		}
-		if int(m.Round) == snap.Round && snap.RoundArmed.IsZero() {
-			snap.RoundArmed, snap.RoundKey = fromMicros(m.ArmedAt), m.EffectKey
-		}
-		snap.Fence, snap.Handle = fromMicros(m.FenceAt), m.Handle
+// marks reads what the rules ask of a job's attempts.
+func (v view) marks(ctx context.Context, id []byte) (rules.Marks, error) {
+	rows, err := v.q.AttemptMarks(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("attempts: %w", err)
 	}
+	return toMarks(rows), nil
 }
 
 // Attempts implements store.Store.

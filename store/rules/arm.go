@@ -1,0 +1,157 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: no intent is written unless every guard of store.Store.Arm holds at
+// one moment. Each guard is one case; those of a kind are in one function.
+
+// Armable is a job as an intent finds it, from rows that stay locked until the intent is
+// written.
+type Armable struct {
+	// Snapshot is the job under its lease, at the time that counts as now. Of its request
+	// only what changes write is asked (see store.Armed).
+	*job.Snapshot
+	ClaimedAt time.Time
+	// Held reports whether its hold key is held (see Hold).
+	Held  bool
+	Still Still
+	// UnderWay is the attempt that has no outcome; 0: each has one.
+	UnderWay int
+	// RoundDigest is the digest of the first attempt of the job's round. Only a repeat
+	// asks.
+	RoundDigest string
+	// CoolDowns are those that apply to the job, and Last returns the last arm of one.
+	CoolDowns []store.CoolDown
+	Last      func(owner job.ID) store.CoolMark
+}
+
+// Arm returns nil if an intent may be written, as far as the job itself says. Gate has the
+// rest.
+func Arm(a store.Arm, j Armable) error {
+	for _, guard := range []func(*store.Arm, *Armable) error{leased, wanted, attempted, cooled} {
+		if err := guard(&a, &j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayArm reports whether Arm refuses nothing: a claim that would arm leases the job and no
+// more where it does.
+func MayArm(a store.Arm, j Armable) bool { return Arm(a, j) == nil }
+
+// leased checks that the job is as it was when the intent was made, under the same lease.
+func leased(a *store.Arm, j *Armable) error {
+	want := job.Claimed
+	if a.Rearm {
+		want = job.Ambiguous
+	}
+	switch {
+	case j.Version != a.Version:
+		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, j.Version)
+	case j.State != want:
+		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, j.State)
+	case j.ClaimToken.IsZero() || j.ClaimToken != a.Claim:
+		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
+	case !j.NextAt.After(j.Now):
+		return fmt.Errorf("%w: the lease is over", store.ErrStale)
+	}
+	return nil
+}
+
+// wanted checks that the effect is still wanted, and that nothing may hold it back.
+func wanted(_ *store.Arm, j *Armable) error {
+	switch {
+	case !j.CancelAsked.IsZero():
+		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
+	case !j.StartDeadline.After(j.Now):
+		return store.ErrWindowOver
+	case j.Held:
+		return store.ErrHeld
+	}
+	return j.Still.hold()
+}
+
+// attempted checks the earlier attempts. A first arm of an effect needs each of them
+// closed. A repeat has the effect key and the bytes of its round: only then does the target
+// see a repeat, and not a second request.
+func attempted(a *store.Arm, j *Armable) error {
+	switch {
+	case j.UnderWay > 0:
+		return fmt.Errorf("%w: attempt %d is under way", store.ErrIllegal, j.UnderWay)
+	case j.Attempt == 0 && !Class(a.Class):
+		return fmt.Errorf("%w: class %d", store.ErrIllegal, a.Class)
+	case !a.Rearm && len(j.Open) > 0:
+		return fmt.Errorf("%w: attempt %d is still open", store.ErrIllegal, j.Open[0])
+	case !a.Rearm:
+		return nil
+	case j.RoundArmed.IsZero():
+		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
+	case j.RoundKey != a.EffectKey:
+		return fmt.Errorf("%w: re-arm with another effect key", store.ErrIllegal)
+	case j.RoundDigest != string(a.Digest):
+		return fmt.Errorf("%w: re-arm with other bytes", store.ErrIllegal)
+	}
+	return nil
+}
+
+func cooled(a *store.Arm, j *Armable) error {
+	if len(j.CoolDowns) == 0 {
+		return nil
+	}
+	return a.Cooled(j.CoolDowns, j.Last, j.Now)
+}
+
+// Gate returns nil if no other job has an open intent with the content of a gated intent;
+// owner is the job that has one in the account, zero: none.
+func Gate(a store.Arm, owner job.ID) error {
+	if !owner.IsZero() && owner != a.Job {
+		return &store.GatedError{By: owner}
+	}
+	return nil
+}
+
+// Begin returns the job as an intent that may be written leaves it, and the attempt that
+// begins. The target still knows the handle of an attempt that is repeated.
+func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
+	s := *j.Snapshot
+	attempt := job.Attempt{
+		Number: s.Attempt + 1, Round: s.Round, ArmToken: a.Token, Worker: a.Worker,
+		ClaimedAt: j.ClaimedAt, ArmedAt: s.Now,
+		SendDeadline: soon(s.Now, a.SendBy), AnswerDeadline: soon(s.Now, a.AnswerBy),
+		EffectKey: a.EffectKey, RequestDigest: some(a.Digest), Frozen: some(a.Frozen),
+		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
+	}
+	if a.Rearm {
+		attempt.Handle = s.Handle
+	}
+	if s.Attempt == 0 {
+		s.Class = a.Class
+	}
+	if s.RoundArmed.IsZero() {
+		s.RoundArmed, s.RoundKey = s.Now, a.EffectKey
+	}
+	s.State, s.Version, s.Attempt = job.Sending, s.Version+1, attempt.Number
+	s.Open, s.Fence, s.Handle = append(slices.Clone(s.Open), attempt.Number), soon(s.Now, a.Fence), attempt.Handle
+	s.NextAt, s.ClaimToken, s.Worker = s.Fence, job.ID{}, a.Worker
+	s.Claims, s.Blocked, s.Updated = 0, "", s.Now
+	return s, attempt
+}
+
+// MarkOf is an attempt that has just begun.
+func MarkOf(s job.Snapshot, a job.Attempt) Mark {
+	return Mark{
+		Number: a.Number, Round: a.Round, ArmedAt: a.ArmedAt, Fence: s.Fence, Handle: a.Handle,
+		EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
+	}
+}
+
+// Class reports whether a class is one.
+func Class(c job.Class) bool { return c >= job.Keyed && c <= job.Opaque }
