@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	few, err := some.chosen()
-	if err != nil || !slices.Equal(names(few), []string{"submit", "stream", "soak"}) || len(few[0].contenders) != 2 || few[0].contenders[0].name != nameRiver {
+	if err != nil || !slices.Equal(names(few), []string{"submit", "stream", "soak"}) || len(few[0].contenders) != 3 || few[0].contenders[0].name != nameRiver {
 		t.Errorf("with two systems: %+v, %v", few, err)
 	}
 	for _, args := range [][]string{

@@ -25,6 +25,7 @@ func submitted(t *testing.T) result {
 					nameFireonce: {{"per_s": 6000}, {"per_s": 2000}, {"per_s": 500}},
 					nameSQLite:   {{"per_s": 6000}, {"per_s": 4000}, {"per_s": 100}},
 					nameNetwork:  {{"per_s": 1000}, nil, {"per_s": 50}},
+					nameGRPC:     {{"per_s": 1000}, nil, {"per_s": 50}},
 				},
 			}
 		}
@@ -36,9 +37,10 @@ func submitted(t *testing.T) result {
 func TestJudged(t *testing.T) {
 	lines := judged([]result{submitted(t)})
 	want := map[string]line{
-		"submit in process / River's Insert":                       {Spread: stats.Spread{Median: 5, Min: 4, Max: 6, N: 3}, Word: "pass", Missing: 1},
-		"ScheduleJob over the network / River's Insert in process": {Spread: stats.Spread{Median: 0.75, Min: 0.5, Max: 1, N: 2}, Word: "miss", Missing: 2 / 0.75},
-		"SQLite / PostgreSQL: submit":                              {Spread: stats.Spread{Median: 1, Min: 0.2, Max: 2, N: 3}, Word: "pass", Missing: 1},
+		"submit in process / River's Insert":                         {Spread: stats.Spread{Median: 5, Min: 4, Max: 6, N: 3}, Word: "pass", Missing: 1},
+		"ScheduleJob at the gRPC port / River's Insert in process":   {Spread: stats.Spread{Median: 0.75, Min: 0.5, Max: 1, N: 2}, Word: "miss", Missing: 2 / 0.75},
+		"ScheduleJob at the port for all protocols / River's Insert": {Spread: stats.Spread{Median: 0.75, Min: 0.5, Max: 1, N: 2}, Missing: 1},
+		"SQLite / PostgreSQL: submit":                                {Spread: stats.Spread{Median: 1, Min: 0.2, Max: 2, N: 3}, Word: "pass", Missing: 1},
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines: %+v", len(lines), lines)
@@ -57,7 +59,7 @@ func TestVerdict(t *testing.T) {
 	if err := verdict([]result{r}, false); err != nil {
 		t.Error(err)
 	}
-	if err := verdict([]result{r}, true); err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "ScheduleJob over") {
+	if err := verdict([]result{r}, true); err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "ScheduleJob at the gRPC port") {
 		t.Errorf("not one missed bar: %v", err)
 	}
 	r.failed = []string{"submit, River, repetition 2: a job is lost"}
@@ -91,7 +93,7 @@ func TestReport(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil || !found {
 		t.Fatalf("the last line is not for machines: %v, %q", err, text)
 	}
-	if len(got.Bars) != 3 || !got.QuietDisk || len(got.Heats) != 1 || len(got.Heats[0].Failed) != 1 ||
+	if len(got.Bars) != 4 || !got.QuietDisk || len(got.Heats) != 1 || len(got.Heats[0].Failed) != 1 ||
 		got.Heats[0].Systems[nameNetwork]["per_s"] != (stats.Spread{Median: 525, Min: 50, Max: 1000, N: 2}) {
 		t.Errorf("%+v", got)
 	}
