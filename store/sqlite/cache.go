@@ -16,8 +16,8 @@ import (
 //   - Nothing here is a guard. Every write names the version, the token and the
 //     times that it was decided on, and SQLite compares them with the row; an
 //     intent or a decision on a row that is not as it was believed is refused.
-//   - A statement that this file does not know makes it forget the tables that
-//     the statement may have changed. So does every rollback, all of them.
+//   - A query that changes a row forgets it (see queries), or its caller keeps what is
+//     remembered as the row is. Every rollback forgets everything.
 //   - What is under way is remembered, and no more than a bound.
 
 const (
@@ -32,8 +32,9 @@ type cache struct {
 	meta  *litedb.Meta
 	conns map[job.ID]litedb.Connection
 	// ready are ready rows; loose are connections none of whose rows is saturated.
-	ready map[readyKey]litedb.ConnectionReady
-	loose map[job.ID]bool
+	ready     map[job.ID]map[string]litedb.ConnectionReady
+	readyRows int
+	loose     map[job.ID]bool
 	// underWay counts the jobs CLAIMED and SENDING of each connection.
 	underWay map[job.ID]int64
 	// waiting says whether any job waits for another one.
@@ -53,44 +54,32 @@ type held struct {
 
 func newCache() *cache {
 	return &cache{
-		conns: make(map[job.ID]litedb.Connection), ready: make(map[readyKey]litedb.ConnectionReady),
+		conns: make(map[job.ID]litedb.Connection), ready: make(map[job.ID]map[string]litedb.ConnectionReady),
 		loose: make(map[job.ID]bool), held: make(map[job.ID]*held),
 	}
 }
 
-// tracked are the statements on jobs and attempts whose callers keep what is
-// held as the rows are.
-var tracked = map[string]bool{
-	"InsertJob": true, "InsertState": true, "ClaimJob": true, "ClaimArmed": true, "LeaseLook": true, "RenewLease": true,
-	"ArmJob": true, "InsertAttempt": true, "SaveHandle": true,
-	"SettleAttempt": true, "CloseAttempt": true, "SetState": true, "Succeed": true,
-	// Of jobs that have ended, and are not held.
-	"RemoveAttempts": true, "RemoveState": true, "RemoveJob": true,
-}
+// forgetConnection forgets a connection's row.
+func (c *cache) forgetConnection(id []byte) { delete(c.conns, toID(id)) }
 
-// wrote forgets what a statement may have changed.
-func (c *cache) wrote(name, table string) {
-	switch table {
-	case "job_keys", "events", "starts", "effects", "open_intents", "observations", "resolutions",
-		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use", "clock",
-		"erased_jobs", "connection_labels", "schedules", "schedule_jobs", "firings", "cool_downs",
-		"schedule_items":
-	case "meta":
-		c.meta = nil
-	case "connections":
-		clear(c.conns)
-	case "connection_ready":
-		clear(c.ready)
-		clear(c.loose)
-	case "jobs", "job_state", "attempts":
-		if !tracked[name] {
-			c.forgetJobs()
-		}
-	default:
-		*c = *newCache()
+// forgetReady forgets a ready row that was not saturated by the change.
+func (c *cache) forgetReady(conn []byte, hold string) {
+	id := toID(conn)
+	if _, ok := c.ready[id][hold]; ok {
+		delete(c.ready[id], hold)
+		c.readyRows--
 	}
 }
 
+// forgetReadyOf forgets all ready rows of a connection.
+func (c *cache) forgetReadyOf(conn []byte) {
+	id := toID(conn)
+	delete(c.loose, id)
+	c.readyRows -= len(c.ready[id])
+	delete(c.ready, id)
+}
+
+// forgetJobs forgets what is remembered of jobs.
 func (c *cache) forgetJobs() {
 	clear(c.held)
 	c.bytes, c.underWay, c.waiting = 0, nil, nil
@@ -180,13 +169,17 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (litedb.Connection, e
 
 // readyRow gives a ready row; sql.ErrNoRows: there is none yet.
 func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (litedb.ConnectionReady, error) {
-	k := readyKey{toID(conn), hold}
-	if r, ok := t.w.cache.ready[k]; ok {
+	c, id := t.w.cache, toID(conn)
+	if r, ok := c.ready[id][hold]; ok {
 		return r, nil
 	}
 	r, err := t.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: conn, HoldKey: hold})
-	if err == nil && len(t.w.cache.ready) < maxHeld {
-		t.w.cache.ready[k] = r
+	if err == nil && c.readyRows < maxHeld {
+		if c.ready[id] == nil {
+			c.ready[id] = make(map[string]litedb.ConnectionReady)
+		}
+		c.ready[id][hold] = r
+		c.readyRows++
 	}
 	return r, err
 }

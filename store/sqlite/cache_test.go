@@ -2,11 +2,20 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -15,41 +24,68 @@ import (
 func checkCache(t *testing.T, s *Store) {
 	t.Helper()
 	_, err := write(t.Context(), s, "check", func(ctx context.Context, tx *tx) (int, error) {
-		c := tx.w.cache
-		if got := c.underWay; got != nil {
-			all, err := tx.q.InFlight(ctx)
-			if err != nil {
-				return 0, err
-			}
-			want := make(map[job.ID]int64)
-			for _, id := range all {
-				want[toID(id)]++
-			}
-			maps.DeleteFunc(got, func(_ job.ID, n int64) bool { return n == 0 })
-			if !maps.Equal(got, want) {
-				t.Errorf("under way: remembered %v, is %v", got, want)
-			}
-		}
-		for id, h := range c.held {
-			row, err := tx.q.GetJob(ctx, fromID(id))
-			if err != nil {
-				return 0, err
-			}
-			marks, err := tx.view().marks(ctx, fromID(id))
-			if err != nil {
-				return 0, err
-			}
-			// Statuses and marks are compared as a decision sees them.
-			if got, want := toStatus(h.st), toStatus(row.JobState); got != want {
-				t.Errorf("job %s: remembered %+v, is %+v", id, got, want)
-			}
-			if !slices.Equal(h.marks, marks) {
-				t.Errorf("attempts of %s: remembered %+v, are %+v", id, h.marks, marks)
-			}
-		}
-		return 0, nil
+		return 0, compareCache(ctx, tx)
 	})
 	must(t, err)
+}
+
+// compareCache compares everything that is remembered with the rows.
+func compareCache(ctx context.Context, tx *tx) error {
+	c, differences := tx.w.cache, []error{}
+	compare := func(what string, got, want any, err error) {
+		switch {
+		case err != nil:
+			differences = append(differences, fmt.Errorf("%s: remembered %+v, and it is not there: %w", what, got, err))
+		case !reflect.DeepEqual(got, want):
+			differences = append(differences, fmt.Errorf("%s: remembered %+v, is %+v", what, got, want))
+		}
+	}
+	if c.meta != nil {
+		want, err := tx.q.GetMeta(ctx)
+		compare("meta", *c.meta, want, err)
+	}
+	for id, got := range c.conns {
+		want, err := tx.q.GetConnection(ctx, fromID(id))
+		compare("connection "+id.String(), got, want, err)
+	}
+	rows := 0
+	for id, of := range c.ready {
+		rows += len(of)
+		for hold, got := range of {
+			want, err := tx.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: fromID(id), HoldKey: hold})
+			compare("ready row "+hold+" of "+id.String(), got, want, err)
+		}
+	}
+	compare("number of ready rows", c.readyRows, rows, nil)
+	for id := range c.loose {
+		var saturated int
+		err := tx.conn.QueryRowContext(ctx, "SELECT count(*) FROM connection_ready WHERE connection_id = ? AND saturated = 1", fromID(id)).Scan(&saturated)
+		compare("saturated rows of "+id.String(), 0, saturated, err)
+	}
+	if c.waiting != nil && !*c.waiting {
+		// That some wait is remembered for longer than it is so: it only costs a look.
+		_, err := tx.q.AnyWaiting(ctx)
+		compare("whether any job waits", false, err == nil, nil)
+	}
+	if c.underWay != nil {
+		all, err := tx.q.InFlight(ctx)
+		want := make(map[job.ID]int64)
+		for _, id := range all {
+			want[toID(id)]++
+		}
+		maps.DeleteFunc(c.underWay, func(_ job.ID, n int64) bool { return n == 0 })
+		compare("under way", c.underWay, want, err)
+	}
+	for id, h := range c.held {
+		row, err := tx.q.GetJob(ctx, fromID(id))
+		compare("job "+id.String(), h.job, row.Job, err)
+		compare("state of "+id.String(), toStatus(h.st), toStatus(row.JobState), err)
+		marks, err := tx.view().marks(ctx, fromID(id))
+		if !slices.Equal(h.marks, marks) {
+			compare("attempts of "+id.String(), h.marks, marks, err)
+		}
+	}
+	return errors.Join(differences...)
 }
 
 func TestTheWriterRemembersWhatIsThere(t *testing.T) {
@@ -88,18 +124,71 @@ func TestTheWriterRemembersWhatIsThere(t *testing.T) {
 	checkCache(t, s)
 }
 
-func TestSubject(t *testing.T) {
-	for query, want := range map[string][2]string{
-		"-- name: A :exec\nUPDATE OR FAIL job_state SET x = 1":        {"A", "job_state"},
-		"-- name: B :execrows\nINSERT OR FAIL INTO jobs (\n id) ...":  {"B", "jobs"},
-		"-- name: C :exec\nINSERT INTO meta (id) VALUES (1)":          {"C", "meta"},
-		"-- name: D :exec\nDELETE FROM open_intents WHERE job_id = ?": {"D", "open_intents"},
-		"-- name: E :exec\nUPDATE connections SET x = 1":              {"E", "connections"},
-		"INSERT INTO projects (id) VALUES (?)":                        {"", "projects"},
-		"ROLLBACK":                                                    {"", ""},
-	} {
-		if name, table := subject(query); name != want[0] || table != want[1] {
-			t.Errorf("%q: %q, %q", query, name, table)
+// TestEveryWriteIsKnownToTheCache: each query that changes a table of which rows are
+// remembered is a method of queries that forgets something, or listed here. What is
+// forgotten is right where the conformance suite runs with CheckCache.
+func TestEveryWriteIsKnownToTheCache(t *testing.T) {
+	elsewhere := map[string]string{
+		"InsertJob": "new", "InsertState": "new, insertJob forgets whether any job waits",
+		"ClaimJob": "kept by its caller", "ClaimArmed": "kept by its caller", "LeaseLook": "kept by its caller",
+		"RenewLease": "kept by its caller", "ArmJob": "kept by its caller", "InsertAttempt": "kept by its caller",
+		"SaveHandle": "kept by its caller", "SettleAttempt": "kept by its caller", "CloseAttempt": "kept by its caller",
+		"SetState": "kept by its caller", "Succeed": "kept by its caller",
+		"RemoveState": "ended, and so not remembered", "RemoveJob": "ended, and so not remembered",
+		"StepAttempts": "all is dropped", "ForgetKeyAges": "all is dropped", "StepLeases": "all is dropped",
+		"StepWaits": "all is dropped", "StepWindows": "all is dropped", "StepEnds": "all is dropped",
+		"StepHolds": "all is dropped", "StepBuckets": "all is dropped",
+	}
+	own := make(map[string]bool)
+	for _, decl := range parsed(t, "queries.go").Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "cache" {
+				own[f.Name.Name] = true
+			}
+			return true
+		})
+	}
+	paths, err := filepath.Glob("../../gen/litedb/*.sql.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := regexp.MustCompile(`(?:INSERT(?: OR \w+)? INTO|UPDATE(?: OR \w+)?|DELETE FROM)\s+(?:meta|connections|connection_ready|jobs|job_state|attempts)\b`)
+	name := regexp.MustCompile(`-- name: (\w+) `)
+	found := make(map[string]bool)
+	for _, path := range paths {
+		ast.Inspect(parsed(t, path), func(n ast.Node) bool {
+			text, ok := n.(*ast.BasicLit)
+			if !ok || text.Kind != token.STRING || !writes.MatchString(text.Value) {
+				return true
+			}
+			if m := name.FindStringSubmatch(text.Value); m != nil {
+				found[m[1]] = true
+			}
+			return true
+		})
+	}
+	for query := range found {
+		if own[query] == (elsewhere[query] != "") {
+			t.Errorf("query %s: make it a method of queries, or list it here (method: %v, listed: %q)", query, own[query], elsewhere[query])
 		}
 	}
+	for query := range elsewhere {
+		if !found[query] {
+			t.Errorf("query %s is listed, and changes nothing that is remembered", query)
+		}
+	}
+	if len(found) < len(elsewhere)+20 {
+		t.Errorf("only %d queries were found", len(found))
+	}
+}
+
+func parsed(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	must(t, err)
+	return file
 }

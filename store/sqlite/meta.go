@@ -93,6 +93,7 @@ func (s *Store) takeOver(ctx context.Context) error {
 		if err := t.q.EndLookLeases(ctx, someMicros(t.now)); err != nil {
 			return none, err
 		}
+		t.w.ses.dirty = true // which the number of changed rows does not tell
 		_, err = t.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", s.watched.epoch))
 		return mark, err
 	})

@@ -14,15 +14,14 @@ import (
 // Rules of this file: the writer's statements are prepared once, and those that
 // give no rows go to the driver without the bookkeeping of database/sql, which
 // serves pools and contexts and costs as much as a small statement. What an
-// operation has run tells whether there is anything to undo when it fails.
+// operation has run tells whether there is anything to undo when it fails. What a
+// statement changes of what the writer remembers is known to queries.
 
 // session is the writer's connection, as the generated queries use it.
 type session struct {
 	conn  *sql.Conn
-	execs map[string]*execStmt
-	reads map[string]*sql.Stmt
-	// wrote is told the name and the table of each statement that changed something.
-	wrote func(name, table string)
+	execs map[string]driver.StmtExecContext
+	reads map[string]rowsStmt
 	// dirty says that something was written, or may have been, since it was last
 	// false.
 	dirty bool
@@ -31,17 +30,15 @@ type session struct {
 
 var _ litedb.DBTX = (*session)(nil)
 
-// execStmt is a statement without rows, the name of its query and the table that
-// it changes.
-type execStmt struct {
-	driver.StmtExecContext
-	name, table string
+// rowsStmt is a statement with rows.
+type rowsStmt struct {
+	*sql.Stmt
+	// writes says that it may change something, too.
+	writes bool
 }
 
-func newSession(conn *sql.Conn, wrote func(name, table string)) *session {
-	return &session{
-		conn: conn, execs: make(map[string]*execStmt), reads: make(map[string]*sql.Stmt), wrote: wrote,
-	}
+func newSession(conn *sql.Conn) *session {
+	return &session{conn: conn, execs: make(map[string]driver.StmtExecContext), reads: make(map[string]rowsStmt)}
 }
 
 // ExecContext implements litedb.DBTX.
@@ -51,13 +48,12 @@ func (s *session) ExecContext(ctx context.Context, query string, args ...any) (s
 		return nil, err
 	}
 	res, err := s.exec(ctx, stmt, args)
-	if err == nil && stmt.table != "" {
+	if err == nil {
 		if n, err := res.RowsAffected(); err == nil && n == 0 {
 			return res, nil
 		}
 	}
 	s.dirty = true
-	s.wrote(stmt.name, stmt.table)
 	return res, err
 }
 
@@ -71,7 +67,7 @@ func (s *session) control(ctx context.Context, query string) error {
 	return err
 }
 
-func (s *session) exec(ctx context.Context, stmt *execStmt, args []any) (res sql.Result, err error) {
+func (s *session) exec(ctx context.Context, stmt driver.StmtExecContext, args []any) (res sql.Result, err error) {
 	s.args = s.args[:0]
 	for i, a := range args {
 		v, err := value(a)
@@ -105,7 +101,7 @@ func value(a any) (driver.Value, error) {
 	}
 }
 
-func (s *session) prepared(ctx context.Context, query string) (*execStmt, error) {
+func (s *session) prepared(ctx context.Context, query string) (driver.StmtExecContext, error) {
 	if stmt, ok := s.execs[query]; ok {
 		return stmt, nil
 	}
@@ -127,85 +123,55 @@ func (s *session) prepared(ctx context.Context, query string) (*execStmt, error)
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
-	named := &execStmt{StmtExecContext: stmt}
-	named.name, named.table = subject(query)
-	s.execs[query] = named
-	return named, nil
+	s.execs[query] = stmt
+	return stmt, nil
 }
 
 // PrepareContext implements litedb.DBTX.
 func (s *session) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	stmt, err := s.withRows(ctx, query)
+	return stmt.Stmt, err
+}
+
+func (s *session) withRows(ctx context.Context, query string) (rowsStmt, error) {
 	if stmt, ok := s.reads[query]; ok {
 		return stmt, nil
 	}
-	stmt, err := s.conn.PrepareContext(ctx, query)
+	prepared, err := s.conn.PrepareContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return rowsStmt{}, err
 	}
+	stmt := rowsStmt{Stmt: prepared, writes: !readsOnly(query)}
 	s.reads[query] = stmt
 	return stmt, nil
 }
 
 // QueryContext implements litedb.DBTX.
 func (s *session) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed with the writer
+	stmt, err := s.withRows(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	s.readOrWrite(query)
-	return stmt.QueryContext(ctx, args...)
+	s.dirty = s.dirty || stmt.writes
+	return stmt.Stmt.QueryContext(ctx, args...)
 }
 
 // QueryRowContext implements litedb.DBTX.
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	s.readOrWrite(query)
-	stmt, err := s.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed with the writer
+	stmt, err := s.withRows(ctx, query)
 	if err != nil {
-		return s.conn.QueryRowContext(ctx, query, args...) // gives the same error
+		return s.conn.QueryRowContext(ctx, query, args...) // returns the same error
 	}
-	return stmt.QueryRowContext(ctx, args...)
+	s.dirty = s.dirty || stmt.writes
+	return stmt.Stmt.QueryRowContext(ctx, args...)
 }
 
-// readOrWrite notes what a query with rows does.
-func (s *session) readOrWrite(query string) {
-	if _, text := split(query); strings.HasPrefix(text, "SELECT") {
-		return
+// readsOnly reports whether a query is surely a SELECT. Any other one may write.
+func readsOnly(query string) bool {
+	for strings.HasPrefix(query, "--") {
+		_, query, _ = strings.Cut(query, "\n")
 	}
-	s.dirty = true
-	s.wrote(subject(query))
-}
-
-// split gives the name of a generated query, and its text without that line.
-func split(query string) (name, text string) {
-	text = query
-	for strings.HasPrefix(text, "--") {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
-		if rest, ok := strings.CutPrefix(line, "-- name: "); ok {
-			name, _, _ = strings.Cut(rest, " ")
-		}
-	}
-	return name, text
-}
-
-// subject gives the name of a query, and the table that it changes: the word
-// behind INTO, UPDATE or FROM and what may stand there; empty: another statement.
-func subject(query string) (name, table string) {
-	name, text := split(query)
-	words := strings.Fields(text)
-	for i, w := range words {
-		switch w {
-		case "UPDATE", "INTO", "FROM":
-			rest := words[i+1:]
-			if len(rest) > 2 && rest[0] == "OR" {
-				rest = rest[2:]
-			}
-			if len(rest) > 0 {
-				return name, rest[0]
-			}
-		}
-	}
-	return name, ""
+	return strings.HasPrefix(query, "SELECT")
 }
 
 // close ends the statements; SQLite ends no connection that has any.
@@ -217,7 +183,7 @@ func (s *session) close() error {
 	return errors.Join(err, s.conn.Raw(func(any) error {
 		var err error
 		for _, stmt := range s.execs {
-			if c, ok := stmt.StmtExecContext.(driver.Stmt); ok {
+			if c, ok := stmt.(driver.Stmt); ok {
 				err = errors.Join(err, c.Close())
 			}
 		}

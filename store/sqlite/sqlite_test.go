@@ -17,6 +17,7 @@ func TestClockConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sqlite.CheckCache(t, s)
 		return s
 	}
 	paths := make(map[store.Store]string)
@@ -49,6 +50,7 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sqlite.CheckCache(t, s)
 		return s
 	})
 }

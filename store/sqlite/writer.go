@@ -63,7 +63,7 @@ type writer struct {
 	cache *cache
 	log   *eventLog
 	usage *usage
-	q     *litedb.Queries
+	q     queries
 	queue chan *op
 	ended chan struct{}
 	quit  chan struct{}
@@ -71,7 +71,9 @@ type writer struct {
 
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
-	turn   int64
+	// check, when a test sets it, is called after each operation.
+	check func(context.Context, *tx)
+	turn  int64
 	// newest is the last event's position at the last look (see compare).
 	newest int64
 	// logLimit is the length of the log above which it is written back.
@@ -88,8 +90,8 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
 	w.cache, w.log, w.usage = newCache(), newEventLog(), newUsage()
-	w.ses = newSession(conn, func(name, table string) { w.cache.wrote(name, table) })
-	w.q = litedb.New(w.ses)
+	w.ses = newSession(conn)
+	w.q = queries{Queries: litedb.New(w.ses), w: w}
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.turn, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -210,7 +212,7 @@ func (w *writer) group(first *op) (following *op) {
 		}
 		ran = append(ran, o)
 	}
-	if w.log.flush(ctx, w.ses) != nil || w.usage.flush(ctx, w.q) != nil {
+	if w.log.flush(ctx, w.ses) != nil || w.usage.flush(ctx, w.q.Queries) != nil {
 		return w.again(ctx, ran, taken, following)
 	}
 	w.finish(ctx, t, ran)
@@ -225,7 +227,11 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 	if err = translate(o.run(ctx, t)); err != nil {
 		t.hint = hints
 	}
-	return err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable)), err
+	spoiled = err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable))
+	if w.check != nil && !spoiled {
+		w.check(ctx, t)
+	}
+	return spoiled, err
 }
 
 // again runs a spoiled group anew, and then on unless the next one has its beginning, each
@@ -300,6 +306,9 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	if rerr := w.ses.control(ctx, "RELEASE op"); rerr != nil {
 		return nil, fmt.Errorf("release: %w", rerr)
 	}
+	if w.check != nil {
+		w.check(ctx, t)
+	}
 	return err, nil
 }
 
@@ -346,7 +355,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 // counts as now for all that it does.
 type tx struct {
 	w    *writer
-	q    *litedb.Queries
+	q    queries
 	conn litedb.DBTX
 	now  int64
 	// doubt is what is not believed of the time.
@@ -369,7 +378,7 @@ func (t *tx) setTime() (step bool) {
 	return m.Step != nil
 }
 
-func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, doubt: t.doubt} }
+func (t *tx) view() view { return view{q: t.q.Queries, conn: t.conn, now: t.now, doubt: t.doubt} }
 
 // item runs one of n items of a batch and gives its verdict, nothing of it
 // being written then; fatal is trouble that concerns the whole call, or a verdict

@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+)
+
+// Rules of this file: the writer runs its queries through this type, so a query that
+// changes what the cache may hold cannot be called without the cache forgetting it.
+// The exceptions are the queries whose callers keep the cache as the rows are, and those
+// after which all of it is dropped; TestEveryWriteIsKnownToTheCache lists both.
+
+// queries are the generated queries as the writer runs them.
+type queries struct {
+	*litedb.Queries
+	w *writer
+}
+
+// The database's own row.
+
+// CreateMeta forgets the row.
+func (q queries) CreateMeta(ctx context.Context, p litedb.CreateMetaParams) error {
+	q.w.cache.meta = nil
+	return q.Queries.CreateMeta(ctx, p)
+}
+
+// SetNamespace forgets the row.
+func (q queries) SetNamespace(ctx context.Context, namespace string) error {
+	q.w.cache.meta = nil
+	return q.Queries.SetNamespace(ctx, namespace)
+}
+
+// SetOpened forgets the row.
+func (q queries) SetOpened(ctx context.Context, p litedb.SetOpenedParams) error {
+	q.w.cache.meta = nil
+	return q.Queries.SetOpened(ctx, p)
+}
+
+// Release forgets the row.
+func (q queries) Release(ctx context.Context, identity string) error {
+	q.w.cache.meta = nil
+	return q.Queries.Release(ctx, identity)
+}
+
+// SetReleased forgets the row.
+func (q queries) SetReleased(ctx context.Context, at sql.NullInt64) error {
+	q.w.cache.meta = nil
+	return q.Queries.SetReleased(ctx, at)
+}
+
+// Quarantine forgets the row.
+func (q queries) Quarantine(ctx context.Context, reason string) error {
+	q.w.cache.meta = nil
+	return q.Queries.Quarantine(ctx, reason)
+}
+
+// RaiseEventsFrom forgets the row.
+func (q queries) RaiseEventsFrom(ctx context.Context, position int64) error {
+	q.w.cache.meta = nil
+	return q.Queries.RaiseEventsFrom(ctx, position)
+}
+
+// SetDroppedTo forgets the row.
+func (q queries) SetDroppedTo(ctx context.Context, position int64) error {
+	q.w.cache.meta = nil
+	return q.Queries.SetDroppedTo(ctx, position)
+}
+
+// RemoveAttempts forgets the row, where a trigger notes that something was armed.
+func (q queries) RemoveAttempts(ctx context.Context, id []byte) error {
+	if m := q.w.cache.meta; m != nil && m.ArmedBefore == 0 {
+		q.w.cache.meta = nil
+	}
+	return q.Queries.RemoveAttempts(ctx, id)
+}
+
+// Connections.
+
+// InsertConnection forgets the connection.
+func (q queries) InsertConnection(ctx context.Context, p litedb.InsertConnectionParams) error {
+	q.w.cache.forgetConnection(p.ID)
+	return q.Queries.InsertConnection(ctx, p)
+}
+
+// SetConnection forgets the connection.
+func (q queries) SetConnection(ctx context.Context, p litedb.SetConnectionParams) error {
+	q.w.cache.forgetConnection(p.ID)
+	return q.Queries.SetConnection(ctx, p)
+}
+
+// SetBucket forgets the connection.
+func (q queries) SetBucket(ctx context.Context, p litedb.SetBucketParams) error {
+	q.w.cache.forgetConnection(p.ID)
+	return q.Queries.SetBucket(ctx, p)
+}
+
+// BlankConnection forgets the connection.
+func (q queries) BlankConnection(ctx context.Context, id []byte) error {
+	q.w.cache.forgetConnection(id)
+	return q.Queries.BlankConnection(ctx, id)
+}
+
+// Ready rows.
+
+// MakeReady forgets the ready row.
+func (q queries) MakeReady(ctx context.Context, p litedb.MakeReadyParams) error {
+	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	return q.Queries.MakeReady(ctx, p)
+}
+
+// Served forgets the ready row.
+func (q queries) Served(ctx context.Context, p litedb.ServedParams) error {
+	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	return q.Queries.Served(ctx, p)
+}
+
+// Recount forgets the ready row.
+func (q queries) Recount(ctx context.Context, p litedb.RecountParams) error {
+	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	return q.Queries.Recount(ctx, p)
+}
+
+// HoldAuth forgets the ready row.
+func (q queries) HoldAuth(ctx context.Context, p litedb.HoldAuthParams) (int64, error) {
+	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	return q.Queries.HoldAuth(ctx, p)
+}
+
+// HoldRate forgets the ready row.
+func (q queries) HoldRate(ctx context.Context, p litedb.HoldRateParams) error {
+	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	return q.Queries.HoldRate(ctx, p)
+}
+
+// Saturate forgets the connection's ready rows.
+func (q queries) Saturate(ctx context.Context, conn []byte) error {
+	q.w.cache.forgetReadyOf(conn)
+	return q.Queries.Saturate(ctx, conn)
+}
+
+// Unsaturate forgets the connection's ready rows, if it changed any.
+func (q queries) Unsaturate(ctx context.Context, conn []byte) (int64, error) {
+	n, err := q.Queries.Unsaturate(ctx, conn)
+	if n > 0 {
+		q.w.cache.forgetReadyOf(conn)
+	}
+	return n, err
+}
+
+// Pace forgets the connection's ready rows.
+func (q queries) Pace(ctx context.Context, p litedb.PaceParams) error {
+	q.w.cache.forgetReadyOf(p.ConnectionID)
+	return q.Queries.Pace(ctx, p)
+}
+
+// PauseReady forgets the connection's ready rows.
+func (q queries) PauseReady(ctx context.Context, p litedb.PauseReadyParams) error {
+	q.w.cache.forgetReadyOf(p.ConnectionID)
+	return q.Queries.PauseReady(ctx, p)
+}
+
+// LiftAuth forgets the connection's ready rows.
+func (q queries) LiftAuth(ctx context.Context, conn []byte) (int64, error) {
+	q.w.cache.forgetReadyOf(conn)
+	return q.Queries.LiftAuth(ctx, conn)
+}
+
+// Unbound forgets the connection's ready rows.
+func (q queries) Unbound(ctx context.Context, p litedb.UnboundParams) error {
+	q.w.cache.forgetReadyOf(p.ConnectionID)
+	return q.Queries.Unbound(ctx, p)
+}
+
+// DropReadyOf forgets the connection's ready rows.
+func (q queries) DropReadyOf(ctx context.Context, conn []byte) error {
+	q.w.cache.forgetReadyOf(conn)
+	return q.Queries.DropReadyOf(ctx, conn)
+}
+
+// Jobs and their attempts.
+
+// SetContent forgets the job.
+func (q queries) SetContent(ctx context.Context, p litedb.SetContentParams) error {
+	q.w.cache.drop(toID(p.ID))
+	return q.Queries.SetContent(ctx, p)
+}
+
+// ReleaseReply forgets the reply, and whether any job waits.
+func (q queries) ReleaseReply(ctx context.Context, p litedb.ReleaseReplyParams) error {
+	q.w.cache.drop(toID(p.JobID))
+	q.w.cache.waiting = nil
+	return q.Queries.ReleaseReply(ctx, p)
+}
+
+// SetPredecessorEnd forgets all jobs: the replies are any.
+func (q queries) SetPredecessorEnd(ctx context.Context, p litedb.SetPredecessorEndParams) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.SetPredecessorEnd(ctx, p)
+}
+
+// WakeLooks forgets all jobs.
+func (q queries) WakeLooks(ctx context.Context, p litedb.WakeLooksParams) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.WakeLooks(ctx, p)
+}
+
+// EndClaimLeases forgets all jobs.
+func (q queries) EndClaimLeases(ctx context.Context, now sql.NullInt64) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.EndClaimLeases(ctx, now)
+}
+
+// EndLookLeases forgets all jobs.
+func (q queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.EndLookLeases(ctx, now)
+}
+
+// RaiseFences forgets all jobs.
+func (q queries) RaiseFences(ctx context.Context, p litedb.RaiseFencesParams) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.RaiseFences(ctx, p)
+}
+
+// DelayLooks forgets all jobs.
+func (q queries) DelayLooks(ctx context.Context, keyed int64) error {
+	q.w.cache.forgetJobs()
+	return q.Queries.DelayLooks(ctx, keyed)
+}
