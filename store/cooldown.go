@@ -8,17 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: a connection or a schedule may have at most one effect in a time,
-// its cool-down. This is the one place that judges it, for every engine.
-//   - What counts is the arm, whatever came of it: one whose outcome is unknown may have
-//     had its effect, and to wait for the proof that it had none would be to guess.
-//   - A job is held back by the arms of others alone.
-//   - A repeat of an attempt whose outcome is unknown is no new effect: it passes in any
-//     case, and it is not marked. A mark would let the job's next attempt, which may be
-//     a new effect, come right after another job's, and would delay the others again.
-//   - So two marked arms of different jobs are never closer than the cool-down.
-//   - The last arm is marked in the transaction that writes it, and that transaction has
-//     the mark to itself from when it reads it. Where no cool-down applies there is none.
+// A connection or a schedule may have at most one effect in a time, its cool-down.
+// store/rules judges it.
 
 // CoolDown is a cool-down that applies to a job.
 type CoolDown struct {
@@ -71,31 +62,3 @@ func (e *CoolDownError) Error() string {
 
 // Is makes the error one of ErrCoolDown.
 func (e *CoolDownError) Is(target error) bool { return target == ErrCoolDown }
-
-// Marked returns those of a job's cool-downs whose marks the arm sets: none for a repeat.
-func (a *Arm) Marked(downs []CoolDown) []CoolDown {
-	if a.Rearm {
-		return nil
-	}
-	return downs
-}
-
-// Cooled returns nil if an arm may be written at now as far as the cool-downs of its job
-// say, otherwise the one that lasts longest. marks returns the mark of an owner.
-func (a *Arm) Cooled(downs []CoolDown, marks func(owner job.ID) CoolMark, now time.Time) error {
-	var longest *CoolDownError
-	for _, d := range downs {
-		last := marks(d.Owner)
-		left := min(last.ArmedAt.Add(d.For).Sub(now), d.For)
-		if a.Rearm || last.Job == a.Job || left <= 0 {
-			continue
-		}
-		if longest == nil || left > longest.Left {
-			longest = &CoolDownError{CoolDown: d, By: last.Job, Left: left}
-		}
-	}
-	if longest == nil {
-		return nil
-	}
-	return longest
-}

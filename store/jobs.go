@@ -63,7 +63,7 @@ type Jobs interface {
 	// ErrIllegal. A decision whose effect id already settles another job is
 	// written as NEEDS_RESOLUTION when it was observed (where the table has no
 	// such move, the state stays), while a direct answer takes the id over, or tells
-	// its owner (see Change.Claim and Applied.Told). No decision moves a job to CLAIMED or SENDING; none that
+	// its owner (see Applied.Told). No decision moves a job to CLAIMED or SENDING; none that
 	// says "no effect" is taken while an attempt is open; none that counts an
 	// absence is, if its look began before the last attempt's fence (ErrStale); a
 	// proven result of an attempt is kept when later evidence knows less. A job that SUCCEEDED lets

@@ -28,7 +28,10 @@ type mutant struct {
 	expect []string
 	// schedules says that the rule is one of recurring worlds: it is tried in those alone.
 	schedules bool
-	edits     []edit
+	// conformance names the cases of the conformance suite that notice it too, each with
+	// its group. A mutant of a rule that every engine asks for must have some.
+	conformance []string
+	edits       []edit
 }
 
 // edit replaces lines of one file that occur there exactly once.
@@ -96,12 +99,19 @@ func parse(name, text string) (mutant, error) {
 	return m, nil
 }
 
+// breaksRules reports whether it breaks a rule that every engine asks for.
+func (m mutant) breaksRules() bool {
+	return slices.ContainsFunc(m.edits, func(e edit) bool { return strings.HasPrefix(e.file, "store/rules/") })
+}
+
 func (m *mutant) field(key, value string) error {
 	switch key {
 	case "rule":
 		m.rule = value
 	case "expect":
 		m.expect = strings.Fields(value)
+	case "conformance":
+		m.conformance = strings.Fields(value)
 	case "worlds":
 		if value != "schedules" {
 			return fmt.Errorf("unknown worlds %q", value)

@@ -5,32 +5,106 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Rules of this file: a rule that each store keeps for itself is dropped from the reference
-// store. The conformance suite, which each store passes, must notice: the simulator, which
-// drops some of them too, runs over the reference store alone.
+// Rules of this file: the conformance suite, which each store passes, must notice when a
+// rule is dropped.
+//   - A rule that each store keeps for itself is dropped from the reference store.
+//   - A rule of store/rules is dropped for all of them, and the suite runs over SQLite, which
+//     users run. The simulator, which drops most of them too, runs over the reference store
+//     alone.
+//   - A mutant names the cases that notice it, and only those run: a binary for each mutant,
+//     and milliseconds.
 
 //go:embed stored/*.diff
 var storedFiles embed.FS
 
-func TestStoredMutantsAreNoticed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles the store once for each mutant")
-	}
-	mutants, err := catalogue(storedFiles, "stored")
+const (
+	referenceStore = "store/memory"
+	usersStore     = "store/sqlite"
+)
+
+// noticed is a mutant with the cases of the conformance suite that must notice it, each as
+// its test, its group and its name.
+type noticed struct {
+	mutant
+	store string
+	cases []string
+}
+
+// storedMutants are all mutants that the conformance suite must notice.
+func storedMutants(t *testing.T) []noticed {
+	t.Helper()
+	stored, err := catalogue(storedFiles, "stored")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var out []noticed
+	for _, m := range stored {
+		out = append(out, newNoticed(m, m.expect))
+	}
+	for _, m := range all(t) {
+		if len(m.conformance) > 0 {
+			out = append(out, newNoticed(m, m.conformance))
+		}
+	}
+	return out
+}
+
+// newNoticed completes the names of cases: one without a group is of the clock's suite.
+func newNoticed(m mutant, cases []string) noticed {
+	n := noticed{mutant: m, store: referenceStore}
+	if m.breaksRules() {
+		n.store = usersStore
+	}
+	for _, name := range cases {
+		suite := "TestClockConformance/"
+		if strings.Contains(name, "/") {
+			suite = "TestConformance/"
+		}
+		n.cases = append(n.cases, suite+name)
+	}
+	return n
+}
+
+// A rule that every engine asks for is proven to matter to one that users run.
+func TestEveryMutantOfARuleNamesItsCases(t *testing.T) {
+	for _, m := range all(t) {
+		if m.breaksRules() != (len(m.conformance) > 0) {
+			t.Errorf("%s: it edits store/rules: %v; cases: %v", m.name, m.breaksRules(), m.conformance)
+		}
+	}
+}
+
+func TestStoredMutantsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles a store once for each mutant")
 	}
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if output, err := conformance(t, root, dir, mutant{name: "none"}); err != nil {
-		t.Fatalf("the true code fails: %v\n%s", err, output)
+	mutants := storedMutants(t)
+	for _, store := range []string{referenceStore, usersStore} {
+		truth := noticed{mutant: mutant{name: "none"}, store: store}
+		for _, m := range mutants {
+			if m.store == store {
+				truth.cases = append(truth.cases, m.cases...)
+			}
+		}
+		output, err := conformance(t, root, t.TempDir(), truth)
+		if err != nil {
+			t.Fatalf("the true code fails in %s: %v\n%s", store, err, output)
+		}
+		for _, name := range truth.cases {
+			if !strings.Contains(output, "--- PASS: "+name+" ") {
+				t.Errorf("%s has no case %s", store, name)
+			}
+		}
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -38,8 +112,8 @@ func TestStoredMutantsAreNoticed(t *testing.T) {
 			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
 				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)
 			}
-			for _, name := range m.expect {
-				if !strings.Contains(output, "--- FAIL: "+suiteOf(m)+"/"+name+" ") {
+			for _, name := range m.cases {
+				if !strings.Contains(output, "--- FAIL: "+name+" ") {
 					t.Errorf("%s: %s does not fail:\n%s", m.rule, name, output)
 				}
 			}
@@ -47,36 +121,42 @@ func TestStoredMutantsAreNoticed(t *testing.T) {
 	}
 }
 
-// suiteOf is the test that must notice a mutant: that of the clock, unless expect names a
-// group of the other one.
-func suiteOf(m mutant) string {
-	if len(m.expect) > 0 && strings.Contains(m.expect[0], "/") {
-		return "TestConformance"
-	}
-	return "TestClockConformance"
-}
-
-// conformance runs a part of the suite over the reference store with a rule dropped.
-func conformance(t *testing.T, root, dir string, m mutant) (output string, err error) {
+// conformance runs the cases over a store with a rule dropped.
+func conformance(t *testing.T, root, dir string, m noticed) (output string, err error) {
 	t.Helper()
 	overlay, err := m.writeOverlay(root, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "store.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./store/memory")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+m.store)
 	build.Dir = root
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
-	pattern := "^TestClockConformance$"
-	if suite := suiteOf(m); suite == "TestConformance" {
-		group, _, _ := strings.Cut(m.expect[0], "/")
-		pattern = "^TestConformance$/^" + group + "$"
-	}
-	run := exec.CommandContext(t.Context(), binary, "-test.run", pattern)
+	run := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", onlyThese(m.cases))
+	run.Dir = filepath.Join(root, filepath.FromSlash(m.store))
 	var text strings.Builder
 	run.Stdout, run.Stderr = &text, &text
 	err = run.Run()
 	return text.String(), err
+}
+
+// onlyThese is a pattern for these cases: level by level, any name that one of them has
+// there. Others that it lets through do no harm.
+func onlyThese(cases []string) string {
+	var levels [3][]string
+	for _, name := range cases {
+		for i, part := range strings.SplitN(name, "/", len(levels)) {
+			levels[i] = append(levels[i], regexp.QuoteMeta(part))
+		}
+	}
+	var out []string
+	for _, names := range levels {
+		if len(names) > 0 {
+			slices.Sort(names)
+			out = append(out, "^("+strings.Join(slices.Compact(names), "|")+")$")
+		}
+	}
+	return strings.Join(out, "/")
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Apply implements store.Store. What may be written is judged by the contract's
-// own rules, which all engines share: Change.Check, Change.Doubt and
-// Change.Settlement.
+// Apply implements store.Store. rules.NewPlan judges what may be written.
 func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	return batch(ctx, s, "apply", items, func(t *tx, c store.Change) store.Applied {
 		out, err := t.apply(c)
@@ -23,13 +21,13 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	})
 }
 
-// change is one decision under way, which a conflict over an effect may alter, and
-// the job as it was.
+// change is one decision under way, as it is written, and the job as it was.
 type change struct {
 	*tx
-	store.Change
+	rules.Plan
 	*record
-	old job.Job
+	old   job.Job
+	owner rules.Owner
 }
 
 func (t *tx) apply(in store.Change) (store.Applied, error) {
@@ -37,19 +35,11 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	if !ok {
 		return store.Applied{}, store.ErrNotFound
 	}
-	c := &change{tx: t, Change: in, record: r, old: r.job}
-	if err := c.Check(c.old.Status); err != nil {
-		return store.Applied{}, err
-	}
-	marks := r.marks()
-	if err := c.Absence(c.old.Status, marks.Fence()); err != nil {
-		return store.Applied{}, err
-	}
-	if c.restarts() && !t.conns[c.old.Connection].Deleted.IsZero() {
-		return store.Applied{}, fmt.Errorf("connection %s: %w", c.old.Connection, store.ErrNotFound)
-	}
-	take := c.judgeEffect()
-	what, err := c.Settlement(c.old.State, marks.Results())
+	c := &change{tx: t, record: r, old: r.job, owner: t.ownerOf(r, in.Decision.Effect)}
+	var err error
+	c.Plan, err = rules.NewPlan(in, rules.Changeable{
+		Job: r.job, Marks: r.marks(), Owner: c.owner, Deleted: !t.conns[r.job.Connection].Deleted.IsZero(), Now: t.now,
+	})
 	if err != nil {
 		return store.Applied{}, err
 	}
@@ -63,8 +53,8 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 		}
 		t.effectKeys[to.EffectKey] = true
 	}
-	c.takeEffect(take)
-	c.settle(what)
+	c.takeEffect()
+	c.settle()
 	if o := c.Decision.Observed; o != nil {
 		look := *o
 		look.Kind, look.Auth, look.RetryAfter = 0, 0, 0
@@ -77,17 +67,15 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
 	})
 	out := store.Applied{Snapshot: lean(r.snapshot(t.now))}
-	if take.Tells {
-		out.Told, out.Stolen = take.other, take.Takes
+	if c.Tells {
+		out.Told, out.Stolen = c.owner.Job, c.Takes
 	}
 	return out, nil
 }
 
-// next is the job as the change leaves it.
+// next is the job as the change leaves it, with its ruling and its new content.
 func (c *change) next() job.Job {
-	next := c.old.Decided(c.Decision, c.now)
-	next.StartWindow = next.StartWindow.Truncate(time.Microsecond)
-	next.StartDeadline = micros(next.StartDeadline)
+	next := c.Next
 	if ruling := c.Decision.Ruling; ruling != nil {
 		next.Resolution = copied(ruling)
 		next.Resolution.At = c.now
@@ -126,8 +114,8 @@ func (c *change) sound(next job.Job) error {
 }
 
 // settle writes what became of the attempts.
-func (c *change) settle(what store.Settlement) {
-	for _, s := range what.Settle {
+func (c *change) settle() {
+	for _, s := range c.Settle {
 		a := &c.attempts[s.Attempt-1]
 		a.Result, a.Kind, a.Message, a.HTTPStatus = s.Result, s.Kind, s.Message, s.HTTPStatus
 		a.BytesWritten = max(a.BytesWritten, s.BytesWritten)
@@ -139,7 +127,7 @@ func (c *change) settle(what store.Settlement) {
 		}
 		c.end(a)
 	}
-	for _, n := range what.Close {
+	for _, n := range c.Settlement.Close {
 		a := &c.attempts[n-1]
 		a.Result = c.Decision.CloseOpen
 		c.end(a)
@@ -163,7 +151,7 @@ func (c *change) write(next job.Job) {
 		c.record.recipients = slices.Clone(c.Content.Recipients)
 	}
 	c.put(c.record, next)
-	if from.Gated() && !to.Gated() {
+	if c.OpensGate {
 		c.releaseGate(c.record)
 	}
 	if full && conn.busy < c.maxInFlight(conn) {
@@ -171,11 +159,11 @@ func (c *change) write(next job.Job) {
 	}
 	c.hold(next, c.Decision.Hold)
 	c.wakeSchedule(from, to, next.Schedule)
-	if from.TellsReplies(to) {
+	if c.TellsReplies {
 		c.tellReplies(next.ID, to)
 	}
 	c.runnable(next)
-	if !to.Runnable() && !next.NextAt.IsZero() && !next.NextAt.Equal(c.old.NextAt) {
+	if c.Wakes {
 		c.hint[store.WatchWork] = true
 	}
 }
@@ -185,12 +173,10 @@ func (c *change) write(next job.Job) {
 // version, no event.
 func (t *tx) tellReplies(id job.ID, state job.State) {
 	for _, r := range t.waiting[id] {
+		r.job = rules.ToldReply(r.job, state, t.now)
 		if state == job.Succeeded {
-			r.job = r.job.Released(t.now)
-			r.job.StartDeadline = micros(r.job.StartDeadline)
 			t.runnable(r.job)
 		} else {
-			r.job.PredecessorEnd = state.BadEnd()
 			t.hint[store.WatchWork] = t.hint[store.WatchWork] || leftBehind(r.job)
 		}
 		t.touch(r)

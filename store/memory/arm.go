@@ -50,7 +50,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)
-	for _, d := range a.Marked(j.CoolDowns) {
+	for _, d := range rules.Marked(a, j.CoolDowns) {
 		t.cooling[d.Owner] = store.CoolMark{Job: a.Job, ArmedAt: t.now}
 	}
 	t.put(r, next.Job)
@@ -77,11 +77,7 @@ func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
 type gate struct{ account, fingerprint string }
 
 func (t *tx) gateOf(r *record, a store.Arm) gate {
-	account := a.AccountIdentity
-	if account == "" {
-		account = accountOf(r.job)
-	}
-	return gate{account, string(a.Gate)}
+	return gate{rules.Account(r.job.Connection, r.job.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
 // mayPass checks that no other open intent has the same content, and that the job

@@ -89,9 +89,6 @@ func (t *tx) inUse(conn job.ID) bool {
 	})
 }
 
-// restarts tells whether a change starts a job anew that had ended.
-func (c *change) restarts() bool { return c.old.State.Terminal() && c.Decision.To.Runnable() }
-
 // Missed implements store.Store.
 func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
 	return call(ctx, s, "missed", func(t *tx) ([]job.Snapshot, error) {

@@ -1,50 +1,39 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: one created object settles at most one job, as store.Change.Claim
-// judges it.
+// Rules of this file: one created object settles at most one job, as store/rules judges it.
 
 // object is what a platform created: whose account, in which space of ids.
 type object struct{ account, namespace, externalID string }
 
-// taking is what becomes of a decision's effect.
-type taking struct {
-	effect *Effect
-	store.Claim
-	// other is the job that owned the object before; zero: none did.
-	other job.ID
+// ownerOf is the owner of the object that a decision's effect names, if it is another job.
+func (t *tx) ownerOf(r *record, e *job.Effect) rules.Owner {
+	if e == nil {
+		return rules.Owner{}
+	}
+	o := t.space(r, e.Attempt)
+	o.externalID = e.ExternalID
+	return t.owner(o, r.job.ID)
 }
 
-// judgeEffect tells what to write of the decision's effect, and turns a success by
-// a look into a question for a person where it is none.
-func (c *change) judgeEffect() taking {
+// effectRow is what is to be written of the change's effect; nil: nothing.
+func (c *change) effectRow() *Effect {
 	e := c.Decision.Effect
 	if e == nil {
-		return taking{}
+		return nil
 	}
 	o := c.space(c.record, e.Attempt)
-	o.externalID = e.ExternalID
-	var owner store.Owner
-	if other, taken := c.owner(o, c.old.ID); taken {
-		was := c.effectOf(other)
-		_, there := c.jobs[other]
-		owner = store.Owner{Job: other, Proof: was.Proof, Removed: !there, Told: was.Told}
-	}
-	out := taking{Claim: c.Claim(c.old.State, owner), other: owner.Job}
-	if e = c.Decision.Effect; e == nil {
-		return taking{}
-	}
-	out.effect = &Effect{
-		Effect: *e, Job: c.old.ID, Account: o.account, Namespace: o.namespace, Owns: out.Owns,
-	}
-	out.effect.At = c.now
+	out := &Effect{Effect: *e, Job: c.old.ID, Account: o.account, Namespace: o.namespace, Owns: c.Owns}
+	out.At = c.now
 	return out
 }
 
@@ -56,25 +45,31 @@ func (t *tx) effectOf(id job.ID) *Effect {
 	return t.removedEffects[id]
 }
 
-// owner gives the job, other than one, that an object settles. No id is no object.
-func (t *tx) owner(o object, but job.ID) (job.ID, bool) {
-	owner, ok := t.owners[o]
-	return owner, ok && owner != but && o.externalID != ""
+// owner is the job, other than one, that an object settles.
+func (t *tx) owner(o object, but job.ID) rules.Owner {
+	id, ok := t.owners[o]
+	if !ok {
+		return rules.Owner{}
+	}
+	e := t.effectOf(id)
+	_, there := t.jobs[id]
+	return rules.Another(rules.Owner{Job: id, Proof: e.Proof, Removed: !there, Told: e.Told}, but, o.externalID)
 }
 
 // takeEffect writes the effect, in the place of an earlier one.
-func (c *change) takeEffect(what taking) {
-	if what.effect == nil {
+func (c *change) takeEffect() {
+	effect := c.effectRow()
+	if effect == nil {
 		return
 	}
-	if what.Tells {
-		c.tell(what)
+	if c.Tells {
+		c.tell()
 	}
-	if what.Takes {
-		delete(c.removedEffects, what.other)
+	if c.Takes {
+		delete(c.removedEffects, c.owner.Job)
 	}
 	c.unown(c.record)
-	c.effect = what.effect
+	c.effect = effect
 	if c.effect.Owns {
 		c.owners[c.effect.object()] = c.old.ID
 	}
@@ -89,11 +84,11 @@ func (t *tx) unown(r *record) {
 
 // tell tells the other job's readers that its object is another job's too, or is not
 // its own.
-func (c *change) tell(what taking) {
-	other := c.jobs[what.other]
+func (c *change) tell() {
+	other := c.jobs[c.owner.Job]
 	effect := *other.effect
 	effect.SharedWith, effect.Told = c.old.ID, true
-	if what.Takes {
+	if c.Takes {
 		c.unown(other)
 		effect.Owns = false
 	}
@@ -102,7 +97,7 @@ func (c *change) tell(what taking) {
 	next.Version, next.Updated = next.Version+1, c.now
 	c.put(other, next)
 	c.event(other, job.Event{
-		From: next.State, Cause: job.CauseEffectShared, Detail: what.Told(c.old.ID),
+		From: next.State, Cause: job.CauseEffectShared, Detail: c.Told(c.old.ID),
 	})
 }
 
@@ -111,21 +106,15 @@ func (c *change) tell(what taking) {
 // has the connection's account.
 func (t *tx) space(r *record, attempt int) object {
 	conn := t.conns[r.job.Connection]
-	account := conn.AccountIdentity
-	if attempt == 0 {
-		attempt = r.job.Attempt
+	acted := ""
+	if n := cmp.Or(attempt, r.job.Attempt); n > 0 && n <= len(r.attempts) {
+		acted = r.attempts[n-1].AccountIdentity
 	}
-	if attempt > 0 && attempt <= len(r.attempts) && r.attempts[attempt-1].AccountIdentity != "" {
-		account = r.attempts[attempt-1].AccountIdentity
+	return object{
+		account:   rules.Account(r.job.Connection, r.job.HoldKey, acted, conn.AccountIdentity),
+		namespace: conn.Connector,
 	}
-	if account == "" {
-		account = accountOf(r.job)
-	}
-	return object{account: account, namespace: conn.Connector}
 }
-
-// accountOf stands for the account where its identity is not known.
-func accountOf(j job.Job) string { return "connection " + j.Connection.String() + " " + j.HoldKey }
 
 // Owners implements store.Store.
 func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
@@ -140,8 +129,8 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 		o := t.space(r, attempt)
 		out := make(map[string]job.ID)
 		for _, o.externalID = range externalIDs {
-			if owner, taken := t.owner(o, id); taken {
-				out[o.externalID] = owner
+			if owner := t.owner(o, id); !owner.Job.IsZero() {
+				out[o.externalID] = owner.Job
 			}
 		}
 		return out, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -145,8 +146,7 @@ func touched(items []store.Change) (ids, told []job.ID) {
 
 // planned is a change that will be written: the job as it was and as it becomes.
 type planned struct {
-	store.Change
-	store.Settlement
+	rules.Plan
 	index  int
 	old    *lockedJob
 	job    job.Job
@@ -231,24 +231,20 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	if !ok {
 		return nil, store.ErrNotFound
 	}
-	if err := c.Check(old.Status); err != nil {
+	owner, err := ownerOf(c, owners)
+	if err != nil {
 		return nil, err
 	}
-	if restarts(old.State, c) && b.deleted[old.Connection] {
-		return nil, fmt.Errorf("connection %s: %w", old.Connection, store.ErrNotFound)
-	}
-	if err := c.Absence(old.Status, old.marks.Fence()); err != nil {
+	plan, err := rules.NewPlan(c, rules.Changeable{
+		Job: old.Job, Marks: old.marks, Owner: owner, Deleted: b.deleted[old.Connection], Now: b.now,
+	})
+	if err != nil {
 		return nil, err
 	}
-	p := &planned{Change: c, old: old, ruling: old.resolution}
-	if err := b.planEffect(p, owners); err != nil {
+	p := &planned{Plan: plan, old: old, job: plan.Next, ruling: old.resolution}
+	if err := b.planEffect(p, owner); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.Settlement, err = p.Change.Settlement(old.State, old.marks.Results()); err != nil {
-		return nil, err
-	}
-	p.job = old.Decided(p.Decision, b.now)
 	if p.Content != nil && p.Content.Payload != nil {
 		p.job.HoldKey = p.Content.HoldKey
 	}
@@ -349,12 +345,12 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		if err != nil {
 			return err
 		}
-		if p.effect != nil && p.effect.Tells {
+		if p.effect != nil && p.Tells {
 			other := p.effect.told
 			told := other.Job
 			told.Version, told.Updated = told.Version+1, b.now
 			err := add(told, other.resolution, other.effect, job.Event{
-				From: other.State, Cause: job.CauseEffectShared, Detail: p.effect.Told(p.Job),
+				From: other.State, Cause: job.CauseEffectShared, Detail: p.Told(p.Job),
 			})
 			if err != nil {
 				return err
@@ -384,14 +380,13 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 	var gates, told, waiting, freed []job.ID
 	for _, p := range plans {
-		from, to := p.old.State, p.job.State
-		if from.Gated() && !to.Gated() {
+		if p.OpensGate {
 			gates = append(gates, p.Job)
 		}
-		if from.TellsReplies(to) {
+		if p.TellsReplies {
 			told = append(told, p.Job)
 		}
-		if from.InFlight() && !to.InFlight() {
+		if p.Frees {
 			freed = append(freed, p.job.Connection)
 		}
 	}
@@ -418,7 +413,7 @@ func (b *applying) noteReady(p *planned) {
 		if p.job.WaitsFor.IsZero() {
 			b.ready.due(is, p.job.NextAt)
 		}
-	case !p.job.NextAt.IsZero() && !p.job.NextAt.Equal(p.old.NextAt):
+	case p.Wakes:
 		b.hint[store.WatchWork] = true
 	}
 	h := p.Decision.Hold
@@ -459,14 +454,10 @@ func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
 			reply = p.job
 		}
 		p, ok := moved[reply.WaitsFor]
-		if !ok || !p.old.State.TellsReplies(p.job.State) {
+		if !ok || !p.TellsReplies {
 			continue
 		}
-		if p.job.State == job.Succeeded {
-			reply = reply.Released(b.now)
-		} else {
-			reply.PredecessorEnd = p.job.State.BadEnd()
-		}
+		reply = rules.ToldReply(reply, p.job.State, b.now)
 		addTold(&replies, reply)
 		switch {
 		case !reply.State.Runnable():
@@ -497,8 +488,8 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 		if p.ruling != 0 || p.job.State == job.Succeeded && p.effect == nil {
 			referring = append(referring, p.Job)
 		}
-		if p.effect != nil && p.effect.Tells {
-			out.Told, out.Stolen = p.effect.owner, p.effect.Takes
+		if p.effect != nil && p.Tells {
+			out.Told, out.Stolen = p.effect.owner, p.Takes
 		}
 	}
 	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {

@@ -145,16 +145,7 @@ func gateOf(a store.Arm, st *lockedJob) gateKey {
 	if len(a.Gate) == 0 {
 		return gateKey{}
 	}
-	k := gateKey{account: a.AccountIdentity, fingerprint: string(a.Gate)}
-	if k.account == "" {
-		k.account = accountOf(st.Connection, st.HoldKey)
-	}
-	return k
-}
-
-// accountOf stands for the account where its identity is not known.
-func accountOf(conn job.ID, hold string) string {
-	return "connection " + conn.String() + " " + hold
+	return gateKey{rules.Account(st.Connection, st.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
 // touches gives an item's job, its cool-downs, and the content of its gate: the account
@@ -254,7 +245,7 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 func (b *arming) mark(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
-		for _, d := range in.Marked(b.downs[in.Job]) {
+		for _, d := range rules.Marked(in.Arm, b.downs[in.Job]) {
 			b.marks[d.Owner] = store.CoolMark{Job: in.Job, ArmedAt: b.now}
 			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
 		}

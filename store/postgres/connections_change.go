@@ -8,6 +8,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a change of a connection meets whoever works on its jobs.
@@ -169,7 +170,7 @@ func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool,
 func (b *applying) keepConnections(ctx context.Context, which []int) error {
 	var conns []job.ID
 	for _, i := range which {
-		if j, ok := b.locked[b.items[i].Job]; ok && restarts(j.State, b.items[i]) {
+		if j, ok := b.locked[b.items[i].Job]; ok && rules.Restarts(b.items[i], j.State) {
 			conns = append(conns, j.Connection)
 		}
 	}
@@ -183,11 +184,6 @@ func (b *applying) keepConnections(ctx context.Context, which []int) error {
 	var err error
 	b.deleted, err = b.keep(ctx, conns)
 	return err
-}
-
-// restarts tells whether a change starts a job anew that had ended.
-func restarts(from job.State, c store.Change) bool {
-	return from.Terminal() && c.Decision.To.Runnable()
 }
 
 // Missed implements store.Store.

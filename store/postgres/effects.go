@@ -7,10 +7,11 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: one created object settles at most one job, as store.Change.Claim
-// judges it.
+// Rules of this file: one created object settles at most one job, as store/rules judges
+// it.
 //
 // Who owns an object is asked before the jobs are locked, because an owner that
 // may be told has to be locked with them, and again afterwards. An owner that
@@ -23,7 +24,7 @@ type objectKey struct{ account, namespace, externalID string }
 // objectOwner is the owner of an object.
 type objectOwner struct {
 	key objectKey
-	store.Owner
+	rules.Owner
 }
 
 // owners asks, for each change that brings an effect, whose the object is.
@@ -54,9 +55,8 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	for _, r := range rows {
 		id := toID(r.JobID)
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
-		if other := toID(r.Owner); other != id {
-			o.Owner = store.Owner{Job: other, Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Told: r.OwnerTold}
-		}
+		owner := rules.Owner{Job: toID(r.Owner), Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Told: r.OwnerTold}
+		o.Owner = rules.Another(owner, id, o.key.externalID)
 		out[id] = o
 	}
 	return out, nil
@@ -85,32 +85,35 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 // plannedEffect is an effect to write.
 type plannedEffect struct {
 	job.Effect
-	store.Claim
 	// owner is the job that owned the object before; zero: none did. It is locked as
 	// told, if it gets an event.
 	owner job.ID
 	told  *lockedJob
 }
 
-// planEffect judges the change's effect and, where a look found the object of
-// another job, the change itself.
-func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
+// ownerOf is the owner of the object that a change brings, as it was asked for.
+func ownerOf(c store.Change, owners map[job.ID]objectOwner) (rules.Owner, error) {
+	e := c.Decision.Effect
+	if e == nil {
+		return rules.Owner{}, nil
+	}
+	o, known := owners[c.Job]
+	if e.ExternalID != "" && (!known || o.key.externalID != e.ExternalID) {
+		return rules.Owner{}, errRestart
+	}
+	return o.Owner, nil
+}
+
+// planEffect notes what is to be written of the change's effect.
+func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 	e := p.Decision.Effect
 	if e == nil {
 		return nil
 	}
-	o, known := owners[p.Job]
-	if e.ExternalID != "" && (!known || o.key.externalID != e.ExternalID) {
-		return errRestart
-	}
-	claim := p.Claim(p.old.State, o.Owner)
-	if e = p.Decision.Effect; e == nil {
-		return nil
-	}
-	effect := &plannedEffect{Effect: *e, Claim: claim, owner: o.Job}
+	effect := &plannedEffect{Effect: *e, owner: owner.Job}
 	effect.At = b.now
-	if claim.Tells {
-		if effect.told = b.locked[o.Job]; effect.told == nil {
+	if p.Tells {
+		if effect.told = b.locked[owner.Job]; effect.told == nil {
 			return errRestart
 		}
 	}
@@ -128,12 +131,12 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 			continue
 		}
 		if !unnamed(p.effect.Effect) {
-			addEffect(&effects, p.Job, p.effect.Owns, p.effect.Effect)
+			addEffect(&effects, p.Job, p.Owns, p.effect.Effect)
 		}
-		if p.effect.Tells || p.effect.Takes {
+		if p.Tells || p.Takes {
 			shared.Jobs = append(shared.Jobs, fromID(p.effect.owner))
 			shared.Others = append(shared.Others, fromID(p.Job))
-			shared.Takes = append(shared.Takes, p.effect.Takes)
+			shared.Takes = append(shared.Takes, p.Takes)
 		}
 		if p.old.State == job.Succeeded {
 			replaced = append(replaced, p.Job)

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: the usual end of a job, the success of its first attempt, is one
@@ -132,7 +133,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 	for _, r := range rows {
 		i := at[r.JobID]
 		old := toSending(r)
-		done := &planned{Change: b.items[i], old: old, job: old.Decided(b.items[i].Decision, b.now)}
+		done := &planned{Plan: rules.Plan{Change: b.items[i]}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
 		effect := *done.Decision.Effect
 		effect.At = b.now
 		b.out[i].Snapshot = old.changed(done, b.now)

@@ -102,13 +102,6 @@ func attempted(a *store.Arm, j *Armable) error {
 	return nil
 }
 
-func cooled(a *store.Arm, j *Armable) error {
-	if len(j.CoolDowns) == 0 {
-		return nil
-	}
-	return a.Cooled(j.CoolDowns, j.Last, j.Now)
-}
-
 // Gate returns nil if no other job has an open intent with the content of a gated intent;
 // owner is the job that has one in the account, zero: none.
 func Gate(a store.Arm, owner job.ID) error {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 
@@ -34,19 +35,21 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	})
 }
 
-// change is one decision under way, which a conflict over an effect may alter,
-// and the job as it was and as it becomes.
+// change is one decision under way, as it is written, and the job as it was and as it
+// becomes.
 type change struct {
 	*tx
-	store.Change
+	rules.Plan
 	job litedb.Job
 	old litedb.JobState
 	st  litedb.JobState
 	// marks are those of its attempts, account is the last one's.
 	marks   rules.Marks
 	account string
-	// effect is what is to be written of its effect, if anything is.
+	// effect is what is to be written of its effect, if anything is. owner is the other job
+	// that owned its object; zero: none.
 	effect *litedb.PutEffectParams
+	owner  rules.Owner
 }
 
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {
@@ -54,11 +57,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err != nil {
 		return store.Applied{}, err
 	}
-	c := &change{tx: t, Change: in, job: h.job, old: h.st, st: h.st, marks: slices.Clone(h.marks), account: h.account}
-	if err := c.Check(toStatus(h.st)); err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.mayRestart(ctx); err != nil {
+	c := &change{tx: t, job: h.job, old: h.st, st: h.st, marks: slices.Clone(h.marks), account: h.account}
+	if err := c.judge(ctx, in); err != nil {
 		return store.Applied{}, err
 	}
 	// What may refuse it comes before anything is written.
@@ -67,18 +67,10 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 			return store.Applied{}, err
 		}
 	}
-	object, err := c.judgeEffect(ctx)
-	if err != nil {
+	if err := c.putEffect(ctx); err != nil {
 		return store.Applied{}, err
 	}
-	what, err := c.settlement()
-	if err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.putEffect(ctx, object); err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.settle(ctx, what); err != nil {
+	if err := c.settle(ctx); err != nil {
 		return store.Applied{}, err
 	}
 	if err := c.record(ctx); err != nil {
@@ -100,8 +92,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
 	out := store.Applied{Snapshot: snap}
-	if object.Tells {
-		out.Told, out.Stolen = object.owner.Job, object.Takes
+	if c.Tells {
+		out.Told, out.Stolen = c.owner.Job, c.Takes
 	}
 	return out, err
 }
@@ -118,12 +110,46 @@ func (c *change) remember() *held {
 	return h
 }
 
-// settlement judges what is to be written to the attempts.
-func (c *change) settlement() (store.Settlement, error) {
-	if err := c.Absence(toStatus(c.old), c.marks.Fence()); err != nil {
-		return store.Settlement{}, err
+// judge plans the change, on what is known of the job.
+func (c *change) judge(ctx context.Context, in store.Change) error {
+	j := rules.Changeable{
+		Job: job.Job{
+			Spec: job.Spec{
+				Connection: toID(c.st.ConnectionID), StartWindow: fromDuration(c.job.StartWindow), WaitWindow: fromDuration(c.old.WaitWindow),
+			},
+			Status: toStatus(c.old),
+		},
+		Marks: c.marks, Now: fromMicros(c.now),
 	}
-	return c.Settlement(job.State(c.old.State), c.marks.Results())
+	if rules.Restarts(in, j.Job.State) {
+		conn, err := c.getConnection(ctx, c.old.ConnectionID)
+		if err != nil {
+			return fmt.Errorf("connection: %w", err)
+		}
+		j.Deleted = conn.DeletedAt.Valid
+	}
+	var row litedb.PutEffectParams
+	inRow := in.Decision.Effect == nil || c.inRow(in.Decision)
+	if !inRow {
+		var err error
+		if row, j.Owner, err = c.objectOf(ctx, *in.Decision.Effect); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.Plan, err = rules.NewPlan(in, j); err != nil {
+		return err
+	}
+	c.owner = j.Owner
+	switch e := c.Decision.Effect; {
+	case e == nil:
+	case inRow:
+		c.st.EffectAttempt = someMicros(int64(e.Attempt))
+	default:
+		row.SharedWith, row.OwnsID = fromOptionalID(e.SharedWith), toBool(c.Owns)
+		c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
+	}
+	return nil
 }
 
 // countAnswer counts an answer that is about to be kept against the project, less the one
@@ -140,8 +166,8 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 }
 
 // settle writes what became of the attempts.
-func (c *change) settle(ctx context.Context, what store.Settlement) error {
-	for _, s := range what.Settle {
+func (c *change) settle(ctx context.Context) error {
+	for _, s := range c.Settle {
 		if err := c.countAnswer(ctx, s); err != nil {
 			return err
 		}
@@ -154,7 +180,7 @@ func (c *change) settle(ctx context.Context, what store.Settlement) error {
 			m.Handle = s.Handle
 		}
 	}
-	for _, n := range what.Close {
+	for _, n := range c.Close {
 		err := c.q.CloseAttempt(ctx, litedb.CloseAttemptParams{
 			Result: int64(c.Decision.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: int64(n),
 		})
@@ -185,11 +211,8 @@ func (c *change) record(ctx context.Context) error {
 
 // move makes the new rows.
 func (c *change) move() {
-	spec := job.Spec{StartWindow: fromDuration(c.job.StartWindow), WaitWindow: fromDuration(c.old.WaitWindow)}
-	was := job.Job{Spec: spec, Status: toStatus(c.old)}
-	is := was.Decided(c.Decision, fromMicros(c.now))
-	c.job.StartWindow = micros(is.StartWindow)
-	setStatus(&c.st, is.Status)
+	c.job.StartWindow = micros(c.Next.StartWindow)
+	setStatus(&c.st, c.Next.Status)
 }
 
 // write stores the new state row and what depends on it: the hold, the gate,
@@ -203,12 +226,12 @@ func (c *change) write(ctx context.Context) error {
 		return store.ErrStale
 	}
 	from, to := job.State(c.old.State), c.Decision.To
-	if from.Gated() && !to.Gated() {
+	if c.OpensGate {
 		if err := c.q.ReleaseGate(ctx, c.st.JobID); err != nil {
 			return fmt.Errorf("gate: %w", err)
 		}
 	}
-	if from.InFlight() && !to.InFlight() {
+	if c.Frees {
 		freed, err := c.unsaturate(ctx, c.st.ConnectionID)
 		if err != nil {
 			return err
@@ -218,7 +241,7 @@ func (c *change) write(ctx context.Context) error {
 	if err := c.hold(ctx); err != nil {
 		return err
 	}
-	if from.TellsReplies(to) {
+	if c.TellsReplies {
 		if err := c.tellReplies(ctx, c.st.JobID, to); err != nil {
 			return err
 		}
@@ -232,7 +255,7 @@ func (c *change) write(ctx context.Context) error {
 	switch {
 	case to.Runnable():
 		return c.makeReady(ctx, c.st)
-	case c.st.NextAt.Valid && c.st.NextAt != c.old.NextAt:
+	case c.Wakes:
 		c.hint[store.WatchWork] = true
 	}
 	return nil

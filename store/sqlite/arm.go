@@ -63,7 +63,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	if err := t.writeArm(ctx, h, a, next, attempt); err != nil {
 		return store.Armed{}, err
 	}
-	for _, d := range a.Marked(j.CoolDowns) {
+	for _, d := range rules.Marked(a, j.CoolDowns) {
 		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
@@ -132,14 +132,12 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 	return nil
 }
 
+// takeGate takes the gate of an intent that has one.
 func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) error {
 	if len(a.Gate) == 0 {
 		return nil
 	}
-	account := a.AccountIdentity
-	if account == "" {
-		account = accountOf(st)
-	}
+	account := rules.Account(toID(st.ConnectionID), st.HoldKey, a.AccountIdentity)
 	owner, err := t.q.GateOwner(ctx, litedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("gate: %w", err)

@@ -159,18 +159,6 @@ func (r *revision) ready(ctx context.Context) error {
 	return r.q.Unbound(ctx, p)
 }
 
-// mayRestart refuses to start a job anew, after its end, on a deleted connection.
-func (c *change) mayRestart(ctx context.Context) error {
-	if !job.State(c.old.State).Terminal() || !c.Decision.To.Runnable() {
-		return nil
-	}
-	conn, err := c.getConnection(ctx, c.old.ConnectionID)
-	if err == nil && conn.DeletedAt.Valid {
-		return fmt.Errorf("connection %s: %w", toID(conn.ID), store.ErrNotFound)
-	}
-	return err
-}
-
 // Missed implements store.Store.
 func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {

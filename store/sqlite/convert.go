@@ -303,8 +303,8 @@ func toEffect(e litedb.Effect) *job.Effect {
 }
 
 // toOwner is the job of an effect's row, as what another effect is judged by.
-func toOwner(e litedb.Effect) store.Owner {
-	return store.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Told: e.Told == 1}
+func toOwner(e litedb.Effect) rules.Owner {
+	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Told: e.Told == 1}
 }
 
 // unnamed tells whether a job's own row can tell of an effect.

@@ -9,73 +9,50 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: one created object settles at most one job, as store.Change.Claim
-// judges it. An answer that names no object proves the effect, and the job's own row
+// Rules of this file: one created object settles at most one job, as store/rules judges
+// it. An answer that names no object proves the effect, and the job's own row
 // tells of it.
 
-// effectClaim is what becomes of the object of a decision's effect, and whose it was.
-type effectClaim struct {
-	store.Claim
-	owner store.Owner
+// objectOf is what is to be written of a decision's effect that names its object, with the
+// object's owner if that is another job.
+func (c *change) objectOf(ctx context.Context, e job.Effect) (litedb.PutEffectParams, rules.Owner, error) {
+	row, err := c.effectRow(ctx, e)
+	if err != nil || e.ExternalID == "" {
+		return row, rules.Owner{}, err
+	}
+	owner, err := c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
+		Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, rules.Owner{}, nil
+	}
+	if err != nil {
+		return row, rules.Owner{}, fmt.Errorf("effect's owner: %w", err)
+	}
+	return row, rules.Another(toOwner(owner), toID(c.st.JobID), e.ExternalID), nil
 }
 
-// judgeEffect finds what is to be written of the decision's effect. It writes nothing
-// yet.
-func (c *change) judgeEffect(ctx context.Context) (out effectClaim, err error) {
-	e := c.Decision.Effect
-	if e == nil {
-		return out, nil
-	}
-	if from := job.State(c.old.State); unnamed(*e) && e.Round == c.Decision.Round && !from.Terminal() {
-		c.st.EffectAttempt = someMicros(int64(e.Attempt))
-		return out, nil
-	}
-	row, err := c.effectRow(ctx, *e)
-	if err != nil {
-		return out, err
-	}
-	var owner litedb.Effect
-	err = sql.ErrNoRows // nobody owns an object without an id
-	if row.ExternalID != "" {
-		owner, err = c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
-			Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
-		})
-	}
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil:
-		return out, fmt.Errorf("effect's owner: %w", err)
-	case toID(owner.JobID) != toID(c.st.JobID):
-		out.owner = toOwner(owner)
-	}
-	out.Claim = c.Claim(job.State(c.old.State), out.owner)
-	if e = c.Decision.Effect; e == nil {
-		return out, nil
-	}
-	row.SharedWith = fromOptionalID(e.SharedWith)
-	if !out.Owns {
-		row.OwnsID = 0
-	}
-	c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
-	return out, nil
+// inRow reports whether the job's own row can tell of the effect of a decision.
+func (c *change) inRow(d job.Decision) bool {
+	return unnamed(*d.Effect) && d.Effect.Round == d.Round && !job.State(c.old.State).Terminal()
 }
 
 // putEffect writes what was judged.
-func (c *change) putEffect(ctx context.Context, what effectClaim) error {
-	if what.Tells || what.Takes {
-		params := litedb.ShareEffectParams{JobID: fromID(what.owner.Job), SharedWith: c.st.JobID}
-		if !what.Takes {
+func (c *change) putEffect(ctx context.Context) error {
+	if c.Tells || c.Takes {
+		params := litedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
+		if !c.Takes {
 			params.Keeps = 1
 		}
 		if err := c.q.ShareEffect(ctx, params); err != nil {
 			return fmt.Errorf("other job's effect: %w", err)
 		}
 	}
-	if what.Tells {
-		if err := c.tell(ctx, what); err != nil {
+	if c.Tells {
+		if err := c.tell(ctx); err != nil {
 			return fmt.Errorf("other job: %w", err)
 		}
 	}
@@ -100,7 +77,7 @@ func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.PutEffectP
 			return litedb.PutEffectParams{}, err
 		}
 	}
-	account = cmp.Or(account, conn.AccountIdentity, accountOf(c.st))
+	account = rules.Account(toID(c.st.ConnectionID), c.st.HoldKey, account, conn.AccountIdentity)
 	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
 }
 
@@ -113,7 +90,7 @@ func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (acc
 		return "", "", fmt.Errorf("connection: %w", err)
 	}
 	account, err = v.attemptAccount(ctx, st.JobID, cmp.Or(attempt, st.Attempt))
-	return cmp.Or(account, conn.AccountIdentity, accountOf(st)), conn.Connector, err
+	return rules.Account(toID(st.ConnectionID), st.HoldKey, account, conn.AccountIdentity), conn.Connector, err
 }
 
 // attemptAccount tells whose account an attempt acted on; empty: not known.
@@ -148,33 +125,28 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 			if err != nil {
 				return nil, err
 			}
-			if owner := toID(e.JobID); owner != id {
-				out[x] = owner
+			if owner := rules.Another(toOwner(e), id, x); !owner.Job.IsZero() {
+				out[x] = owner.Job
 			}
 		}
 		return out, nil
 	})
 }
 
-// accountOf stands for the account where its identity is not known.
-func accountOf(st litedb.JobState) string {
-	return "connection " + toID(st.ConnectionID).String() + " " + st.HoldKey
-}
-
 // tell tells the other job's readers that its object is another job's too, or is not
 // its own.
-func (c *change) tell(ctx context.Context, what effectClaim) error {
-	row, err := c.q.GetJob(ctx, fromID(what.owner.Job))
+func (c *change) tell(ctx context.Context) error {
+	row, err := c.q.GetJob(ctx, fromID(c.owner.Job))
 	if err != nil {
 		return err
 	}
-	c.w.cache.drop(what.owner.Job)
+	c.w.cache.drop(c.owner.Job)
 	st := row.JobState
 	st.Version, st.UpdatedAt = st.Version+1, c.now
 	if _, err := c.q.SetState(ctx, setStateParams(st)); err != nil {
 		return err
 	}
 	return c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
-		FromState: st.State, Cause: int64(job.CauseEffectShared), Detail: what.Told(toID(c.st.JobID)),
+		FromState: st.State, Cause: int64(job.CauseEffectShared), Detail: c.Told(toID(c.st.JobID)),
 	})
 }

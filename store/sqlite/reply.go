@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a job that replies has waits_for set until the job that it
@@ -72,7 +73,7 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
 	for _, r := range replies {
-		free := toReply(r).Released(fromMicros(t.now))
+		free := rules.ToldReply(toReply(r), job.Succeeded, fromMicros(t.now))
 		err := t.q.ReleaseReply(ctx, litedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)

@@ -1,4 +1,4 @@
-package store
+package rules
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // TestSettlement is what a decision writes to attempts that ended in these ways.
@@ -26,18 +27,18 @@ func TestSettlement(t *testing.T) {
 		{"another stays open", job.Decision{To: job.Ambiguous, Settle: []job.Settled{refused}},
 			[]job.Result{unsettled, job.ResultUnknown}, Settlement{Settle: []job.Settled{refused}, Open: []int{2}}, nil},
 		{"and bars a move that says no effect", job.Decision{To: job.Failed, Settle: []job.Settled{refused}},
-			[]job.Result{unsettled, job.ResultUnknown}, Settlement{}, ErrIllegal},
+			[]job.Result{unsettled, job.ResultUnknown}, Settlement{}, store.ErrIllegal},
 		{"unless it is closed", job.Decision{To: job.Failed, Settle: []job.Settled{refused}, CloseOpen: job.ResultAbsent},
 			[]job.Result{unsettled, job.ResultUnknown}, Settlement{Settle: []job.Settled{refused}, Close: []int{2}}, nil},
 		{"what is closed stays as it is", job.Decision{To: job.Succeeded, CloseOpen: job.ResultSuperseded},
 			[]job.Result{job.ResultNotSent, unsettled}, Settlement{Close: []int{2}}, nil},
 		{"a success is not taken back", job.Decision{To: job.Succeeded, Settle: []job.Settled{refused}},
 			[]job.Result{job.ResultSucceeded}, Settlement{}, nil},
-		{"one that was never armed", job.Decision{To: job.Failed, Settle: []job.Settled{refused}}, nil, Settlement{}, ErrIllegal},
-		{"twice", job.Decision{To: job.Failed, Settle: []job.Settled{refused, refused}}, []job.Result{unsettled}, Settlement{}, ErrIllegal},
+		{"one that was never armed", job.Decision{To: job.Failed, Settle: []job.Settled{refused}}, nil, Settlement{}, store.ErrIllegal},
+		{"twice", job.Decision{To: job.Failed, Settle: []job.Settled{refused, refused}}, []job.Result{unsettled}, Settlement{}, store.ErrIllegal},
 	} {
 		before := append([]job.Result(nil), tt.results...)
-		got, err := Change{Decision: tt.d}.Settlement(job.Sending, tt.results)
+		got, err := settlement(store.Change{Decision: tt.d}, job.Sending, tt.results)
 		if !errors.Is(err, tt.err) || err == nil && !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v; want %+v, %v", tt.name, got, err, tt.want, tt.err)
 		}
@@ -49,31 +50,31 @@ func TestSettlement(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	st := job.Status{State: job.Scheduled, Version: 3}
-	content := &Content{Payload: []byte("x")}
+	content := &store.Content{Payload: []byte("x")}
 	for _, tt := range []struct {
 		name string
-		c    Change
+		c    store.Change
 		want error
 	}{
-		{"good", Change{Version: 3, Decision: job.Decision{To: job.Canceled}}, nil},
-		{"another version", Change{Version: 2, Decision: job.Decision{To: job.Canceled}}, ErrStale},
-		{"an action", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Action: job.ActObserve}}, ErrIllegal},
-		{"no listed move", Change{Version: 3, Decision: job.Decision{To: job.Retrying}}, ErrIllegal},
-		{"a lease", Change{Version: 3, Decision: job.Decision{To: job.Claimed}}, ErrIllegal},
-		{"an effect without success", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Effect: &job.Effect{}}}, ErrIllegal},
-		{"new content", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseUpdated}}, nil},
-		{"of another cause", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseRunNow}}, ErrIllegal},
-		{"with a move", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Canceled, Cause: job.CauseUpdated}}, ErrIllegal},
-		{"a new time", Change{Version: 3, Decision: job.Decision{To: job.Scheduled, Reschedule: true}}, nil},
-		{"of a job that ends", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Reschedule: true}}, ErrIllegal},
+		{"good", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled}}, nil},
+		{"another version", store.Change{Version: 2, Decision: job.Decision{To: job.Canceled}}, store.ErrStale},
+		{"an action", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Action: job.ActObserve}}, store.ErrIllegal},
+		{"no listed move", store.Change{Version: 3, Decision: job.Decision{To: job.Retrying}}, store.ErrIllegal},
+		{"a lease", store.Change{Version: 3, Decision: job.Decision{To: job.Claimed}}, store.ErrIllegal},
+		{"an effect without success", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Effect: &job.Effect{}}}, store.ErrIllegal},
+		{"new content", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseUpdated}}, nil},
+		{"of another cause", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseRunNow}}, store.ErrIllegal},
+		{"with a move", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Canceled, Cause: job.CauseUpdated}}, store.ErrIllegal},
+		{"a new time", store.Change{Version: 3, Decision: job.Decision{To: job.Scheduled, Reschedule: true}}, nil},
+		{"of a job that ends", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Reschedule: true}}, store.ErrIllegal},
 	} {
-		if err := tt.c.Check(st); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+		if err := check(tt.c, st); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
 	st.State = job.Sending
-	c := Change{Version: 3, Decision: job.Decision{To: job.Sending}}
-	if err := c.Check(st); err != nil {
+	c := store.Change{Version: 3, Decision: job.Decision{To: job.Sending}}
+	if err := check(c, st); err != nil {
 		t.Errorf("a note on a job in mid-send: %v", err)
 	}
 }
@@ -91,16 +92,16 @@ func TestAbsence(t *testing.T) {
 		want error
 	}{
 		{"counted", job.Decision{Negatives: 2, Observed: at}, nil},
-		{"from before the fence", job.Decision{Negatives: 2, Observed: before}, ErrStale},
+		{"from before the fence", job.Decision{Negatives: 2, Observed: before}, store.ErrStale},
 		{"not counted", job.Decision{Negatives: 1, Observed: before}, nil},
 		{"proven", job.Decision{CloseOpen: job.ResultAbsent, Observed: at}, nil},
-		{"from before the fence", job.Decision{CloseOpen: job.ResultAbsent, Observed: before}, ErrStale},
+		{"from before the fence", job.Decision{CloseOpen: job.ResultAbsent, Observed: before}, store.ErrStale},
 		{"found", job.Decision{CloseOpen: job.ResultSuperseded, Observed: before}, nil},
 		{"at a time that is not known", job.Decision{Negatives: 2, Observed: look(time.Time{})}, nil},
 		{"no look", job.Decision{Negatives: 1}, nil},
-		{"no look, and more absences", job.Decision{Negatives: 2}, ErrStale},
+		{"no look, and more absences", job.Decision{Negatives: 2}, store.ErrStale},
 	} {
-		err := Change{Decision: tt.d}.Absence(job.Status{Negatives: 1}, fence)
+		err := absence(store.Change{Decision: tt.d}, job.Status{Negatives: 1}, fence)
 		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
@@ -112,11 +113,11 @@ func TestDoubt(t *testing.T) {
 		if from == job.Succeeded {
 			continue // its effect is known
 		}
-		c := Change{Decision: job.Decision{
+		c := store.Change{Decision: job.Decision{
 			To: job.Succeeded, Effect: &job.Effect{ExternalID: "x"}, Detail: "seen", Settle: []job.Settled{{Attempt: 1}},
 			CloseOpen: job.ResultSuperseded,
 		}}
-		c.Doubt(from, job.ID{1})
+		doubt(&c, from, job.ID{1})
 		d := c.Decision
 		asks := d.To == job.NeedsResolution
 		if asks != job.Legal(from, job.NeedsResolution) || !asks && (d.To != from || d.Delay != job.KeepDelay) {

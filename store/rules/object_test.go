@@ -1,18 +1,19 @@
-package store
+package rules
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
-// TestClaim judges each proof against each owner of an object.
-func TestClaim(t *testing.T) {
+// TestOwn judges each proof against each owner of an object.
+func TestOwn(t *testing.T) {
 	proofs := []job.Proof{job.ProofResponse, job.ProofObserved, job.ProofKeyReplay, job.ProofOperator, job.ProofAssumed}
 	for _, mine := range proofs {
-		alone := Change{Decision: job.Decision{To: job.Succeeded, Effect: &job.Effect{ExternalID: "x", Proof: mine}}}
-		if got := alone.Claim(job.Sending, Owner{}); got != (Claim{Owns: true}) || !alone.Decision.Effect.SharedWith.IsZero() || alone.Decision.Detail != "" {
+		alone := store.Change{Decision: job.Decision{To: job.Succeeded, Effect: &job.Effect{ExternalID: "x", Proof: mine}}}
+		if got := own(&alone, job.Sending, Owner{}); got != (Ownership{Owns: true}) || !alone.Decision.Effect.SharedWith.IsZero() || alone.Decision.Detail != "" {
 			t.Errorf("%s, nobody's: %+v, %+v", mine, got, alone.Decision)
 		}
 		for _, theirs := range proofs {
@@ -20,12 +21,12 @@ func TestClaim(t *testing.T) {
 				for _, told := range []bool{false, true} {
 					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Told: told}
 					given := &job.Effect{ExternalID: "x", Proof: mine}
-					c := Change{Decision: job.Decision{To: job.Succeeded, Effect: given}}
-					got := c.Claim(job.Sending, owner)
+					c := store.Change{Decision: job.Decision{To: job.Succeeded, Effect: given}}
+					got := own(&c, job.Sending, owner)
 					takes := mine.Direct() && !theirs.Direct()
-					want := Claim{Owns: takes, Takes: takes, Tells: mine.Direct() && !removed && (takes || !told)}
+					want := Ownership{Owns: takes, Takes: takes, Tells: mine.Direct() && !removed && (takes || !told)}
 					if mine == job.ProofObserved {
-						want = Claim{}
+						want = Ownership{}
 					}
 					if got != want || !given.SharedWith.IsZero() {
 						t.Errorf("%s, of %+v: %+v, want %+v; given %+v", mine, owner, got, want, given)

@@ -1,9 +1,11 @@
-package store
+package rules
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // Rules of this file: one created object settles at most one job.
@@ -29,8 +31,8 @@ type Owner struct {
 	Told bool
 }
 
-// Claim is what becomes of the object that a change's effect names.
-type Claim struct {
+// Ownership is what becomes of the object that a change's effect names.
+type Ownership struct {
 	// Owns says that the change's job owns it.
 	Owns bool
 	// Takes says that its owner loses it.
@@ -39,35 +41,50 @@ type Claim struct {
 	Tells bool
 }
 
-// Claim judges the change's effect by the owner of its object. It notes the owner on
-// the effect, and takes the effect away where it proves nothing.
-func (c *Change) Claim(from job.State, owner Owner) Claim {
+// own judges the change's effect by the owner of its object. It notes the owner on the
+// effect, and takes the effect away where it proves nothing.
+func own(c *store.Change, from job.State, owner Owner) Ownership {
 	if owner.Job.IsZero() {
-		return Claim{Owns: true}
+		return Ownership{Owns: true}
 	}
 	e := *c.Decision.Effect
 	if e.Proof == job.ProofObserved {
-		c.Doubt(from, owner.Job)
-		return Claim{}
+		doubt(c, from, owner.Job)
+		return Ownership{}
 	}
 	e.SharedWith = owner.Job
 	c.Decision.Effect = &e
 	if !e.Proof.Direct() || owner.Proof.Direct() {
-		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner.Job))
-		return Claim{Tells: e.Proof.Direct() && !owner.Removed && !owner.Told}
+		note(c, fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner.Job))
+		return Ownership{Tells: e.Proof.Direct() && !owner.Removed && !owner.Told}
 	}
-	note := fmt.Sprintf("the object %s was taken for the effect of job %s", e.ExternalID, owner.Job)
+	text := fmt.Sprintf("the object %s was taken for the effect of job %s", e.ExternalID, owner.Job)
 	if owner.Removed {
-		note += ", which is removed"
+		text += ", which is removed"
 	}
-	c.Note(note)
-	return Claim{Owns: true, Takes: true, Tells: !owner.Removed}
+	note(c, text)
+	return Ownership{Owns: true, Takes: true, Tells: !owner.Removed}
 }
 
 // Told is what the event of the owner says; by is the change's job.
-func (c Claim) Told(by job.ID) string {
-	if c.Takes {
+func (o Ownership) Told(by job.ID) string {
+	if o.Takes {
 		return fmt.Sprintf("the platform answered that the object is the effect of job %s; whether this job has one is not known", by)
 	}
 	return fmt.Sprintf("the platform answered with the same object for job %s; one of the two jobs may have no effect", by)
+}
+
+// Account is the account that an object or an open intent is of: the first identity that is
+// known, or what stands for it where none is.
+func Account(conn job.ID, hold string, identities ...string) string {
+	return cmp.Or(cmp.Or(identities...), "connection "+conn.String()+" "+hold)
+}
+
+// Another is the owner of an object as a change of a job is judged by it: a job's own object
+// is nobody else's, and no id is no object.
+func Another(owner Owner, self job.ID, externalID string) Owner {
+	if owner.Job == self || externalID == "" {
+		return Owner{}
+	}
+	return owner
 }
