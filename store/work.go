@@ -35,9 +35,9 @@ type Work interface {
 
 	// Arm writes intents: the attempt, and SENDING. Guards: the state
 	// is CLAIMED, or AMBIGUOUS for a re-arm; the claim token is held; no cancel
-	// was asked; the window is open; the hold key is not held; for a gated job no
-	// other open intent has its fingerprint; no other job was armed within a cool-down
-	// of the connection or the schedule (see CoolDowns). A quarantined database holds every
+	// was asked; the window is open; the hold key is not held; no other job was armed
+	// within a cool-down of the connection or the schedule (see CoolDowns); for a gated
+	// job no other open intent has its fingerprint. A quarantined database holds every
 	// arm. After an ErrUnconfirmed, ask ArmedBy.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
 

@@ -1385,17 +1385,15 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 const holdAuth = `-- name: HoldAuth :execrows
 UPDATE connection_ready
 SET auth_hold_at = coalesce(auth_hold_at, ?1), auth_hold_reason = ?2, auth_hold_cause = ?3
-WHERE connection_ready.connection_id = ?4 AND hold_key = ?5
-    AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = ?4 AND c.credential_version = ?6)
+WHERE connection_id = ?4 AND hold_key = ?5
 `
 
 type HoldAuthParams struct {
-	Now               sql.NullInt64
-	Reason            string
-	Cause             int64
-	ConnectionID      []byte
-	HoldKey           string
-	CredentialVersion int64
+	Now          sql.NullInt64
+	Reason       string
+	Cause        int64
+	ConnectionID []byte
+	HoldKey      string
 }
 
 func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, error) {
@@ -1405,7 +1403,6 @@ func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, erro
 		arg.Cause,
 		arg.ConnectionID,
 		arg.HoldKey,
-		arg.CredentialVersion,
 	)
 	if err != nil {
 		return 0, err

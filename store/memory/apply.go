@@ -146,7 +146,7 @@ func (c *change) end(a *Attempt) {
 func (c *change) write(next job.Job) {
 	from, to := c.old.State, next.State
 	conn := c.conns[next.Connection]
-	full := conn.busy >= c.maxInFlight(conn)
+	full := c.bounds(conn).Free() <= 0
 	if c.Content != nil && c.Content.Payload != nil {
 		c.record.recipients = slices.Clone(c.Content.Recipients)
 	}
@@ -154,7 +154,7 @@ func (c *change) write(next job.Job) {
 	if c.OpensGate {
 		c.releaseGate(c.record)
 	}
-	if full && conn.busy < c.maxInFlight(conn) {
+	if full && c.bounds(conn).Free() > 0 {
 		c.hint[store.WatchWork] = true
 	}
 	c.hold(next, c.Decision.Hold)

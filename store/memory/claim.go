@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Claim implements store.Store. Like every engine it walks the ready rows whose
@@ -20,14 +21,14 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		var out []store.Leased
 		queues := t.queues()
-		for left := page(p.Limit); left > 0; left = page(p.Limit) - len(out) {
+		for left := rules.Page(p.Limit); left > 0; left = rules.Page(p.Limit) - len(out) {
 			due := t.due(queues)
 			if len(due) == 0 {
 				break
 			}
-			part := max(1, left/len(due))
+			part := int(rules.Share(int64(left), int64(len(due))))
 			for _, q := range due {
-				out = append(out, t.serve(q, min(part, page(p.Limit)-len(out)), p)...)
+				out = append(out, t.serve(q, min(part, rules.Page(p.Limit)-len(out)), p)...)
 			}
 		}
 		return out, nil
@@ -88,17 +89,13 @@ func (t *tx) serve(q *queue, n int, p store.ClaimParams) []store.Leased {
 	q.jobs = rest
 	t.turn++
 	q.servedAt, q.turn = t.now, t.turn
-	if b := q.conn.bucket(); b.PerMinute > 0 {
-		q.conn.bucketAt = b.Take(t.now.UnixMicro(), int64(len(out))).At
-	}
+	q.conn.bucketAt = rules.Take(q.conn.bucket(), t.now.UnixMicro(), int64(len(out))).At
 	return out
 }
 
 // claim leases one job.
 func (t *tx) claim(r *record, p store.ClaimParams) store.Leased {
-	next := r.job
-	next.State, next.Version, next.Blocked, next.Updated = job.Claimed, next.Version+1, "", t.now
-	t.lease(&next, p)
+	next := rules.Claimed(r.job, &p, t.opts.NewID(), t.now)
 	from := r.job.State
 	r.claimedAt = t.now
 	t.put(r, next)
@@ -123,12 +120,6 @@ func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
 		return nil
 	}
 	return &out
-}
-
-// lease gives a job a fresh token.
-func (t *tx) lease(j *job.Job, p store.ClaimParams) {
-	j.ClaimToken, j.Worker = t.opts.NewID(), p.Worker
-	j.NextAt = micros(t.now.Add(p.Lease))
 }
 
 // leased adds what preparing a job needs beside its own record.

@@ -164,7 +164,7 @@ func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (s
 			if !selects(q, seen, t.now) {
 				continue
 			}
-			if len(p.Connections) == page(q.Limit) {
+			if len(p.Connections) == rules.Page(q.Limit) {
 				p.Next = p.Connections[len(p.Connections)-1].ID
 				break
 			}

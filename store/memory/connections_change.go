@@ -102,7 +102,7 @@ func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int
 			switch {
 			case j.Connection != id || !j.State.Runnable() || !j.WaitsFor.IsZero():
 			case j.NextAt.Before(c.PausedAt) || j.NextAt.After(t.now) || !j.StartDeadline.After(t.now):
-			case len(out) < page(limit):
+			case len(out) < rules.Page(limit):
 				out = append(out, r.snapshot(t.now))
 			}
 		}

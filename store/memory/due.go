@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Overdue implements store.Store.
@@ -31,17 +32,10 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		slices.SortStableFunc(ended, byDue)
 		slices.SortStableFunc(over, byDeadline)
 		slices.SortStableFunc(left, func(a, b *record) int { return a.job.Updated.Compare(b.job.Updated) })
-		seen := make(map[job.ID]bool)
 		var out []job.Snapshot
-		// Neither kind may keep the other waiting: they take turns.
-		for i := range max(len(ended), len(over), len(left)) {
-			for _, list := range [][]*record{ended, over, left} {
-				if i >= len(list) || len(out) == page(limit) || seen[list[i].job.ID] {
-					continue
-				}
-				seen[list[i].job.ID] = true
-				out = append(out, list[i].snapshot(t.now))
-			}
+		// Neither kind may keep the other waiting.
+		for _, r := range rules.TakeTurns(rules.Page(limit), ended, over, left) {
+			out = append(out, r.snapshot(t.now))
 		}
 		return out, nil
 	})
@@ -68,7 +62,7 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 		}
 		slices.SortStableFunc(list, byDeadline)
 		var out []job.Snapshot
-		for _, r := range list[:min(len(list), page(limit))] {
+		for _, r := range list[:min(len(list), rules.Page(limit))] {
 			out = append(out, r.snapshot(t.now))
 		}
 		return out, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // EraseJob implements store.Store.
@@ -166,7 +167,7 @@ func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure
 	t.removeSchedules(p.Project, out)
 	of := func(c *connection) bool { return c.Project == p.Project }
 	for _, c := range t.connOrder {
-		if of(c) && c.Deleted.IsZero() && len(out.Live) < page(p.Limit) {
+		if of(c) && c.Deleted.IsZero() && len(out.Live) < rules.Page(p.Limit) {
 			out.Live = append(out.Live, c.ID)
 		}
 	}

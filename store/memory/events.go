@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // maxScan bounds the events that one call reads, whatever its filter lets through;
@@ -37,7 +38,7 @@ func (t *tx) jobEvents(q store.EventQuery, p store.EventPage) (store.EventPage, 
 		return p, err
 	}
 	rest := r.events[min(max(0, q.After), int64(len(r.events))):]
-	p.Events = append(p.Events, rest[:min(len(rest), page(q.Limit))]...)
+	p.Events = append(p.Events, rest[:min(len(rest), rules.Page(q.Limit))]...)
 	p.More = len(rest) > len(p.Events)
 	if n := len(p.Events); n > 0 {
 		p.Next = p.Events[n-1].Sequence
@@ -48,7 +49,7 @@ func (t *tx) jobEvents(q store.EventQuery, p store.EventPage) (store.EventPage, 
 func (t *tx) events(q store.EventQuery, p store.EventPage) store.EventPage {
 	rest := t.log[min(q.After, p.End):]
 	for _, e := range rest[:min(len(rest), maxScan)] {
-		if len(p.Events) == page(q.Limit) {
+		if len(p.Events) == rules.Page(q.Limit) {
 			break
 		}
 		p.Next = e.Position

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // item is an item of a schedule in its place.
@@ -111,7 +112,7 @@ func (s *Store) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 		if err != nil {
 			return p, err
 		}
-		l := store.NewItemList(q, page(q.Limit), c.queue())
+		l := store.NewItemList(q, rules.Page(q.Limit), c.queue())
 		if l.Open() {
 			c.listEnded(l)
 		}

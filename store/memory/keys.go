@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // KeyUse implements store.Store.
@@ -46,7 +47,7 @@ func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after sto
 			}
 		}
 		slices.SortFunc(out, func(a, b store.SealedAt) int { return compare(a.SealedPlace, b.SealedPlace) })
-		return out[:min(len(out), page(limit))], nil
+		return out[:min(len(out), rules.Page(limit))], nil
 	})
 }
 
@@ -130,7 +131,7 @@ func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit in
 		var out []store.APIKey
 		for _, id := range slices.Sorted(maps.Keys(t.apiKeys)) {
 			k := t.apiKeys[id]
-			if id > after && (project == "" || k.Project == project) && len(out) < page(limit) {
+			if id > after && (project == "" || k.Project == project) && len(out) < rules.Page(limit) {
 				out = append(out, t.apiKey(k))
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ClaimLooks implements store.Store.
@@ -23,9 +24,8 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 		}
 		slices.SortStableFunc(due, byDue)
 		out := make([]store.Leased, 0, len(due))
-		for _, r := range due[:min(len(due), page(p.Limit))] {
-			next := r.job
-			t.lease(&next, p)
+		for _, r := range due[:min(len(due), rules.Page(p.Limit))] {
+			next := rules.Leased(r.job, &p, t.opts.NewID(), t.now)
 			r.claimedAt = t.now
 			t.put(r, next)
 			out = append(out, t.leased(r))

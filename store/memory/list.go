@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // List implements store.Store.
@@ -26,7 +27,7 @@ func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, erro
 			}
 		}
 		slices.SortFunc(list, func(a, b *record) int { return q.Order.Compare(placeOf(a, q.Order), placeOf(b, q.Order)) })
-		most := page(q.Limit)
+		most := rules.Page(q.Limit)
 		p.More = len(list) > most
 		for _, r := range list[:min(len(list), most)] {
 			snap := r.snapshot(t.now)

@@ -28,6 +28,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Options say where a store has its time and its ids from. The functions are
@@ -42,11 +43,9 @@ type Options struct {
 	Clock store.ClockOptions
 	// NewID makes the tokens of leases, and the store's id; nil means random ones.
 	NewID func() job.ID
-	// MaxInFlight is the bound for connections that state none; 0 means 100.
+	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
 }
-
-const defaultMaxInFlight = 100
 
 // Store is one store in memory. It implements store.Store.
 type Store struct {
@@ -133,7 +132,7 @@ func Open(opts Options) *Store {
 		opts.NewID = randomID
 	}
 	if opts.MaxInFlight <= 0 {
-		opts.MaxInFlight = defaultMaxInFlight
+		opts.MaxInFlight = rules.DefaultMaxInFlight
 	}
 	s := &Store{
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
@@ -209,14 +208,6 @@ func batch[T, V any](ctx context.Context, s *Store, name string, items []T, fn f
 		}
 		return out, nil
 	})
-}
-
-// page bounds a limit; none means the most there is.
-func page(limit int) int {
-	if limit <= 0 || limit > store.MaxBatch {
-		return store.MaxBatch
-	}
-	return limit
 }
 
 // Watch implements store.Store.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Enlist implements store.Store.
@@ -38,7 +39,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 		}
 		slices.SortFunc(list, func(a, b *record) int { return byPlace(orphanPlace(a), orphanPlace(b)) })
 		var out []store.Leased
-		for _, r := range list[:min(len(list), page(limit))] {
+		for _, r := range list[:min(len(list), rules.Page(limit))] {
 			out = append(out, t.leased(r))
 		}
 		return out, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // find gives the record that a ref names.
@@ -43,7 +44,7 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 			return nil, err
 		}
 		rest := r.attempts[min(max(0, after), len(r.attempts)):]
-		out := make([]job.Attempt, min(len(rest), page(limit)))
+		out := make([]job.Attempt, min(len(rest), rules.Page(limit)))
 		for i := range out {
 			out[i] = rest[i].public()
 		}
@@ -66,6 +67,6 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 			out = out[:min(len(out), before-1)]
 		}
 		slices.Reverse(out)
-		return out[:min(len(out), page(limit))], nil
+		return out[:min(len(out), rules.Page(limit))], nil
 	})
 }

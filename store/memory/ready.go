@@ -98,7 +98,7 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 		return time.Time{}, false
 	case q.hold(q.conn).Stopped():
 		return time.Time{}, false
-	case q.conn.busy >= t.maxInFlight(q.conn):
+	case t.bounds(q.conn).Free() <= 0:
 		return time.Time{}, false
 	}
 	at := q.jobs[0].job.NextAt
@@ -110,46 +110,37 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 	return at, true
 }
 
-// maxInFlight bounds the connection's jobs under way.
-func (t *tx) maxInFlight(c *connection) int {
-	if c.MaxInFlight > 0 {
-		return c.MaxInFlight
+// bounds are the connection's, with what is used of them.
+func (t *tx) bounds(c *connection) rules.Bounds {
+	return rules.Bounds{
+		MaxInFlight: int64(c.MaxInFlight), Default: int64(t.opts.MaxInFlight), Busy: int64(c.busy), Bucket: c.bucket(),
 	}
-	return t.opts.MaxInFlight
 }
 
 // pacedUntil is when the connection's token bucket is no longer empty.
 func (t *tx) pacedUntil(c *connection) time.Time {
-	b := c.bucket()
-	if b.PerMinute == 0 || b.Tokens(t.now.UnixMicro()) > 0 {
-		return time.Time{}
+	if b := c.bucket(); rules.Paced(b, t.now.UnixMicro()) {
+		return time.UnixMicro(b.At).UTC()
 	}
-	return time.UnixMicro(b.At).UTC()
+	return time.Time{}
 }
 
 // room is how many more jobs of the connection a claim may take.
 func (t *tx) room(c *connection) int {
-	room := t.maxInFlight(c) - c.busy
-	if b := c.bucket(); b.PerMinute > 0 {
-		room = min(room, int(b.Tokens(t.now.UnixMicro())))
-	}
-	return room
+	return int(t.bounds(c).Room(t.now.UnixMicro()))
 }
 
 // hold holds a job's hold key. A refusal of a credential that was replaced
 // meanwhile holds nothing.
 func (t *tx) hold(j job.Job, h *job.HoldUntil) {
-	if h == nil {
+	if h == nil || !rules.Holds(*h, t.conns[j.Connection].CredentialVersion) {
 		return
 	}
 	row := t.row(readyKey{j.Connection, j.HoldKey})
 	if h.Auth == 0 {
-		if until := t.now.Add(h.For.Truncate(time.Microsecond)); until.After(row.rateLimitedUntil) {
+		if until := rules.Until(*h, t.now); until.After(row.rateLimitedUntil) {
 			row.rateLimitedUntil = until
 		}
-		return
-	}
-	if h.CredentialVersion != t.conns[j.Connection].CredentialVersion {
 		return
 	}
 	if row.authHoldAt.IsZero() {

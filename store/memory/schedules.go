@@ -10,6 +10,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // schedule is a schedule and what became of its firings, oldest first.
@@ -104,7 +105,7 @@ func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 			if !q.Selects(c.Schedule) {
 				continue
 			}
-			if len(p.Schedules) == page(q.Limit) {
+			if len(p.Schedules) == rules.Page(q.Limit) {
 				p.Next = p.Schedules[len(p.Schedules)-1].ID
 				return p, nil
 			}
@@ -200,7 +201,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 			if q.Before > 0 && f.number >= q.Before {
 				continue
 			}
-			if q.Selects(f.Firing) && len(p.Firings) == page(q.Limit) || seen == store.MaxFiringScan {
+			if q.Selects(f.Firing) && len(p.Firings) == rules.Page(q.Limit) || seen == store.MaxFiringScan {
 				p.Next = before
 				break
 			}
@@ -236,7 +237,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fir
 		if err != nil {
 			return nil, err
 		}
-		more = p.Only.ID.IsZero() && len(due) == page(p.Limit)
+		more = p.Only.ID.IsZero() && len(due) == rules.Page(p.Limit)
 		var out []store.Fired
 		var budget store.FireBudget
 		for _, c := range due {
@@ -273,7 +274,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	slices.SortFunc(due, func(a, b *schedule) int {
 		return cmp.Or(a.Next.Compare(b.Next), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	return due[:min(len(due), page(p.Limit))], nil
+	return due[:min(len(due), rules.Page(p.Limit))], nil
 }
 
 // decide asks until a decision is final.

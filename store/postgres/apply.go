@@ -168,7 +168,7 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 	for n, i := range wave {
 		p, err := b.plan(changes[n], owners)
 		switch {
-		case isVerdict(err):
+		case rules.Verdict(err):
 			b.out[i].Err = err
 		case err != nil:
 			return err
@@ -431,7 +431,7 @@ func (b *applying) noteReady(p *planned) {
 	if b.rate == nil {
 		b.rate = make(map[readyKey]pgdb.HoldRateParams)
 	}
-	if until := soon(b.now, h.For); until.After(b.rate[is].Until) {
+	if until := rules.Until(*h, b.now); until.After(b.rate[is].Until) {
 		b.rate[is] = pgdb.HoldRateParams{
 			Until: until, Reason: h.Reason, ConnectionID: fromID(is.conn), HoldKey: is.hold,
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -44,12 +45,12 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 
 func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim", func(ctx context.Context, d *dueRows, t *tx) {
-		d.queue(ctx, t, page(p.Limit))
+		d.queue(ctx, t, rules.Page(p.Limit))
 	}, func(ctx context.Context, d *dueRows, t *tx) ([]store.Leased, error) {
 		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
-		c := &claimer{tx: t, p: p, left: int64(page(p.Limit))}
+		c := &claimer{tx: t, p: p, left: int64(rules.Page(p.Limit))}
 		if err := c.open(ctx, d); err != nil {
 			return nil, err
 		}
@@ -190,27 +191,21 @@ func (c *claimer) measure(d *dueRows) error {
 			continue
 		}
 		t := &turn{bucket: store.Bucket{At: at, PerMinute: r.Connection.MaxPerMinute}}
-		t.room = c.free(r.Connection.MaxInFlight, r.Busy)
-		if t.bucket.PerMinute > 0 {
-			t.room = min(t.room, t.bucket.Tokens(c.now.UnixMicro()))
-		}
+		t.room = c.bounds(r.Connection.MaxInFlight, r.Busy, t.bucket).Room(c.now.UnixMicro())
 		c.turns[conn.ID], c.conns[conn.ID] = t, conn
 	}
 	return nil
 }
 
-// free is how many more jobs of a connection may be under way.
-func (c *claimer) free(limit, busy int64) int64 {
-	if limit == 0 {
-		limit = int64(c.s.opts.MaxInFlight)
-	}
-	return limit - busy
+// bounds are a connection's, with what is used of them.
+func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
+	return rules.Bounds{MaxInFlight: limit, Default: int64(c.s.opts.MaxInFlight), Busy: busy, Bucket: bucket}
 }
 
 // share gives each row its part of what is left, and gives back those that may
 // have more.
 func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, error) {
-	part, left := max(1, c.left/int64(len(active))), c.left
+	part, left := rules.Share(c.left, int64(len(active))), c.left
 	want := make(map[readyKey]int64, len(active))
 	room := make(map[*turn]int64, len(c.turns))
 	p := pgdb.LockDueParams{Now: &c.now, Base: c.base}
@@ -320,15 +315,13 @@ func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.L
 // their rows only refer to is read, for those that have it.
 func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Leased, error) {
 	out := make([]store.Leased, len(due))
-	end := job.Micros(c.now.Add(c.p.Lease))
 	var more, replies []job.ID
 	for i, d := range due {
 		j, err := toDueJob(d)
 		if err != nil {
 			return nil, err
 		}
-		j.State, j.Version, j.ClaimToken = job.Claimed, j.Version+1, randomID()
-		j.Worker, j.NextAt, j.Blocked, j.Updated = c.p.Worker, end, "", c.now
+		j = rules.Claimed(j, &c.p, randomID(), c.now)
 		out[i] = store.Leased{Snapshot: job.Snapshot{Job: j, Now: c.now}, Connection: c.conns[j.Connection]}
 		if d.Attempt > 0 || d.ResolutionID != nil {
 			more = append(more, j.ID)
@@ -366,12 +359,12 @@ func (c *claimer) leave(ctx context.Context) error {
 	var buckets pgdb.SetBucketsParams
 	var full []pgtype.UUID
 	for id, t := range c.turns {
-		if t.bucket.PerMinute > 0 && t.took > 0 {
-			t.bucket = t.bucket.Take(now, t.took)
+		if bucket := rules.Take(t.bucket, now, t.took); bucket != t.bucket {
+			t.bucket = bucket
 			buckets.Connections = append(buckets.Connections, fromID(id))
 			buckets.Ats = append(buckets.Ats, t.bucket.At)
 		}
-		if t.room <= 0 && !t.paced(now) {
+		if t.room <= 0 && !rules.Paced(t.bucket, now) {
 			full = append(full, fromID(id))
 		}
 	}
@@ -385,7 +378,7 @@ func (c *claimer) leave(ctx context.Context) error {
 	}
 	p := pgdb.ServedParams{Now: c.now}
 	for _, r := range c.rows {
-		paced := r.turn.room <= 0 && r.turn.paced(now)
+		paced := r.turn.room <= 0 && rules.Paced(r.turn.bucket, now)
 		if !r.served && !paced && !r.turn.saturated {
 			continue
 		}
@@ -409,9 +402,6 @@ func (c *claimer) leave(ctx context.Context) error {
 	return nil
 }
 
-// paced tells whether the token bucket is empty.
-func (t *turn) paced(now int64) bool { return t.bucket.PerMinute > 0 && t.bucket.Tokens(now) == 0 }
-
 // saturate closes the turns of connections that seem to have as many jobs under
 // way as they may, and counts again.
 func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
@@ -427,7 +417,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 			return fmt.Errorf("bounds: %w", err)
 		}
 		for _, b := range bounds {
-			c.turns[toID(b.ID)].saturated = c.free(b.MaxInFlight, b.Busy) <= 0
+			c.turns[toID(b.ID)].saturated = c.bounds(b.MaxInFlight, b.Busy, store.Bucket{}).Free() <= 0
 		}
 		return nil
 	})

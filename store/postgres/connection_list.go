@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -37,7 +38,7 @@ func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (s
 		if _, err := v.conn.Exec(ctx, "SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
 			return p, err
 		}
-		most := page(q.Limit)
+		most := rules.Page(q.Limit)
 		w := walkOf(q, at)
 		ids, err := v.ids(ctx, w.matches(v.now, most+1), w.args)
 		if err != nil {

@@ -189,7 +189,7 @@ func (b *applying) keepConnections(ctx context.Context, which []int) error {
 // Missed implements store.Store.
 func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		most := page(limit)
+		most := rules.Page(limit)
 		ids, err := v.q.MissedIDs(ctx, pgdb.MissedIDsParams{
 			ID: fromID(id), Project: project, Now: &v.now, MaxRows: int32(most),
 		})

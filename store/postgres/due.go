@@ -8,12 +8,13 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Overdue implements store.Store.
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "overdue", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		most := page(limit)
+		most := rules.Page(limit)
 		m, err := v.q.GetMeta(ctx)
 		if err != nil {
 			return nil, err
@@ -46,7 +47,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 
 // inTurn reads the jobs of lists that take turns.
 func (v view) inTurn(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
-	ids := takeTurns(most, lists...)
+	ids := toIDs(rules.TakeTurns(most, lists...))
 	snaps, err := v.snapshots(ctx, ids, true)
 	if err != nil {
 		return nil, err
@@ -56,26 +57,6 @@ func (v view) inTurn(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]j
 		out[i] = snaps[id]
 	}
 	return out, nil
-}
-
-// takeTurns merges lists, each id once, so that none keeps another waiting.
-func takeTurns(most int, lists ...[]pgtype.UUID) []job.ID {
-	var out []job.ID
-	seen := make(map[job.ID]bool)
-	for i, more := 0, true; more && len(out) < most; i++ {
-		more = false
-		for _, list := range lists {
-			if i >= len(list) {
-				continue
-			}
-			more = true
-			if id := toID(list[i]); !seen[id] && len(out) < most {
-				seen[id] = true
-				out = append(out, id)
-			}
-		}
-	}
-	return out
 }
 
 // endOfTime is later than anything that is due.

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -28,7 +29,7 @@ func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit i
 	if err := t.refuseClosed(); err != nil {
 		return nil, err
 	}
-	r := &retaining{tx: t, most: int32(page(limit)), erasing: &erasing{actor}}
+	r := &retaining{tx: t, most: int32(rules.Page(limit)), erasing: &erasing{actor}}
 	r.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
 	var err error
 	r.droppedTo, err = t.q.ShareRetention(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ErrSchema says that the database's schema is not the one that this program
@@ -23,28 +24,11 @@ var ErrUnsafe = errors.New("unsafe server")
 // event has a position above its own.
 var errRestart = errors.New("transaction overtaken")
 
-// verdicts are the errors that concern one item of a batch.
-var verdicts = []error{
-	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
-	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
-}
-
-// isVerdict tells an item's refusal from trouble with the database.
-func isVerdict(err error) bool {
-	for _, v := range verdicts {
-		if errors.Is(err, v) {
-			return true
-		}
-	}
-	return false
-}
-
 // translate gives driver errors their meaning in the contract. What the
 // database's own types, constraints and triggers refuse is a caller's bug.
 func translate(err error) error {
 	switch {
-	case err == nil, isVerdict(err),
+	case err == nil, rules.Verdict(err),
 		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
 		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
 		errors.Is(err, store.ErrClockDoubted),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -44,7 +45,7 @@ func ofIncarnation(q store.EventQuery, now int64) error {
 }
 
 func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
-	most := page(q.Limit)
+	most := rules.Page(q.Limit)
 	p, err := v.end(ctx)
 	if err != nil {
 		return p, err
@@ -79,7 +80,7 @@ func (v view) end(ctx context.Context) (store.EventPage, error) {
 }
 
 func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
-	most, scan := page(q.Limit), maxScan
+	most, scan := rules.Page(q.Limit), maxScan
 	if len(q.Jobs) == 0 && len(q.Connections) == 0 && q.Schedule.IsZero() && len(q.Labels) == 0 && !q.Ended {
 		scan = most // nearly all pass
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -152,7 +153,7 @@ func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error)
 		}
 		return rows, err
 	}
-	most := page(f.p.Limit)
+	most := rules.Page(f.p.Limit)
 	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: &f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})
 	f.more = len(rows) == most
 	return rows, err

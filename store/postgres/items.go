@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -140,7 +141,7 @@ func (s *Store) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 		if err != nil {
 			return p, err
 		}
-		l := store.NewItemList(q, page(q.Limit), queue)
+		l := store.NewItemList(q, rules.Page(q.Limit), queue)
 		for more := l.Open(); more; {
 			after := pgdb.EndedItemsParams{ScheduleID: fromID(q.Schedule), AfterTime: endOfTime, AfterID: fromID(l.Place().ID), MaxRows: store.MaxBatch}
 			if at := l.Place().At; at != 0 {

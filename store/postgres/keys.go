@@ -10,6 +10,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // KeyUse implements store.Store.
@@ -38,7 +39,7 @@ func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after store.SealedPlace, limit int) ([]store.SealedAt, error) {
 	return read(ctx, s, "credentials of other keys", func(ctx context.Context, v view) ([]store.SealedAt, error) {
 		rows, err := v.q.CredentialsOfOthers(ctx, pgdb.CredentialsOfOthersParams{
-			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: int32(page(limit)),
+			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: int32(rules.Page(limit)),
 		})
 		if err != nil {
 			return nil, err
@@ -130,7 +131,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 // ListAPIKeys implements store.Store.
 func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit int) ([]store.APIKey, error) {
 	return read(ctx, s, "list API keys", func(ctx context.Context, v view) ([]store.APIKey, error) {
-		rows, err := v.q.ListAPIKeys(ctx, pgdb.ListAPIKeysParams{After: after, Project: project, MaxRows: int32(page(limit))})
+		rows, err := v.q.ListAPIKeys(ctx, pgdb.ListAPIKeysParams{After: after, Project: project, MaxRows: int32(rules.Page(limit))})
 		if err != nil {
 			return nil, err
 		}

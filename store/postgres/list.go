@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // This file has the queries that are not generated: the filters of lists and counts, and
@@ -29,7 +30,7 @@ func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, erro
 		}
 		p := store.JobPage{Position: end.End, Incarnation: end.Incarnation}
 		var found []store.Place
-		if found, p.Next, p.More, err = v.search(ctx, q, page(q.Limit)); err != nil {
+		if found, p.Next, p.More, err = v.search(ctx, q, rules.Page(q.Limit)); err != nil {
 			return p, err
 		}
 		ids := make([]job.ID, len(found))

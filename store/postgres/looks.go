@@ -7,6 +7,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ClaimLooks implements store.Store. A job that somebody is writing to is left
@@ -17,7 +18,7 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 			return nil, err
 		}
 		rows, err := t.q.LeaseLooks(ctx, pgdb.LeaseLooksParams{
-			Now: &t.now, Worker: p.Worker, LeaseEnd: someTime(t.now.Add(p.Lease)), MaxRows: int32(page(p.Limit)),
+			Now: &t.now, Worker: p.Worker, LeaseEnd: someTime(t.now.Add(p.Lease)), MaxRows: int32(rules.Page(p.Limit)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("due looks: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file: a server holds a lock for each of its workers on the connection
@@ -172,7 +173,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 			return nil, err
 		}
 		rows, err := v.q.OrphanIDs(ctx, pgdb.OrphanIDsParams{
-			Workers: gone, AfterAt: after.At, AfterID: fromID(after.ID), MaxRows: int32(page(limit)),
+			Workers: gone, AfterAt: after.At, AfterID: fromID(after.ID), MaxRows: int32(rules.Page(limit)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)

@@ -28,6 +28,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Options say which database to open and how.
@@ -59,11 +60,9 @@ type Options struct {
 	Now func() time.Time
 	// Clock says how a clock that changes is treated.
 	Clock store.ClockOptions
-	// MaxInFlight is the bound for connections that state none; 0 means 100.
+	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
 }
-
-const defaultMaxInFlight = 100
 
 // Store is one open database. It implements store.Store.
 type Store struct {
@@ -120,7 +119,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 
 func open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxInFlight <= 0 {
-		opts.MaxInFlight = defaultMaxInFlight
+		opts.MaxInFlight = rules.DefaultMaxInFlight
 	}
 	config, err := parse(opts)
 	if err != nil {

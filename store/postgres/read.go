@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Job implements store.Store.
@@ -62,7 +63,7 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 			return nil, err
 		}
 		rows, err := v.q.ListAttempts(ctx, pgdb.ListAttemptsParams{
-			JobID: fromID(id), After: int64(after), MaxRows: int32(page(limit)),
+			JobID: fromID(id), After: int64(after), MaxRows: int32(rules.Page(limit)),
 		})
 		if err != nil {
 			return nil, err
@@ -93,7 +94,7 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 			newest = min(newest, int64(before)-1)
 		}
 		rows, err := v.q.ListObservations(ctx, pgdb.ListObservationsParams{
-			JobID: fromID(id), MaxRows: int32(page(limit)), Skip: int32(count - newest),
+			JobID: fromID(id), MaxRows: int32(rules.Page(limit)), Skip: int32(count - newest),
 		})
 		if err != nil {
 			return nil, err
@@ -109,7 +110,7 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 
 // Owners implements store.Store.
 func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
-	if err := bounded(len(externalIDs)); err != nil {
+	if err := rules.Bounded(len(externalIDs)); err != nil {
 		return nil, fmt.Errorf("owners: %w", err)
 	}
 	return readOne(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
@@ -128,7 +129,7 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 // Doubtful implements store.Store.
 func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(page(limit))})
+		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(rules.Page(limit))})
 		if err != nil {
 			return nil, err
 		}
@@ -199,20 +200,4 @@ func (v view) snapshot(ctx context.Context, id job.ID) (job.Snapshot, error) {
 		return job.Snapshot{}, store.ErrNotFound
 	}
 	return s, nil
-}
-
-// page bounds a limit; none means the most there is.
-func page(limit int) int {
-	if limit <= 0 || limit > store.MaxBatch {
-		return store.MaxBatch
-	}
-	return limit
-}
-
-// bounded refuses a batch above the contract's limit: a caller's bug.
-func bounded(n int) error {
-	if n > store.MaxBatch {
-		return fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, n, store.MaxBatch)
-	}
-	return nil
 }

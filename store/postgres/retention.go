@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -33,7 +34,7 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 		return store.Retained{}, fmt.Errorf("retain: %w", err)
 	}
 	return write(ctx, s, "retain", func(ctx context.Context, t *tx) (store.Retained, error) {
-		r := &retaining{tx: t, RetainParams: p, place: place, most: int32(page(p.Limit))}
+		r := &retaining{tx: t, RetainParams: p, place: place, most: int32(rules.Page(p.Limit))}
 		err := r.step(ctx)
 		return r.out, err
 	})

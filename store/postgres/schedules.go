@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // CreateSchedule implements store.Store. Of concurrent calls with one key, one inserts; the
@@ -135,7 +136,7 @@ func (v view) walkSchedules(ctx context.Context, q store.ScheduleQuery) (ids []j
 				State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
 				Queued: r.Queued, HeldUntil: toTime(r.HeldUntil),
 			})
-			if ok && len(ids) == page(q.Limit) {
+			if ok && len(ids) == rules.Page(q.Limit) {
 				return ids, ids[len(ids)-1], nil
 			}
 			if ok {
@@ -256,7 +257,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 			}
 			for _, r := range rows {
 				f := toFiring(r)
-				if q.Selects(f) && len(p.Firings) == page(q.Limit) {
+				if q.Selects(f) && len(p.Firings) == rules.Page(q.Limit) {
 					p.Next = before
 					return p, nil
 				}

@@ -64,8 +64,7 @@ func fitsSending(s job.Spec) bool {
 // leasedNew gives a new job as a claim would leave it.
 func (b *submissions) leasedNew(s job.Snapshot, conn store.Connection) store.Leased {
 	p := b.items[0].Start
-	s.State, s.Version, s.ClaimToken, s.Worker = job.Claimed, s.Version+1, randomID(), p.Worker
-	s.NextAt = soon(b.now, p.Lease)
+	s.Job = rules.Claimed(s.Job, p, randomID(), b.now)
 	return store.Leased{Snapshot: s, Connection: conn}
 }
 

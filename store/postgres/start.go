@@ -100,7 +100,7 @@ func (b *submissions) starter() (*claimer, error) {
 		}
 		c.conns[conn.ID] = conn
 		if free[conn.ID] && r.Connection.MaxPerMinute == 0 {
-			c.turns[conn.ID] = &turn{room: c.free(r.Connection.MaxInFlight, r.Busy)}
+			c.turns[conn.ID] = &turn{room: c.bounds(r.Connection.MaxInFlight, r.Busy, store.Bucket{}).Free()}
 		}
 	}
 	return c, nil

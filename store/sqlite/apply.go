@@ -14,7 +14,7 @@ import (
 
 // Apply implements store.Store.
 func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
-	if err := bounded(len(items)); err != nil {
+	if err := rules.Bounded(len(items)); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	return write(ctx, s, "apply", func(ctx context.Context, t *tx) ([]store.Applied, error) {
@@ -274,20 +274,27 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 // meanwhile holds nothing.
 func (c *change) hold(ctx context.Context) error {
 	h := c.Decision.Hold
+	if h == nil {
+		return nil
+	}
+	conn, err := c.getConnection(ctx, c.st.ConnectionID)
+	if err != nil {
+		return fmt.Errorf("connection: %w", err)
+	}
 	switch {
-	case h == nil:
+	case !rules.Holds(*h, int(conn.CredentialVersion)):
 		return nil
 	case h.Auth != 0:
 		_, err := c.q.HoldAuth(ctx, litedb.HoldAuthParams{
 			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,
-			HoldKey: c.st.HoldKey, CredentialVersion: int64(h.CredentialVersion),
+			HoldKey: c.st.HoldKey,
 		})
 		if err != nil {
 			return fmt.Errorf("hold: %w", err)
 		}
 	default:
 		err := c.q.HoldRate(ctx, litedb.HoldRateParams{
-			Until: c.now + micros(h.For), Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
+			Until: rules.Until(*h, fromMicros(c.now)).UnixMicro(), Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
 		})
 		if err != nil {
 			return fmt.Errorf("hold: %w", err)

@@ -18,7 +18,7 @@ import (
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	if err := bounded(len(items)); err != nil {
+	if err := rules.Bounded(len(items)); err != nil {
 		return nil, fmt.Errorf("arm: %w", err)
 	}
 	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {

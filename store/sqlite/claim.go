@@ -7,6 +7,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -85,7 +86,7 @@ func (c *claimer) idle(rows []litedb.ReadyRowsRow) bool {
 // share gives each row its part of what is left. What a row cannot use is left
 // for the next walk.
 func (c *claimer) share(ctx context.Context, rows []litedb.ReadyRowsRow) (int64, error) {
-	part := max(1, c.left/int64(len(rows)))
+	part := rules.Share(c.left, int64(len(rows)))
 	var took int64
 	for _, r := range rows {
 		n, err := c.serve(ctx, r, min(part, c.left))
@@ -138,14 +139,12 @@ func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, c
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	st := &h.st
-	st.State, st.Version, st.ClaimToken = int64(job.Claimed), was.Version+1, fromID(randomID())
-	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(c.now+micros(c.p.Lease))
-	st.Blocked, st.UpdatedAt = "", c.now
 	snap, err := c.view().completed(ctx, h, nil)
 	if err != nil {
 		return err
 	}
+	snap.Job = rules.Claimed(snap.Job, &c.p, randomID(), snap.Now)
+	setLeased(&h.st, snap.Status, c.now)
 	l, err := c.view().leased(ctx, snap, conn.Connection)
 	if err != nil {
 		return err
@@ -204,14 +203,10 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("in flight: %w", err)
 	}
-	limit := row.MaxInFlight
-	if limit == 0 {
-		limit = int64(c.w.s.opts.MaxInFlight)
-	}
-	conn.room = limit - busy
-	if b := (store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt}); b.PerMinute > 0 {
-		conn.room = min(conn.room, b.Tokens(c.now))
-	}
+	conn.room = rules.Bounds{
+		MaxInFlight: row.MaxInFlight, Default: int64(c.w.s.opts.MaxInFlight), Busy: busy,
+		Bucket: store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt},
+	}.Room(c.now)
 	c.conns[toID(id)] = conn
 	return conn, c.bound(ctx, conn, 0)
 }
@@ -219,9 +214,8 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 // bound takes the tokens that were used, and sets the connection's rows aside
 // when it is at one of its bounds.
 func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
-	b := store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}
-	if b.PerMinute > 0 && took > 0 {
-		b = b.Take(c.now, took)
+	b := rules.Take(store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}, c.now, took)
+	if b.At != conn.row.BucketAt {
 		conn.row.BucketAt = b.At
 		if err := c.q.SetBucket(ctx, litedb.SetBucketParams{BucketAt: b.At, ID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
@@ -230,7 +224,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 	if conn.room > 0 {
 		return nil
 	}
-	if b.PerMinute > 0 && b.Tokens(c.now) == 0 {
+	if rules.Paced(b, c.now) {
 		if err := c.q.Pace(ctx, litedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}

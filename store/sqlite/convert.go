@@ -38,6 +38,22 @@ func fromDuration(us int64) time.Duration { return time.Duration(us) * time.Micr
 
 func fromID(id job.ID) []byte { return id[:] }
 
+func toIDs(ids [][]byte) []job.ID {
+	out := make([]job.ID, len(ids))
+	for i, id := range ids {
+		out[i] = toID(id)
+	}
+	return out
+}
+
+func fromIDs(ids []job.ID) [][]byte {
+	out := make([][]byte, len(ids))
+	for i := range ids {
+		out[i] = ids[i][:]
+	}
+	return out
+}
+
 // optionalText is NULL for the empty text.
 func optionalText(text string) sql.NullString {
 	return sql.NullString{String: text, Valid: text != ""}
@@ -270,6 +286,12 @@ func toReply(r litedb.WaitingJobsRow) job.Job {
 			StartDeadline: fromMicros(r.StartDeadline), NextAt: fromNullMicros(r.NextAt),
 		},
 	}
+}
+
+// setLeased writes what a claim, or a lease for a look, changes of a job.
+func setLeased(st *litedb.JobState, s job.Status, now int64) {
+	st.State, st.Version, st.ClaimToken, st.ClaimedAt = int64(s.State), s.Version, fromID(s.ClaimToken), someMicros(now)
+	st.Worker, st.NextAt, st.Blocked, st.UpdatedAt = s.Worker, toMicros(s.NextAt), s.Blocked, s.Updated.UnixMicro()
 }
 
 // setArmed writes what an arm may change of a job.

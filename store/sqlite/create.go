@@ -9,12 +9,13 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Create implements store.Store. The key is looked up in the same transaction
 // that binds it, by the only writer there is.
 func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	if err := bounded(len(items)); err != nil {
+	if err := rules.Bounded(len(items)); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
@@ -33,14 +34,6 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 		}
 		return out, nil
 	})
-}
-
-// bounded refuses a batch above the contract's limit: a caller's bug.
-func bounded(n int) error {
-	if n > store.MaxBatch {
-		return fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, n, store.MaxBatch)
-	}
-	return nil
 }
 
 func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Overdue implements store.Store.
@@ -40,28 +41,8 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		return v.snapshots(ctx, takeTurns(most, ids, over, left))
+		return v.snapshots(ctx, fromIDs(rules.TakeTurns(int(most), toIDs(ids), toIDs(over), toIDs(left))))
 	})
-}
-
-// takeTurns merges lists, each id once, so that none keeps another waiting.
-func takeTurns(most int64, lists ...[][]byte) [][]byte {
-	var out [][]byte
-	seen := make(map[job.ID]bool)
-	for i, more := 0, true; more; i++ {
-		more = false
-		for _, list := range lists {
-			if i >= len(list) || int64(len(out)) >= most {
-				continue
-			}
-			more = true
-			if id := toID(list[i]); !seen[id] {
-				seen[id] = true
-				out = append(out, list[i])
-			}
-		}
-	}
-	return out
 }
 
 // Doubtful implements store.Store.

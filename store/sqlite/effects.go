@@ -104,7 +104,7 @@ func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (stri
 
 // Owners implements store.Store.
 func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
-	if err := bounded(len(externalIDs)); err != nil {
+	if err := rules.Bounded(len(externalIDs)); err != nil {
 		return nil, fmt.Errorf("owners: %w", err)
 	}
 	return read(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {

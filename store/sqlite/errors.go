@@ -10,6 +10,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ErrLocked says that another process has the database.
@@ -22,29 +23,12 @@ var ErrForeign = errors.New("another program's database")
 // knows: newer, or older and not to be migrated.
 var ErrSchema = errors.New("schema version")
 
-// verdicts are the errors that concern one item of a batch.
-var verdicts = []error{
-	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
-	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
-}
-
-// isVerdict tells an item's refusal from trouble with the database.
-func isVerdict(err error) bool {
-	for _, v := range verdicts {
-		if errors.Is(err, v) {
-			return true
-		}
-	}
-	return false
-}
-
 // translate gives driver errors their meaning in the contract. What the
 // database's own constraints and triggers refuse is a caller's bug.
 func translate(err error) error {
 	var known *sqlite.Error
 	switch {
-	case err == nil, isVerdict(err),
+	case err == nil, rules.Verdict(err),
 		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
 		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
 		errors.Is(err, store.ErrClockDoubted),

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -148,7 +149,7 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 			}
 			switch err := f.refusal(ctx, jobs[n]); {
 			case err == nil:
-			case isVerdict(err):
+			case rules.Verdict(err):
 				r.AddRefused(r.Firings[i].Firing.Name, err)
 			default:
 				return nil, err
@@ -225,7 +226,7 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 	case err == nil && !conn.DeletedAt.Valid && conn.Project == n.Spec.Project:
 		if err := t.freeEffectKey(ctx, n.EffectKey); err == nil {
 			return nil
-		} else if !isVerdict(err) {
+		} else if !rules.Verdict(err) {
 			return err
 		}
 		err = store.ErrEffectKeyTaken

@@ -8,6 +8,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // ClaimLooks implements store.Store.
@@ -69,7 +70,7 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 // Renew implements store.Store. A lease that is over is not renewed, even when
 // nobody has noticed yet.
 func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
-	if err := bounded(len(refs)); err != nil {
+	if err := rules.Bounded(len(refs)); err != nil {
 		return nil, fmt.Errorf("renew: %w", err)
 	}
 	return write(ctx, s, "renew", func(ctx context.Context, t *tx) ([]bool, error) {

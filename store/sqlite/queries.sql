@@ -303,8 +303,7 @@ UPDATE connections SET bucket_at = ? WHERE id = ?;
 -- name: HoldAuth :execrows
 UPDATE connection_ready
 SET auth_hold_at = coalesce(auth_hold_at, @now), auth_hold_reason = @reason, auth_hold_cause = @cause
-WHERE connection_ready.connection_id = @connection_id AND hold_key = @hold_key
-    AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = @connection_id AND c.credential_version = @credential_version);
+WHERE connection_id = @connection_id AND hold_key = @hold_key;
 
 -- name: HoldRate :exec
 UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason

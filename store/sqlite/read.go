@@ -184,9 +184,4 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 }
 
 // page bounds a limit; none means the most there is.
-func page(limit int) int64 {
-	if limit <= 0 || limit > store.MaxBatch {
-		return store.MaxBatch
-	}
-	return int64(limit)
-}
+func page(limit int) int64 { return int64(rules.Page(limit)) }

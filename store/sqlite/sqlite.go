@@ -24,6 +24,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Options say which database to open and how.
@@ -49,7 +50,7 @@ type Options struct {
 	// Host names this machine, to notice a database that was copied to another
 	// one; empty means the machine id, or the host's name.
 	Host string
-	// MaxInFlight is the bound for connections that state none; 0 means 100.
+	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
 	// WatchEvery is how often an idle process compares the file with what it noted, to
 	// notice that it was replaced; 0 means a second. Every commit compares them too.
@@ -59,8 +60,7 @@ type Options struct {
 }
 
 const (
-	defaultMaxInFlight = 100
-	defaultReaders     = 4
+	defaultReaders = 4
 	// busyTimeout only ever matters for other programs that look at the file.
 	busyTimeout = 5 * time.Second
 )
@@ -105,7 +105,7 @@ type reader struct {
 // ErrSchema when its schema is not the one that this program knows.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.MaxInFlight <= 0 {
-		opts.MaxInFlight = defaultMaxInFlight
+		opts.MaxInFlight = rules.DefaultMaxInFlight
 	}
 	if opts.Readers <= 0 {
 		opts.Readers = defaultReaders

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file (group commit):
@@ -393,7 +394,7 @@ func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal e
 	err := translate(fn())
 	wrote := ses.dirty
 	ses.dirty = wrote || before
-	if err != nil && (wrote || !isVerdict(err)) {
+	if err != nil && (wrote || !rules.Verdict(err)) {
 		return nil, err
 	}
 	return err, nil
@@ -410,7 +411,7 @@ func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, 
 		}
 	}
 	err := translate(fn())
-	if err != nil && !isVerdict(err) {
+	if err != nil && !rules.Verdict(err) {
 		return nil, err
 	}
 	if err != nil {

@@ -1,0 +1,62 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Page bounds a limit; none means the most there is.
+func Page(limit int) int {
+	if limit <= 0 || limit > store.MaxBatch {
+		return store.MaxBatch
+	}
+	return limit
+}
+
+// Bounded refuses a batch above the contract's limit: a caller's bug.
+func Bounded(n int) error {
+	if n > store.MaxBatch {
+		return fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, n, store.MaxBatch)
+	}
+	return nil
+}
+
+// verdicts are the errors that concern one item of a batch.
+var verdicts = []error{
+	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
+}
+
+// Verdict reports whether an error is an item's refusal, and not trouble with the database.
+func Verdict(err error) bool {
+	for _, v := range verdicts {
+		if errors.Is(err, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// TakeTurns merges lists, each item once and at most most of them, so that none keeps
+// another waiting.
+func TakeTurns[T comparable](most int, lists ...[]T) []T {
+	var out []T
+	seen := make(map[T]bool)
+	for i, more := 0, true; more && len(out) < most; i++ {
+		more = false
+		for _, list := range lists {
+			if i >= len(list) {
+				continue
+			}
+			more = true
+			if !seen[list[i]] && len(out) < most {
+				seen[list[i]] = true
+				out = append(out, list[i])
+			}
+		}
+	}
+	return out
+}
