@@ -49,11 +49,6 @@ func (s *Store) CreateConnection(ctx context.Context, n store.NewConnection) (st
 	return conn, created, err
 }
 
-// mayCoolFor reports whether a cool-down is within its bounds.
-func mayCoolFor(d time.Duration) bool {
-	return d >= 0 && d.Truncate(time.Microsecond) <= job.MaxCoolDown
-}
-
 // newConnection is a connection as it is stored for the first time.
 func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 	in := n.Connection
@@ -67,7 +62,7 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 		return nil, fmt.Errorf("%w: class %d", store.ErrIllegal, in.Class)
 	case in.KeyWindow < 0 || min(in.MaxInFlight, in.MaxPerMinute) < 0:
 		return nil, fmt.Errorf("%w: a negative bound", store.ErrIllegal)
-	case !mayCoolFor(in.CoolDown):
+	case !rules.MayCool(in.CoolDown):
 		return nil, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, in.CoolDown)
 	}
 	c := &connection{Connection: store.Connection{

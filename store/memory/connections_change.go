@@ -25,7 +25,7 @@ func (s *Store) ChangeConnection(ctx context.Context, change store.ConnectionCha
 			return store.Connection{}, err
 		case !rules.Class(next.Class) || next.KeyWindow < 0 || min(next.MaxInFlight, next.MaxPerMinute) < 0:
 			return store.Connection{}, fmt.Errorf("%w: class %d, or a negative bound", store.ErrIllegal, next.Class)
-		case !mayCoolFor(next.CoolDown):
+		case !rules.MayCool(next.CoolDown):
 			return store.Connection{}, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, next.CoolDown)
 		case change.Delete && t.inUse(c.ID):
 			return store.Connection{}, store.ErrInUse

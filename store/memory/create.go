@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -31,24 +30,23 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 		return store.Created{}, err
 	}
 	conn, ok := t.conns[n.Spec.Connection]
-	if !ok || conn.Project != n.Spec.Project || !conn.Deleted.IsZero() {
-		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	if !ok {
+		conn = new(connection)
+	}
+	if err := rules.MayCreate(&n.Spec, conn.Project, !ok || !conn.Deleted.IsZero()); err != nil {
+		return store.Created{}, err
 	}
 	j, err := t.newJob(n, conn.Class)
 	if err != nil {
 		return store.Created{}, err
 	}
 	if !j.ReplyTo.IsZero() {
-		other, ok := t.jobs[j.ReplyTo]
-		if !ok || other.job.Project != j.Project {
-			return store.Created{}, fmt.Errorf("%w: %s", store.ErrReplyTo, j.ReplyTo)
+		var p rules.Predecessor
+		if other, ok := t.jobs[j.ReplyTo]; ok {
+			p = rules.Predecessor{Project: other.job.Project, State: other.job.State, Waiting: t.waitingFor(j.ReplyTo)}
 		}
-		if other.job.State != job.Succeeded {
-			if t.waitingFor(j.ReplyTo) >= store.MaxReplies {
-				return store.Created{}, fmt.Errorf("%w: %s", store.ErrManyReplies, j.ReplyTo)
-			}
-			j.WaitsFor, j.PredecessorEnd = j.ReplyTo, other.job.State.BadEnd()
-			j.StartDeadline = j.Deadline(j.NextAt)
+		if j, err = rules.Await(j, p); err != nil {
+			return store.Created{}, err
 		}
 	}
 	if _, taken := t.jobs[j.ID]; taken {
@@ -75,7 +73,7 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 }
 
 // waitingFor counts the jobs that wait for a job, ended ones too.
-func (t *tx) waitingFor(id job.ID) (n int) {
+func (t *tx) waitingFor(id job.ID) (n int64) {
 	for _, r := range t.waiting[id] {
 		if t.jobs[r.job.ID] == r && r.job.WaitsFor == id {
 			n++
@@ -103,48 +101,16 @@ func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
 	return nil
 }
 
-// newJob is a job as it is stored for the first time.
+// newJob is a job as it is stored for the first time, in memory of its own.
 func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
-	j := job.Job{Spec: n.Spec}
-	if n.Class != 0 {
-		class = n.Class
-	}
-	if j.Policy == 0 {
-		j.Policy = job.Hold
-	}
-	switch {
-	case j.Key == "":
-		return j, fmt.Errorf("%w: no key", store.ErrIllegal)
-	case j.StartWindow < 0:
-		return j, fmt.Errorf("%w: start window %v", store.ErrIllegal, j.StartWindow)
-	case j.Policy > job.Resend:
-		return j, fmt.Errorf("%w: policy %d", store.ErrIllegal, j.Policy)
-	case !mayCoolFor(j.CoolDown):
-		return j, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, j.CoolDown)
-	case j.SkipIfPresent < 0 || j.SkipIfPresent.Truncate(time.Microsecond) > job.MaxPresentAge:
-		return j, fmt.Errorf("%w: skip if present for %v", store.ErrIllegal, j.SkipIfPresent)
-	case j.Trace != "" && (len(j.Trace) < 55 || len(j.Trace) > job.MaxTrace):
-		return j, fmt.Errorf("%w: a trace of %d bytes", store.ErrIllegal, len(j.Trace))
-	case !rules.Class(class):
-		return j, fmt.Errorf("%w: class %d", store.ErrIllegal, class)
+	j, err := rules.NewJob(&n, class, t.now)
+	if err != nil {
+		return j, err
 	}
 	fp, err := job.ParseFingerprint(j.Fingerprint.Bytes())
 	if err != nil {
 		return j, fmt.Errorf("%w: %w", store.ErrIllegal, err)
 	}
-	j.Fingerprint, j.Payload, j.Labels, j.Created = fp, some(j.Payload), someLabels(j.Labels), t.now
-	for _, d := range []*time.Duration{
-		&j.StartWindow, &j.WaitWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout, &j.CoolDown, &j.SkipIfPresent,
-	} {
-		*d = d.Truncate(time.Microsecond)
-	}
-	due := t.now
-	if !n.ScheduleTime.IsZero() {
-		due = micros(n.ScheduleTime)
-	}
-	j.Status = job.Status{
-		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, StartDeadline: due.Add(j.Window()),
-		NextAt: due, Class: class, Updated: t.now,
-	}
+	j.Fingerprint, j.Payload, j.Labels = fp, some(j.Payload), someLabels(j.Labels)
 	return j, nil
 }

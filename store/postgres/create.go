@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/rules"
 )
 
 // Rules of this file:
@@ -49,7 +49,9 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 // createOnce stores a batch. Where nothing replies, the keys are bound on the way of
 // the BEGIN: two round trips and the COMMIT.
 func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool { return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" })
+	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool {
+		return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" || rules.MayStore(&n) != nil
+	})
 	var asked *asking
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
 		asked = new(asking)
@@ -242,46 +244,39 @@ func (b *submissions) look(ctx context.Context) error {
 	for i := range b.items {
 		n := &b.items[i]
 		conn, ok := conns[n.Spec.Connection]
-		if !ok || conn.Deleted || b.deleted[n.Spec.Connection] || conn.Project != n.Spec.Project {
-			b.out[i].Err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+		if err := rules.MayCreate(&n.Spec, conn.Project, !ok || conn.Deleted || b.deleted[n.Spec.Connection]); err != nil {
+			b.out[i].Err = err
 			continue
 		}
 		key := keyOf{n.Spec.Project, n.Spec.Key}
 		if keys[key] {
 			continue // bound by an item before
 		}
-		snap := newSnapshot(n, job.Class(conn.Class), b.now)
-		if !n.Spec.ReplyTo.IsZero() {
-			other, ok := others[n.Spec.ReplyTo]
-			if !ok || other.project != n.Spec.Project {
-				b.out[i].Err = fmt.Errorf("%w: %s", store.ErrReplyTo, n.Spec.ReplyTo)
-				continue
-			}
-			if other.state != job.Succeeded {
-				snap.WaitsFor, snap.PredecessorEnd = n.Spec.ReplyTo, other.state.BadEnd()
-				snap.StartDeadline = snap.Deadline(snap.NextAt)
-			}
+		made, err := rules.NewJob(n, job.Class(conn.Class), b.now)
+		if err == nil && !made.ReplyTo.IsZero() {
+			made, err = rules.Await(made, others[made.ReplyTo])
+		}
+		if err != nil {
+			b.out[i].Err = err
+			continue
 		}
 		keys[key] = true
-		others[snap.ID] = predecessor{project: snap.Project, state: job.Scheduled}
-		b.jobs = append(b.jobs, submission{item: i, snapshot: snap})
+		others[made.ID] = rules.Predecessor{Project: made.Project, State: job.Scheduled}
+		b.jobs = append(b.jobs, submission{item: i, snapshot: job.Snapshot{Job: made, Now: b.now}})
 	}
 	return nil
 }
 
-type predecessor struct {
-	project string
-	state   job.State
-}
-
-func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor, error) {
+// predecessors are the jobs that others of the batch reply to. How many wait for each is
+// counted when the keys are bound.
+func (b *submissions) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
 	var ids, conns []job.ID
 	for i := range b.items {
 		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
 			ids, conns = append(ids, to), append(conns, b.items[i].Spec.Connection)
 		}
 	}
-	out := make(map[job.ID]predecessor)
+	out := make(map[job.ID]rules.Predecessor)
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -294,37 +289,9 @@ func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor,
 		return nil, err
 	}
 	for _, r := range rows {
-		out[toID(r.JobID)] = predecessor{project: r.Project, state: job.State(r.State)}
+		out[toID(r.JobID)] = rules.Predecessor{Project: r.Project, State: job.State(r.State)}
 	}
 	return out, nil
-}
-
-// newSnapshot is a job as it is stored, before anything happened to it. The class
-// is the connection's unless the request knows better.
-func newSnapshot(n *store.NewJob, class job.Class, now time.Time) job.Snapshot {
-	s := job.Snapshot{Now: now}
-	s.Spec = n.Spec
-	s.Spec.Created = now
-	s.StartWindow = fromMicros(micros(s.StartWindow))
-	s.WaitWindow = fromMicros(micros(s.WaitWindow))
-	s.Retry.MinBackoff = fromMicros(micros(s.Retry.MinBackoff))
-	s.Retry.MaxBackoff = fromMicros(micros(s.Retry.MaxBackoff))
-	s.Retry.AttemptTimeout = fromMicros(micros(s.Retry.AttemptTimeout))
-	s.Payload = toBytes(s.Payload)
-	s.Policy = cmp.Or(s.Policy, job.Hold)
-	if len(s.Labels) == 0 {
-		s.Labels = nil
-	}
-	due := now
-	if !n.ScheduleTime.IsZero() {
-		due = job.Micros(n.ScheduleTime)
-	}
-	s.Status = job.Status{
-		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, NextAt: due,
-		StartDeadline: due.Add(cmp.Or(s.StartWindow, job.DefaultWindow)),
-		Class:         cmp.Or(n.Class, class), Updated: now,
-	}
-	return s
 }
 
 // bindings asks for the keys of the jobs that could be stored.
@@ -405,9 +372,10 @@ func (b *submissions) boundReplies(ctx context.Context) error {
 		if to.IsZero() {
 			return nil
 		}
-		if waiting[to]++; waiting[to] > store.MaxReplies {
-			return fmt.Errorf("%w: %s", store.ErrManyReplies, to)
+		if err := rules.MayWait(to, waiting[to]); err != nil {
+			return err
 		}
+		waiting[to]++
 		return nil
 	})
 }

@@ -114,38 +114,28 @@ func metaOf(m litedb.Meta) store.Meta {
 }
 
 // newRows makes the rows of a job that is stored for the first time.
-func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobState, error) {
+func newRows(n job.Job) (litedb.Job, litedb.JobState, error) {
 	s := n.Spec
 	labels, err := fromLabels(s.Labels)
 	if err != nil {
 		return litedb.Job{}, litedb.JobState{}, err
 	}
-	policy := s.Policy
-	if policy == 0 {
-		policy = job.Hold
-	}
-	due := now
-	if !n.ScheduleTime.IsZero() {
-		due = n.ScheduleTime.UnixMicro()
-	}
-	if n.Class != 0 {
-		class = int64(n.Class)
-	}
+	created := s.Created.UnixMicro()
 	j := litedb.Job{
 		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: fromID(s.Connection),
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
 		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
-		Policy: int64(policy), Labels: labels, TimeZone: s.TimeZone,
+		Policy: int64(s.Policy), Labels: labels, TimeZone: s.TimeZone,
 		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
-		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: now, Payload: fromBytes(s.Payload),
+		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: created, Payload: fromBytes(s.Payload),
 		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent), Trace: optionalText(s.Trace),
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(job.Scheduled), Listed: int64(job.Scheduled), Version: 1, Round: 1, ScheduleTime: due,
-		StartDeadline: due + micros(s.Window()), WaitWindow: micros(s.WaitWindow), NextAt: someMicros(due), Class: class,
-		CreatedAt: now, UpdatedAt: now,
+		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(),
+		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
+		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created,
 	}
 	return j, st, nil
 }

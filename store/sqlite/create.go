@@ -38,29 +38,33 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 
 func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {
 	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
-	unfit := errors.Is(err, sql.ErrNoRows) || err == nil && (conn.DeletedAt.Valid || conn.Project != n.Spec.Project)
-	if err != nil && !unfit {
+	none := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !none {
 		return store.Created{}, err
 	}
-	if unfit || !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" {
+	made, unfit := rules.NewJob(&n, job.Class(conn.Class), fromMicros(t.now))
+	if err := rules.MayCreate(&n.Spec, conn.Project, none || conn.DeletedAt.Valid); err != nil {
+		unfit = err
+	}
+	if unfit != nil || !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" {
 		// It may have to be refused: a key that is bound comes first, and nothing may
 		// be written yet.
 		if bound, ok, err := t.bound(ctx, n.Spec); ok || err != nil {
 			return bound, err
 		}
 	}
-	if unfit {
-		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	if unfit != nil {
+		return store.Created{}, unfit
 	}
 	if err := t.freeEffectKey(ctx, n.EffectKey); err != nil {
 		return store.Created{}, err
 	}
-	j, st, err := newRows(n, conn.Class, t.now)
+	if made, err = t.awaitReply(ctx, made); err != nil {
+		return store.Created{}, err
+	}
+	j, st, err := newRows(made)
 	if err != nil {
 		return store.Created{}, fmt.Errorf("%w: %w", store.ErrIllegal, err)
-	}
-	if err := t.awaitReply(ctx, j, &st); err != nil {
-		return store.Created{}, err
 	}
 	took, err := t.bind(ctx, j, n)
 	if err != nil {
@@ -74,10 +78,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err := t.insertJob(ctx, j, st, n); err != nil {
 		return store.Created{}, err
 	}
-	snap, err := newSnapshot(j, st, t.now)
-	if err != nil {
-		return store.Created{}, err
-	}
+	snap := job.Snapshot{Job: made, Now: made.Created}
 	started, err := t.start(ctx, st, n.Start)
 	if started != nil {
 		t.hint[store.WatchWork] = woken // nobody else has to come for it

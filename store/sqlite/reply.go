@@ -17,31 +17,20 @@ import (
 // otherwise, predecessor_end is its state until it goes on. Who waits is in no ready
 // row and in no index that a claim reads.
 
-// awaitReply lets a new job wait for the one that it replies to.
-func (t *tx) awaitReply(ctx context.Context, j litedb.Job, st *litedb.JobState) error {
-	if j.ReplyTo == nil {
-		return nil
+// awaitReply returns a new job as it waits for the one that it replies to, if it does.
+func (t *tx) awaitReply(ctx context.Context, j job.Job) (job.Job, error) {
+	if j.ReplyTo.IsZero() {
+		return j, nil
 	}
-	other, err := t.q.GetState(ctx, j.ReplyTo)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && other.Project != j.Project {
-		return fmt.Errorf("%w: %s", store.ErrReplyTo, toID(j.ReplyTo))
+	other, err := t.q.GetState(ctx, fromID(j.ReplyTo))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return j, fmt.Errorf("job to reply to: %w", err)
 	}
+	waiting, err := t.q.CountWaiting(ctx, fromID(j.ReplyTo))
 	if err != nil {
-		return fmt.Errorf("job to reply to: %w", err)
+		return j, fmt.Errorf("waiting jobs: %w", err)
 	}
-	if state := job.State(other.State); state != job.Succeeded {
-		waiting, err := t.q.CountWaiting(ctx, j.ReplyTo)
-		if err != nil {
-			return fmt.Errorf("waiting jobs: %w", err)
-		}
-		if waiting >= store.MaxReplies {
-			return fmt.Errorf("%w: %s", store.ErrManyReplies, toID(j.ReplyTo))
-		}
-		st.WaitsFor, st.PredecessorEnd = j.ReplyTo, int64(state.BadEnd())
-		waits := job.Job{Spec: job.Spec{WaitWindow: fromDuration(st.WaitWindow)}, Status: job.Status{WaitsFor: toID(st.WaitsFor)}}
-		st.StartDeadline = waits.Deadline(fromMicros(st.NextAt.Int64)).UnixMicro()
-	}
-	return nil
+	return rules.Await(j, rules.Predecessor{Project: other.Project, State: job.State(other.State), Waiting: waiting})
 }
 
 // tellReplies tells the jobs that wait for a job of its end, or that it goes on after

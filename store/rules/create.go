@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// NewJob is a job as it is stored for the first time, for a connection of a class. The
+// request's own class goes first, if it knows one.
+func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
+	j := job.Job{Spec: n.Spec}
+	if err := MayStore(n); err != nil {
+		return j, err
+	}
+	for _, d := range []*time.Duration{
+		&j.StartWindow, &j.WaitWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout, &j.CoolDown, &j.SkipIfPresent,
+	} {
+		*d = d.Truncate(time.Microsecond)
+	}
+	j.Policy, j.Payload, j.Created = cmp.Or(j.Policy, job.Hold), some(j.Payload), now
+	if len(j.Labels) == 0 {
+		j.Labels = nil
+	}
+	due := now
+	if !n.ScheduleTime.IsZero() {
+		due = job.Micros(n.ScheduleTime)
+	}
+	j.Status = job.Status{
+		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, StartDeadline: due.Add(j.Window()),
+		NextAt: due, Class: cmp.Or(n.Class, class), Updated: now,
+	}
+	return j, nil
+}
+
+// MayStore refuses what is no request: a bug of the caller's.
+func MayStore(n *store.NewJob) error {
+	switch s := &n.Spec; {
+	case s.Key == "":
+		return fmt.Errorf("%w: no key", store.ErrIllegal)
+	case s.StartWindow < 0:
+		return fmt.Errorf("%w: start window %v", store.ErrIllegal, s.StartWindow)
+	case s.Policy > job.Resend:
+		return fmt.Errorf("%w: policy %d", store.ErrIllegal, s.Policy)
+	case !MayCool(s.CoolDown):
+		return fmt.Errorf("%w: cool-down %v", store.ErrIllegal, s.CoolDown)
+	case s.SkipIfPresent < 0 || s.SkipIfPresent.Truncate(time.Microsecond) > job.MaxPresentAge:
+		return fmt.Errorf("%w: skip if present for %v", store.ErrIllegal, s.SkipIfPresent)
+	case s.Trace != "" && (len(s.Trace) < 55 || len(s.Trace) > job.MaxTrace):
+		return fmt.Errorf("%w: a trace of %d bytes", store.ErrIllegal, len(s.Trace))
+	case n.Class != 0 && !Class(n.Class):
+		return fmt.Errorf("%w: class %d", store.ErrIllegal, n.Class)
+	}
+	return nil
+}
+
+// MayCool reports whether a cool-down is within its bounds.
+func MayCool(d time.Duration) bool {
+	return d >= 0 && d.Truncate(time.Microsecond) <= job.MaxCoolDown
+}
+
+// Predecessor is the job that a new one replies to. The zero Predecessor: there is none of
+// that id.
+type Predecessor struct {
+	Project string
+	State   job.State
+	// Waiting is how many jobs wait for it, ended ones too.
+	Waiting int64
+}
+
+// Await returns a new job as it waits for the one that it replies to, or as it is if that
+// one has SUCCEEDED.
+func Await(j job.Job, p Predecessor) (job.Job, error) {
+	if p.State == 0 || p.Project != j.Project {
+		return j, fmt.Errorf("%w: %s", store.ErrReplyTo, j.ReplyTo)
+	}
+	if p.State == job.Succeeded {
+		return j, nil
+	}
+	if err := MayWait(j.ReplyTo, p.Waiting); err != nil {
+		return j, err
+	}
+	j.WaitsFor, j.PredecessorEnd = j.ReplyTo, p.State.BadEnd()
+	j.StartDeadline = j.Deadline(j.NextAt)
+	return j, nil
+}
+
+// MayWait refuses one more job that waits for another, for which some wait.
+func MayWait(predecessor job.ID, waiting int64) error {
+	if waiting >= store.MaxReplies {
+		return fmt.Errorf("%w: %s", store.ErrManyReplies, predecessor)
+	}
+	return nil
+}
+
+// MayCreate refuses a job for a connection that is another project's, or deleted.
+func MayCreate(s *job.Spec, project string, deleted bool) error {
+	if deleted || project != s.Project {
+		return fmt.Errorf("connection %s: %w", s.Connection, store.ErrNotFound)
+	}
+	return nil
+}
