@@ -323,6 +323,11 @@ bench: need-postgres bench-node ## Fireonce, River, pg-boss, graphile-worker and
 	-.ci/need-redis
 	go -C bench run ./speed $(SPEED_FLAGS)
 
+.PHONY: bench-paths
+bench-paths: ## Compare each fast path with the general way beside it; fail if one is not worth its lines
+	.ci/need-postgres
+	go test -run '^$$' -bench '^BenchmarkPath' ./server ./store/postgres ./store/sqlite
+
 .PHONY: bench-quick
 bench-quick: need-postgres ## The main ratios of that, with few jobs: about two minutes
 	go -C bench run ./speed -quick $(SPEED_FLAGS)

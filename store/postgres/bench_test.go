@@ -137,3 +137,9 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
+
+// BenchmarkPathClaimAndArm: what it saves that a claim may arm.
+func BenchmarkPathClaimAndArm(b *testing.B) { storetest.BenchmarkPathClaimAndArm(b, 1.3, openBench) }
+
+// BenchmarkPathSuccess: what it saves that the usual end is one statement.
+func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.05, openBench) }

@@ -119,3 +119,8 @@ func BenchmarkHeld(b *testing.B) {
 func BenchmarkRoll(b *testing.B) {
 	storetest.BenchmarkRoll(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }
+
+// BenchmarkPathClaimAndArm: what it saves that a claim may arm.
+func BenchmarkPathClaimAndArm(b *testing.B) {
+	storetest.BenchmarkPathClaimAndArm(b, 1.05, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
+}
