@@ -324,8 +324,7 @@ bench: need-postgres bench-node ## Fireonce, River, pg-boss, graphile-worker and
 	go -C bench run ./speed $(SPEED_FLAGS)
 
 .PHONY: bench-paths
-bench-paths: ## Compare each fast path with the general way beside it; fail if one is not worth its lines
-	.ci/need-postgres
+bench-paths: need-postgres ## Compare each fast path with the general way beside it; fail if one is not worth its lines
 	go test -run '^$$' -bench '^BenchmarkPath' ./server ./store/postgres ./store/sqlite
 
 .PHONY: bench-quick
