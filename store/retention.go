@@ -87,8 +87,8 @@ type RetainParams struct {
 
 // Retained is what one step did.
 type Retained struct {
-	// Jobs, Events, Keys, Objects and Firings were removed for good. Events counts those that
-	// are gone, not those that only the log no longer gives.
+	// Jobs, Events, Keys, Objects and Firings were removed for good. Events is the number of
+	// events in the pages that were dropped; a job that is there keeps its own.
 	Jobs, Events, Keys, Objects, Firings int
 	// Next is where the pass goes on.
 	Next string

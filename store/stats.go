@@ -37,8 +37,8 @@ type Stats struct {
 	// NEEDS_RESOLUTION) has been so: since its last attempt was armed, or since
 	// the job last changed when it has none.
 	OldestUnresolved time.Duration
-	// Started counts first attempts that were armed in the window. StartLagP50 and
-	// P99 are percentiles, by nearest rank, of their arm's time less schedule_time
+	// Started counts first attempts that were armed in the window, as far as the log
+	// reaches back. StartLagP50 and P99 are percentiles, by nearest rank, of their arm's time less schedule_time
 	// as it was then.
 	Started                  int64
 	StartLagP50, StartLagP99 time.Duration

@@ -45,7 +45,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	begun.RequestDigest, begun.Frozen = slices.Clone(begun.RequestDigest), slices.Clone(begun.Frozen)
 	attempt := Attempt{Attempt: begun, Fence: next.Fence}
 	if attempt.Number == 1 {
-		r.lag = t.now.Sub(next.ScheduleTime)
+		t.lags[r.job.ID] = t.now.Sub(next.ScheduleTime)
 	}
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true

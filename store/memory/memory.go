@@ -78,6 +78,9 @@ type Store struct {
 	effectKeys map[[32]byte]bool
 	owners     map[object]job.ID
 	log        []job.Event
+	// lags are how long after its time, as it was then, the first attempt of a job was
+	// armed. They outlive the job, as the log does.
+	lags map[job.ID]time.Duration
 	// logFrom is where the log begins: events up to there are no longer given.
 	logFrom int64
 	// rolled is how far the log is counted in rollups, and rolledAt the time of the last
@@ -143,6 +146,7 @@ func Open(opts Options) *Store {
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
 		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
+		lags:    make(map[job.ID]time.Duration),
 		erased:  make(map[job.ID]store.ErasedJob),
 		rollups: make(map[store.RollKey]int64),
 	}

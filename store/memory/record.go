@@ -24,8 +24,6 @@ type record struct {
 	effect     *Effect
 	// intent is the open intent with the job's content.
 	intent *Intent
-	// lag is how long after its time, as it was then, the first attempt was armed.
-	lag time.Duration
 }
 
 // view is the job as it is, sharing the record's memory.

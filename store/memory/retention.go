@@ -52,14 +52,12 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 	})
 }
 
-// dropEvents moves the log's beginning, never past the newest event, and counts
-// those before it whose jobs are gone: nobody can read them any more.
+// dropEvents moves the log's beginning, never past the newest event, and counts the
+// events before it.
 func (t *tx) dropEvents(p store.RetainParams) (dropped int) {
 	last := int64(len(t.log))
 	for p.Keep.Events > 0 && t.logFrom+1 < last && p.EventOver(t.now, t.log[t.logFrom].At, t.logFrom < t.rolled) {
-		if _, there := t.jobs[t.log[t.logFrom].Job]; !there {
-			dropped++
-		}
+		dropped++
 		t.logFrom++
 	}
 	return dropped
@@ -106,11 +104,6 @@ func (t *tx) remove(r *record, p store.Keep, from time.Time, out *store.Retained
 		t.removedEffects[r.job.ID] = r.effect
 	} else {
 		t.unown(r)
-	}
-	for _, e := range r.events {
-		if e.Position <= t.logFrom {
-			out.Events++
-		}
 	}
 	delete(t.jobs, r.job.ID)
 	t.all = slices.DeleteFunc(t.all, func(other *record) bool { return other == r })

@@ -48,9 +48,9 @@ func (t *tx) rollEvent(e job.Event) store.RollEvent {
 	}
 	if r := t.jobs[e.Job]; r != nil {
 		out.Class = r.job.Class
-		if len(r.attempts) > 0 {
-			out.Lag = r.lag
-		}
+	}
+	if lag, armed := t.lags[e.Job]; armed {
+		out.Lag = lag
 	}
 	return out
 }

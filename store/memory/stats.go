@@ -22,9 +22,10 @@ func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 				m.add(r)
 			}
 		}
-		slices.Sort(m.lags)
-		m.out.Started = int64(len(m.lags))
-		m.out.StartLagP50, m.out.StartLagP99 = rank(m.lags, 50), rank(m.lags, 99)
+		m.starts(q)
+		slices.Sort(m.late)
+		m.out.Started = int64(len(m.late))
+		m.out.StartLagP50, m.out.StartLagP99 = rank(m.late, 50), rank(m.late, 99)
 		return m.out, nil
 	})
 }
@@ -33,7 +34,7 @@ func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 type measure struct {
 	*tx
 	since time.Time
-	lags  []time.Duration
+	late  []time.Duration
 	out   store.Stats
 }
 
@@ -46,11 +47,18 @@ func (m *measure) add(r *record) {
 		m.out.OldestDue = max(m.out.OldestDue, m.now.Sub(j.NextAt))
 	}
 	m.out.OldestUnresolved = max(m.out.OldestUnresolved, m.unknownFor(r))
-	if len(r.attempts) > 0 && !r.attempts[0].ArmedAt.Before(m.since) {
-		m.lags = append(m.lags, r.lag)
-	}
 	if e := r.effect; e != nil && (e.Proof == job.ProofObserved || e.Proof == job.ProofKeyReplay) && !e.At.Before(m.since) {
 		m.out.Recovered++
+	}
+}
+
+// starts adds the first attempts that the log has.
+func (m *measure) starts(q store.StatsQuery) {
+	for _, e := range m.log[m.logFrom:] {
+		one := e.Project == q.Project && (q.Connection.IsZero() || e.Connection == q.Connection)
+		if one && e.Cause == job.CauseArmed && e.Attempt == 1 && !e.At.Before(m.since) {
+			m.late = append(m.late, m.lags[e.Job])
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func eraseEvents(f *fixture) {
 	f.clock.advance(20 * day)
 	f.submit()
 	f.roll()
-	f.is(f.retain(store.Keep{Events: 10 * day}).Events, int(s.Version), "events dropped with the log")
+	f.is(f.retain(store.Keep{Events: 10 * day}).Events, int(s.Version+other.Version), "events dropped with the log")
 	f.is(int64(len(f.events(other.ID))), other.Version, "events of the job that is there")
 }
 
