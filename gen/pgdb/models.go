@@ -118,23 +118,6 @@ type ErasedJob struct {
 	Actor        string
 }
 
-type Event struct {
-	Position     int64
-	Project      string
-	JobID        pgtype.UUID
-	ConnectionID pgtype.UUID
-	ScheduleID   pgtype.UUID
-	Sequence     int64
-	FromState    int16
-	ToState      int16
-	Cause        int16
-	Attempt      int64
-	Actor        string
-	Reason       string
-	Detail       string
-	At           time.Time
-}
-
 type Firing struct {
 	ScheduleID  pgtype.UUID
 	Name        string
@@ -189,7 +172,9 @@ type JobState struct {
 	EffectRound    *int64
 	EffectAt       *time.Time
 	UpdatedAt      time.Time
+	StateSince     time.Time
 	EndedAt        *time.Time
+	History        []byte
 }
 
 type Meta struct {

@@ -406,125 +406,6 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgt
 	return items, nil
 }
 
-const eventsAfter = `-- name: EventsAfter :many
-
-WITH log AS MATERIALIZED (
-    SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events AS e WHERE e.position > $1 AND e.position <= event_horizon()
-    ORDER BY e.position LIMIT $2
-),
-wanted AS MATERIALIZED (
-    SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM log AS l
-    WHERE ($3::text = '' OR l.project = $3)
-        AND (cardinality($4::uuid[]) = 0 OR l.job_id = ANY ($4))
-        AND (cardinality($5::uuid[]) = 0 OR l.connection_id = ANY ($5))
-        AND ($6::uuid IS NULL OR l.schedule_id = $6)
-        AND (NOT $7::boolean OR l.to_state BETWEEN 8 AND 11 AND l.to_state <> l.from_state)
-        AND ($8::text = '{}' OR EXISTS (
-            SELECT 1 FROM jobs AS j WHERE j.id = l.job_id AND j.labels @> ($8::text)::jsonb))
-    ORDER BY l.position LIMIT $9
-)
-SELECT
-    m.incarnation, m.events_from,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
-    (SELECT count(*) FROM log)::bigint AS scanned,
-    coalesce((SELECT max(l.position) FROM log AS l), 0)::bigint AS scanned_to,
-    coalesce(w.position, 0)::bigint AS position, coalesce(w.project, '')::text AS project, w.job_id, w.connection_id,
-    w.schedule_id, coalesce(w.sequence, 0)::bigint AS sequence, coalesce(w.from_state, 0)::smallint AS from_state,
-    coalesce(w.to_state, 0)::smallint AS to_state, coalesce(w.cause, 0)::smallint AS cause,
-    coalesce(w.attempt, 0)::bigint AS attempt, coalesce(w.actor, '')::text AS actor,
-    coalesce(w.reason, '')::text AS reason, coalesce(w.detail, '')::text AS detail,
-    coalesce(w.at, 'epoch')::timestamptz AS at
-FROM meta AS m LEFT JOIN wanted AS w ON true
-WHERE m.id = 1 ORDER BY w.position
-`
-
-type EventsAfterParams struct {
-	After       int64
-	Scan        int32
-	Project     string
-	Jobs        []pgtype.UUID
-	Connections []pgtype.UUID
-	Schedule    pgtype.UUID
-	Ended       bool
-	Labels      string
-	MaxRows     int32
-}
-
-type EventsAfterRow struct {
-	Incarnation  int64
-	EventsFrom   int64
-	Last         int64
-	Scanned      int64
-	ScannedTo    int64
-	Position     int64
-	Project      string
-	JobID        pgtype.UUID
-	ConnectionID pgtype.UUID
-	ScheduleID   pgtype.UUID
-	Sequence     int64
-	FromState    int16
-	ToState      int16
-	Cause        int16
-	Attempt      int64
-	Actor        string
-	Reason       string
-	Detail       string
-	At           time.Time
-}
-
-// events
-// The log's end, and what passes the filter of the @scan events after a
-// position. It has at least one row, whose event is missing when nothing passes.
-func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]EventsAfterRow, error) {
-	rows, err := q.db.Query(ctx, eventsAfter,
-		arg.After,
-		arg.Scan,
-		arg.Project,
-		arg.Jobs,
-		arg.Connections,
-		arg.Schedule,
-		arg.Ended,
-		arg.Labels,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EventsAfterRow
-	for rows.Next() {
-		var i EventsAfterRow
-		if err := rows.Scan(
-			&i.Incarnation,
-			&i.EventsFrom,
-			&i.Last,
-			&i.Scanned,
-			&i.ScannedTo,
-			&i.Position,
-			&i.Project,
-			&i.JobID,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.Sequence,
-			&i.FromState,
-			&i.ToState,
-			&i.Cause,
-			&i.Attempt,
-			&i.Actor,
-			&i.Reason,
-			&i.Detail,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const getMeta = `-- name: GetMeta :one
 
 SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, armed_before FROM meta WHERE id = 1
@@ -717,14 +598,14 @@ WITH u AS (
         unnest($14::text[])::jsonb AS labels, unnest($15::text[]) AS time_zone,
         unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
         unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
-        unnest($20::text[]) AS hold_key, unnest($21::bigint[]) AS position,
+        unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
         unnest($22::timestamptz[]) AS schedule_time,
         unnest($23::timestamptz[]) AS start_deadline,
         unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
         unnest($26::smallint[]) AS predecessor_end,
         unnest($27::text[]) AS own_effect_key, unnest($28::bigint[]) AS cool_down,
         unnest($29::bigint[]) AS skip_if_present, unnest($30::text[]) AS trace,
-        unnest($31::text[]) AS actor
+        unnest($31::bytea[]) AS history
 ),
 new_jobs AS (
     INSERT INTO jobs (
@@ -741,25 +622,16 @@ new_jobs AS (
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
     SELECT project, count(*), sum(octet_length(payload)) FROM u GROUP BY project
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, id, connection_id, schedule_id, 1, 0, 1,
-        $32, 0, actor, '', '', $1::timestamptz
-    FROM u
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at
+    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
+    history, state_since
 )
 SELECT
-    id, project, connection_id, schedule_id, hold_key, 1, 1, position,
+    id, project, connection_id, schedule_id, hold_key, 1, 1, before + place,
     schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
-    $1::timestamptz
+    $1::timestamptz, history, $1::timestamptz
 FROM u
 `
 
@@ -784,7 +656,7 @@ type InsertJobsParams struct {
 	Fingerprints    [][]byte
 	Payloads        [][]byte
 	HoldKeys        []string
-	Positions       []int64
+	Before          int64
 	ScheduleTimes   []time.Time
 	StartDeadlines  []time.Time
 	Classes         []int16
@@ -794,11 +666,10 @@ type InsertJobsParams struct {
 	CoolDowns       []int64
 	SkipsIfPresent  []int64
 	Traces          []string
-	Actors          []string
-	Cause           int16
+	Histories       [][]byte
 }
 
-// With their states and their first events.
+// With their states.
 func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 	_, err := q.db.Exec(ctx, insertJobs,
 		arg.Now,
@@ -821,7 +692,7 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.Fingerprints,
 		arg.Payloads,
 		arg.HoldKeys,
-		arg.Positions,
+		arg.Before,
 		arg.ScheduleTimes,
 		arg.StartDeadlines,
 		arg.Classes,
@@ -831,202 +702,149 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.CoolDowns,
 		arg.SkipsIfPresent,
 		arg.Traces,
-		arg.Actors,
-		arg.Cause,
+		arg.Histories,
 	)
 	return err
 }
 
-const insertSending = `-- name: InsertSending :exec
-WITH u AS MATERIALIZED (
-    SELECT
-        $1::uuid AS id, $2::text AS project, $3::text AS idem_key, $4::uuid AS connection_id,
-        $5::text AS payload_kind, $6::bigint AS start_window, $7::bigint AS max_attempts,
-        $8::bigint AS min_backoff, $9::bigint AS max_backoff,
-        $10::bigint AS attempt_timeout, $11::smallint AS policy, $12::text AS labels,
-        $13::text AS time_zone, $14::uuid AS schedule_id, $15::bytea AS fingerprint,
-        $16::bytea AS payload, $17::text AS hold_key, $18::bigint AS base,
-        $19::timestamptz AS schedule_time, $20::timestamptz AS start_deadline,
-        $21::smallint AS class, $22::text AS actor, $23::text AS worker, $24::uuid AS arm_token,
-        $25::timestamptz AS send_deadline, $26::timestamptz AS answer_deadline,
-        $27::timestamptz AS fence, $28::text AS effect_key, $29::bytea AS request_digest,
-        $30::bigint AS credential_version, $31::text AS account_identity,
-        $32::text AS watermark, $33::bytea AS frozen, $34::text AS trace,
-        $35::bytea AS span, $36::timestamptz AS now
-    FROM connection_ready AS r
-    WHERE r.connection_id = $4::uuid AND r.hold_key = $17::text
-        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $36::timestamptz
-),
-new_job AS (
-    INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
-        created_at, payload, trace
-    )
-    SELECT
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
-        now, payload, trace
-    FROM u
-),
-used AS (
-    INSERT INTO project_use (project, jobs, bytes) SELECT project, 1, octet_length(payload) FROM u
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        u.base + e.sequence, u.project, u.id, u.connection_id, u.schedule_id, e.sequence, e.sequence - 1, e.sequence,
-        e.cause, e.sequence / 3, CASE WHEN e.sequence = 1 THEN u.actor ELSE u.worker END, '', '', u.now
-    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest($37::smallint[]) AS cause) AS e
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
-        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM u
-),
-sending AS (
-    INSERT INTO job_state (
-        job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
-        schedule_time, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
-    )
-    SELECT
-        id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
-        schedule_time, start_window, start_deadline, fence, now, worker, class, now
-    FROM u
-    RETURNING job_id
-)
-SELECT none_overtaken(count(job_id), 1) FROM sending
+const insertPages = `-- name: InsertPages :exec
+
+INSERT INTO event_pages (position, first, project, at, events, starts, body)
+SELECT
+    unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::text[]), $4::timestamptz,
+    unnest($5::bigint[]), unnest($6::bytea[]), unnest($7::bytea[])
 `
 
-type InsertSendingParams struct {
-	ID                pgtype.UUID
-	Project           string
-	IdemKey           string
-	ConnectionID      pgtype.UUID
-	PayloadKind       string
-	StartWindow       int64
-	MaxAttempts       int64
-	MinBackoff        int64
-	MaxBackoff        int64
-	AttemptTimeout    int64
-	Policy            int16
-	Labels            string
-	TimeZone          string
-	ScheduleID        pgtype.UUID
-	Fingerprint       []byte
-	Payload           []byte
-	HoldKey           string
-	Base              int64
-	ScheduleTime      time.Time
-	StartDeadline     time.Time
-	Class             int16
-	Actor             string
-	Worker            string
-	ArmToken          pgtype.UUID
-	SendDeadline      time.Time
-	AnswerDeadline    time.Time
-	Fence             time.Time
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int64
-	AccountIdentity   string
-	Watermark         string
-	Frozen            []byte
-	Trace             *string
-	Span              []byte
-	Now               time.Time
-	Causes            []int16
+type InsertPagesParams struct {
+	Positions []int64
+	Firsts    []int64
+	Projects  []string
+	Now       time.Time
+	Events    []int64
+	Starts    [][]byte
+	Bodies    [][]byte
 }
 
-// One job that is sent as it is stored: what a submission, a claim and a first arm
-// write, each with its event, and the row of the state once. The hold is looked at
-// as it is when this is written, as for any arm.
-func (q *Queries) InsertSending(ctx context.Context, arg InsertSendingParams) error {
-	_, err := q.db.Exec(ctx, insertSending,
-		arg.ID,
-		arg.Project,
-		arg.IdemKey,
-		arg.ConnectionID,
-		arg.PayloadKind,
-		arg.StartWindow,
-		arg.MaxAttempts,
-		arg.MinBackoff,
-		arg.MaxBackoff,
-		arg.AttemptTimeout,
-		arg.Policy,
-		arg.Labels,
-		arg.TimeZone,
-		arg.ScheduleID,
-		arg.Fingerprint,
-		arg.Payload,
-		arg.HoldKey,
-		arg.Base,
-		arg.ScheduleTime,
-		arg.StartDeadline,
-		arg.Class,
-		arg.Actor,
-		arg.Worker,
-		arg.ArmToken,
-		arg.SendDeadline,
-		arg.AnswerDeadline,
-		arg.Fence,
-		arg.EffectKey,
-		arg.RequestDigest,
-		arg.CredentialVersion,
-		arg.AccountIdentity,
-		arg.Watermark,
-		arg.Frozen,
-		arg.Trace,
-		arg.Span,
+// events
+// Goes with the COMMIT (see pages.go).
+func (q *Queries) InsertPages(ctx context.Context, arg InsertPagesParams) error {
+	_, err := q.db.Exec(ctx, insertPages,
+		arg.Positions,
+		arg.Firsts,
+		arg.Projects,
 		arg.Now,
-		arg.Causes,
+		arg.Events,
+		arg.Starts,
+		arg.Bodies,
 	)
 	return err
 }
 
-const jobEventsAfter = `-- name: JobEventsAfter :many
-SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events WHERE job_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+const insertTexts = `-- name: InsertTexts :exec
+INSERT INTO event_texts (job_id, sequence, position, reason, detail)
+SELECT
+    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
+    unnest($5::text[])
 `
 
-type JobEventsAfterParams struct {
-	JobID   pgtype.UUID
-	After   int64
-	MaxRows int32
+type InsertTextsParams struct {
+	Jobs      []pgtype.UUID
+	Sequences []int64
+	Positions []int64
+	Reasons   []string
+	Details   []string
 }
 
-func (q *Queries) JobEventsAfter(ctx context.Context, arg JobEventsAfterParams) ([]Event, error) {
-	rows, err := q.db.Query(ctx, jobEventsAfter, arg.JobID, arg.After, arg.MaxRows)
+func (q *Queries) InsertTexts(ctx context.Context, arg InsertTextsParams) error {
+	_, err := q.db.Exec(ctx, insertTexts,
+		arg.Jobs,
+		arg.Sequences,
+		arg.Positions,
+		arg.Reasons,
+		arg.Details,
+	)
+	return err
+}
+
+const jobHistories = `-- name: JobHistories :many
+SELECT s.project, s.connection_id, s.schedule_id, h.last_sequence, h.body
+FROM job_history AS h JOIN job_state AS s ON s.job_id = h.job_id
+WHERE h.job_id = $1 AND h.last_sequence > $2 AND h.last_sequence <= coalesce((
+    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = $1 AND l.last_sequence >= $3
+), 9223372036854775807)
+UNION ALL
+SELECT t.project, t.connection_id, t.schedule_id, t.version, t.history
+FROM job_state AS t WHERE t.job_id = $1 AND t.version > $2
+ORDER BY 4
+`
+
+type JobHistoriesParams struct {
+	JobID pgtype.UUID
+	After int64
+	UpTo  int64
+}
+
+type JobHistoriesRow struct {
+	Project      string
+	ConnectionID pgtype.UUID
+	ScheduleID   pgtype.UUID
+	LastSequence int64
+	Body         []byte
+}
+
+// The parts of a job's history that have the events after a sequence, up to another one.
+func (q *Queries) JobHistories(ctx context.Context, arg JobHistoriesParams) ([]JobHistoriesRow, error) {
+	rows, err := q.db.Query(ctx, jobHistories, arg.JobID, arg.After, arg.UpTo)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Event
+	var items []JobHistoriesRow
 	for rows.Next() {
-		var i Event
+		var i JobHistoriesRow
 		if err := rows.Scan(
-			&i.Position,
 			&i.Project,
-			&i.JobID,
 			&i.ConnectionID,
 			&i.ScheduleID,
-			&i.Sequence,
-			&i.FromState,
-			&i.ToState,
-			&i.Cause,
-			&i.Attempt,
-			&i.Actor,
-			&i.Reason,
-			&i.Detail,
-			&i.At,
+			&i.LastSequence,
+			&i.Body,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const jobTexts = `-- name: JobTexts :many
+SELECT sequence, reason, detail FROM event_texts WHERE job_id = $1 AND sequence > $2 AND sequence <= $3
+`
+
+type JobTextsParams struct {
+	JobID pgtype.UUID
+	After int64
+	UpTo  int64
+}
+
+type JobTextsRow struct {
+	Sequence int64
+	Reason   string
+	Detail   string
+}
+
+func (q *Queries) JobTexts(ctx context.Context, arg JobTextsParams) ([]JobTextsRow, error) {
+	rows, err := q.db.Query(ctx, jobTexts, arg.JobID, arg.After, arg.UpTo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []JobTextsRow
+	for rows.Next() {
+		var i JobTextsRow
+		if err := rows.Scan(&i.Sequence, &i.Reason, &i.Detail); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1070,6 +888,36 @@ func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersR
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const labeledJobs = `-- name: LabeledJobs :many
+SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND labels @> ($2::text)::jsonb
+`
+
+type LabeledJobsParams struct {
+	Ids    []pgtype.UUID
+	Labels string
+}
+
+// Of jobs, those that have all these labels.
+func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, labeledJobs, arg.Ids, arg.Labels)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1241,7 +1089,7 @@ func (q *Queries) LockPredecessors(ctx context.Context, ids []pgtype.UUID) ([]Lo
 const logEnd = `-- name: LogEnd :one
 SELECT
     m.incarnation, m.events_from,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
 FROM meta AS m WHERE m.id = 1
 `
 
@@ -1388,6 +1236,67 @@ func (q *Queries) Owners(ctx context.Context, arg OwnersParams) ([]OwnersRow, er
 	return items, nil
 }
 
+const pagesAfter = `-- name: PagesAfter :many
+WITH next AS MATERIALIZED (
+    SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
+    FROM (
+        SELECT p.position, p.events FROM event_pages AS p
+        WHERE p.project = $2 AND p.position > $3 AND p.position <= event_horizon()
+        ORDER BY p.position LIMIT $1::integer
+    ) AS n
+)
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    coalesce(p.events, 0)::bigint AS events, coalesce(p.project, '')::text AS project, p.body
+FROM meta AS m LEFT JOIN (next AS n JOIN event_pages AS p ON p.position = n.position) ON n.before < $1::integer
+WHERE m.id = 1 ORDER BY n.position
+`
+
+type PagesAfterParams struct {
+	Scan    int32
+	Project string
+	After   int64
+}
+
+type PagesAfterRow struct {
+	Incarnation int64
+	EventsFrom  int64
+	Last        int64
+	Events      int64
+	Project     string
+	Body        []byte
+}
+
+// The log's end, and the project's pages after a position, as many as have @scan events.
+// There is at least one row, whose page is missing where the project has none.
+func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
+	rows, err := q.db.Query(ctx, pagesAfter, arg.Scan, arg.Project, arg.After)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PagesAfterRow
+	for rows.Next() {
+		var i PagesAfterRow
+		if err := rows.Scan(
+			&i.Incarnation,
+			&i.EventsFrom,
+			&i.Last,
+			&i.Events,
+			&i.Project,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectOf = `-- name: ProjectOf :one
 SELECT project FROM job_state WHERE job_id = $1
 `
@@ -1494,7 +1403,7 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.state_since, s.ended_at, s.history,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
     coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
@@ -1631,7 +1540,9 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.EffectRound,
 			&i.JobState.EffectAt,
 			&i.JobState.UpdatedAt,
+			&i.JobState.StateSince,
 			&i.JobState.EndedAt,
+			&i.JobState.History,
 			&i.OpenAttempts,
 			&i.RoundArmedAt,
 			&i.RoundKey,
@@ -1762,34 +1673,33 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 	return items, nil
 }
 
-const starts = `-- name: Starts :one
-SELECT
-    count(*) AS started,
-    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
-    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
-FROM attempts AS a JOIN connections AS c ON c.id = a.connection_id
-WHERE a.number = 1 AND a.armed_at >= $1 AND c.project = $2
-    AND ($3::uuid IS NULL OR c.id = $3)
+const starts = `-- name: Starts :many
+SELECT starts FROM event_pages WHERE project = $1 AND at >= $2 AND starts IS NOT NULL
 `
 
 type StartsParams struct {
-	Since      time.Time
-	Project    string
-	Connection pgtype.UUID
+	Project string
+	Since   time.Time
 }
 
-type StartsRow struct {
-	Started int64
-	P50     int64
-	P99     int64
-}
-
-// Percentiles by the nearest rank.
-func (q *Queries) Starts(ctx context.Context, arg StartsParams) (StartsRow, error) {
-	row := q.db.QueryRow(ctx, starts, arg.Since, arg.Project, arg.Connection)
-	var i StartsRow
-	err := row.Scan(&i.Started, &i.P50, &i.P99)
-	return i, err
+func (q *Queries) Starts(ctx context.Context, arg StartsParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, starts, arg.Project, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var starts []byte
+		if err := rows.Scan(&starts); err != nil {
+			return nil, err
+		}
+		items = append(items, starts)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const takeEffectKeys = `-- name: TakeEffectKeys :many
@@ -1818,6 +1728,96 @@ func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) 
 			return nil, err
 		}
 		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const textsAt = `-- name: TextsAt :many
+SELECT position, reason, detail FROM event_texts WHERE position = ANY ($1::bigint[])
+`
+
+type TextsAtRow struct {
+	Position int64
+	Reason   string
+	Detail   string
+}
+
+func (q *Queries) TextsAt(ctx context.Context, positions []int64) ([]TextsAtRow, error) {
+	rows, err := q.db.Query(ctx, textsAt, positions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TextsAtRow
+	for rows.Next() {
+		var i TextsAtRow
+		if err := rows.Scan(&i.Position, &i.Reason, &i.Detail); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const transactionsAfter = `-- name: TransactionsAfter :many
+WITH next AS MATERIALIZED (
+    SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
+    FROM (
+        SELECT p.position, p.events FROM event_pages AS p
+        WHERE p.position > $1 AND p.position <= event_horizon()
+        ORDER BY p.position LIMIT $2::integer
+    ) AS n
+)
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    coalesce(p.events, 0)::bigint AS events, coalesce(p.project, '')::text AS project, p.body
+FROM meta AS m LEFT JOIN event_pages AS p
+    ON p.position > $1 AND p.position < (((SELECT max(n.position) FROM next AS n WHERE n.before < $2::integer) >> 20) + 1) << 20
+WHERE m.id = 1 ORDER BY p.position
+`
+
+type TransactionsAfterParams struct {
+	After int64
+	Scan  int32
+}
+
+type TransactionsAfterRow struct {
+	Incarnation int64
+	EventsFrom  int64
+	Last        int64
+	Events      int64
+	Project     string
+	Body        []byte
+}
+
+// As PagesAfter, of all projects: the pages of whole transactions.
+func (q *Queries) TransactionsAfter(ctx context.Context, arg TransactionsAfterParams) ([]TransactionsAfterRow, error) {
+	rows, err := q.db.Query(ctx, transactionsAfter, arg.After, arg.Scan)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TransactionsAfterRow
+	for rows.Next() {
+		var i TransactionsAfterRow
+		if err := rows.Scan(
+			&i.Incarnation,
+			&i.EventsFrom,
+			&i.Last,
+			&i.Events,
+			&i.Project,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -543,7 +543,7 @@ func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error 
 const setStates = `-- name: SetStates :one
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($5::smallint[]) AS state,
-        unnest($6::bigint[]) AS version, unnest($7::bigint[]) AS position,
+        unnest($6::bigint[]) AS version, $7::bigint AS before, generate_subscripts($1::uuid[], 1) AS place,
         unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
         unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
         unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
@@ -558,13 +558,11 @@ WITH u AS (
         unnest($28::timestamptz[]) AS ended_at,
         unnest($29::bigint[]) AS effect_attempt, unnest($30::bigint[]) AS effect_round,
         unnest($31::timestamptz[]) AS effect_at,
-        unnest($32::smallint[]) AS from_state, unnest($33::smallint[]) AS cause,
-        unnest($34::bigint[]) AS attempt, unnest($35::text[]) AS actor,
-        unnest($36::text[]) AS reason, unnest($37::text[]) AS detail
+        unnest($32::bytea[]) AS history
 ),
 changed AS (
     UPDATE job_state AS s SET
-        state = u.state, version = u.version, position = u.position, round = u.round,
+        state = u.state, version = u.version, position = u.before + u.place, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,
@@ -575,23 +573,13 @@ changed AS (
         resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
-        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
+        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz),
+        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE $33 END
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
-    RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
-        u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, version, from_state, state,
-        cause, attempt, actor, reason, detail, $38
-    FROM changed
+    RETURNING s.job_id
 ),
 opened AS (
-    DELETE FROM open_intents WHERE job_id = ANY ($39::uuid[])
+    DELETE FROM open_intents WHERE job_id = ANY ($34::uuid[])
 )
 SELECT all_written(count(c.job_id), cardinality($1::uuid[])) AS written,
     EXISTS (SELECT 1 FROM job_state AS w
@@ -608,7 +596,7 @@ type SetStatesParams struct {
 	Freed          []pgtype.UUID
 	States         []int16
 	Versions       []int64
-	Positions      []int64
+	Before         int64
 	Rounds         []int64
 	Failures       []int64
 	Claims         []int64
@@ -633,12 +621,7 @@ type SetStatesParams struct {
 	EffectAttempts []int64
 	EffectRounds   []int64
 	EffectAts      []time.Time
-	FromStates     []int16
-	Causes         []int16
-	Attempts       []int64
-	Actors         []string
-	Reasons        []string
-	Details        []string
+	Histories      [][]byte
 	Now            time.Time
 	Gates          []pgtype.UUID
 }
@@ -649,8 +632,7 @@ type SetStatesRow struct {
 	Saturated bool
 }
 
-// Every change of a job but claims, arms and leases, with its event, and the gates
-// that it opens. It tells whether somebody waits for a job that is done who came after
+// Every change of a job but claims, arms and leases, and the gates that it opens. It tells whether somebody waits for a job that is done who came after
 // those that did were locked (to lock him now would be out of the order that everybody
 // keeps), and whether a connection that is freed was saturated.
 func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
@@ -661,7 +643,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.Freed,
 		arg.States,
 		arg.Versions,
-		arg.Positions,
+		arg.Before,
 		arg.Rounds,
 		arg.Failures,
 		arg.Claims,
@@ -686,12 +668,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.EffectAttempts,
 		arg.EffectRounds,
 		arg.EffectAts,
-		arg.FromStates,
-		arg.Causes,
-		arg.Attempts,
-		arg.Actors,
-		arg.Reasons,
-		arg.Details,
+		arg.Histories,
 		arg.Now,
 		arg.Gates,
 	)
@@ -766,19 +743,20 @@ func (q *Queries) ShareEffects(ctx context.Context, arg ShareEffectsParams) erro
 const succeedFirst = `-- name: SucceedFirst :many
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::bigint[]) AS position, unnest($4::bigint[]) AS status,
-        unnest($5::bigint[]) AS bytes, unnest($6::text[]) AS message, unnest($7::text[]) AS actor
+        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::bytea[]) AS history,
+        unnest($5::bigint[]) AS status, unnest($6::bigint[]) AS bytes, unnest($7::text[]) AS message
 ),
 done AS (
     UPDATE job_state AS s SET
-        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
-        effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8
+        state = 8, version = s.version + 1, position = u.before + u.place, next_at = NULL,
+        effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8,
+        history = with_event(s.history, u.history), state_since = $8
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
-        s.attempt, u.position, u.status, u.bytes, u.message, u.actor
+        s.attempt, u.status, u.bytes, u.message
 ),
 settled AS (
     UPDATE attempts AS a SET
@@ -789,20 +767,12 @@ settled AS (
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
         a.armed_at, a.fence_at, a.handle, a.effect_key
 ),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, $10::smallint, 1, actor, '', '', $8
-    FROM done
-),
 opened AS (
     DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
 ),
 turns AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
-    WHERE $11::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
+    WHERE $10::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
@@ -814,14 +784,13 @@ FROM settled
 type SucceedFirstParams struct {
 	Jobs      []pgtype.UUID
 	Versions  []int64
-	Positions []int64
+	Before    int64
+	Histories [][]byte
 	Statuses  []int64
 	Bytes     []int64
 	Messages  []string
-	Actors    []string
 	Now       *time.Time
 	Base      int64
-	Cause     int16
 	Alone     bool
 }
 
@@ -849,8 +818,8 @@ type SucceedFirstRow struct {
 	Turns         int64
 }
 
-// Successes of first attempts where nothing else is to be said, with the attempts, the
-// events and the gates that open. Where one is alone in its transaction, its turn is
+// Successes of first attempts where nothing else is to be said, with the attempts and the
+// gates that open. Where one is alone in its transaction, its turn is
 // taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
 // everybody's order. The state is cast, and the attempt's number is that of the row, so
 // that no partial index offers itself.
@@ -858,14 +827,13 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 	rows, err := q.db.Query(ctx, succeedFirst,
 		arg.Jobs,
 		arg.Versions,
-		arg.Positions,
+		arg.Before,
+		arg.Histories,
 		arg.Statuses,
 		arg.Bytes,
 		arg.Messages,
-		arg.Actors,
 		arg.Now,
 		arg.Base,
-		arg.Cause,
 		arg.Alone,
 	)
 	if err != nil {

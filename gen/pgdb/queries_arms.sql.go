@@ -12,177 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const armFirst = `-- name: ArmFirst :many
-WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
-        unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
-        unnest($7::text[]) AS worker, unnest($8::uuid[]) AS arm_token,
-        unnest($9::timestamptz[]) AS send_deadline,
-        unnest($10::timestamptz[]) AS answer_deadline,
-        unnest($11::text[]) AS effect_key, unnest($12::bytea[]) AS request_digest,
-        unnest($13::bigint[]) AS credential_version,
-        unnest($14::text[]) AS account_identity, unnest($15::text[]) AS watermark,
-        unnest($16::bytea[]) AS frozen, unnest($17::bytea[]) AS span
-),
-armed AS (
-    UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $18
-    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
-        AND s.claim_token = u.claim AND s.next_at > $18 AND s.position < $19
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > $18 AND s.resolution_id IS NULL
-        AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
-            WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $18))
-        AND NOT EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.cool_down > 0)
-        AND (s.schedule_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.cool_down > 0))
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
-        s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
-        s.error_kind, s.error_message, s.error_status, s.error_at,
-        u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
-        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        job_id, 1, round, arm_token, worker, claimed_at, armed_at,
-        (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, sequence, 2, 3,
-        $20::smallint, 1, worker, '', '', armed_at
-    FROM armed
-)
-SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives, misses,
-    schedule_time, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
-FROM armed
-`
-
-type ArmFirstParams struct {
-	Jobs               []pgtype.UUID
-	Versions           []int64
-	Positions          []int64
-	Claims             []pgtype.UUID
-	Classes            []int16
-	Fences             []time.Time
-	Workers            []string
-	Tokens             []pgtype.UUID
-	SendDeadlines      []time.Time
-	AnswerDeadlines    []time.Time
-	EffectKeys         []string
-	Digests            [][]byte
-	CredentialVersions []int64
-	AccountIdentities  []string
-	Watermarks         []string
-	Frozens            [][]byte
-	Spans              [][]byte
-	Now                time.Time
-	Base               int64
-	Cause              int16
-}
-
-type ArmFirstRow struct {
-	JobID         pgtype.UUID
-	Project       string
-	ConnectionID  pgtype.UUID
-	ScheduleID    pgtype.UUID
-	HoldKey       string
-	Sequence      int64
-	Round         int64
-	Failures      int64
-	Looks         int64
-	Negatives     int64
-	Misses        int64
-	ScheduleTime  time.Time
-	StartWindow   int64
-	StartDeadline time.Time
-	ClaimedAt     *time.Time
-	ErrorKind     int16
-	ErrorMessage  string
-	ErrorStatus   int64
-	ErrorAt       *time.Time
-}
-
-// First arms whose guards all hold, with the attempts and the events. What does not
-// come back has its refusal named on its locked row. The items are sorted, so that
-// their rows are locked in everybody's order. The state is cast so that no index of
-// states offers itself, which would read all jobs under way for each of a batch.
-func (q *Queries) ArmFirst(ctx context.Context, arg ArmFirstParams) ([]ArmFirstRow, error) {
-	rows, err := q.db.Query(ctx, armFirst,
-		arg.Jobs,
-		arg.Versions,
-		arg.Positions,
-		arg.Claims,
-		arg.Classes,
-		arg.Fences,
-		arg.Workers,
-		arg.Tokens,
-		arg.SendDeadlines,
-		arg.AnswerDeadlines,
-		arg.EffectKeys,
-		arg.Digests,
-		arg.CredentialVersions,
-		arg.AccountIdentities,
-		arg.Watermarks,
-		arg.Frozens,
-		arg.Spans,
-		arg.Now,
-		arg.Base,
-		arg.Cause,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ArmFirstRow
-	for rows.Next() {
-		var i ArmFirstRow
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Project,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.HoldKey,
-			&i.Sequence,
-			&i.Round,
-			&i.Failures,
-			&i.Looks,
-			&i.Negatives,
-			&i.Misses,
-			&i.ScheduleTime,
-			&i.StartWindow,
-			&i.StartDeadline,
-			&i.ClaimedAt,
-			&i.ErrorKind,
-			&i.ErrorMessage,
-			&i.ErrorStatus,
-			&i.ErrorAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const armJobs = `-- name: ArmJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
+        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::uuid[]) AS claim,
         unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
         unnest($7::text[]) AS worker, unnest($8::boolean[]) AS rearm,
         unnest($9::uuid[]) AS arm_token, unnest($10::timestamptz[]) AS send_deadline,
@@ -190,17 +23,19 @@ WITH u AS (
         unnest($12::text[]) AS effect_key, unnest($13::bytea[]) AS request_digest,
         unnest($14::bigint[]) AS credential_version,
         unnest($15::text[]) AS account_identity, unnest($16::text[]) AS watermark,
-        unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen, unnest($19::bytea[]) AS span
+        unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen, unnest($19::bytea[]) AS span,
+        unnest($20::bytea[]) AS history
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+        state = 3, version = s.version + 1, position = u.before + u.place, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = $21,
         class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $20
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $21
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
-        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
+        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.fence, u.worker, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
         u.watermark, u.handle, u.frozen, u.span
 ),
@@ -215,16 +50,6 @@ begun AS (
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
     FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, sequence, CASE WHEN rearm THEN 5 ELSE 2 END, 3,
-        $21::smallint, attempt, worker, '', '', armed_at
-    FROM armed
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
@@ -232,7 +57,7 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 type ArmJobsParams struct {
 	Jobs               []pgtype.UUID
 	Versions           []int64
-	Positions          []int64
+	Before             int64
 	Claims             []pgtype.UUID
 	Classes            []int16
 	Fences             []time.Time
@@ -249,11 +74,11 @@ type ArmJobsParams struct {
 	Handles            []string
 	Frozens            [][]byte
 	Spans              [][]byte
+	Histories          [][]byte
 	Now                time.Time
-	Cause              int16
 }
 
-// States, attempts and events, as store/rules judged. What must never be, the trigger of
+// States and attempts, as store/rules judged. What must never be, the trigger of
 // attempts refuses. A first attempt is a start, as late as the job is then.
 // The state is named so that no index of states offers itself, which would read all
 // jobs under way for the few of a batch.
@@ -261,7 +86,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	_, err := q.db.Exec(ctx, armJobs,
 		arg.Jobs,
 		arg.Versions,
-		arg.Positions,
+		arg.Before,
 		arg.Claims,
 		arg.Classes,
 		arg.Fences,
@@ -278,8 +103,8 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 		arg.Handles,
 		arg.Frozens,
 		arg.Spans,
+		arg.Histories,
 		arg.Now,
-		arg.Cause,
 	)
 	return err
 }

@@ -65,7 +65,7 @@ func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, e
 const claimArmed = `-- name: ClaimArmed :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::bigint[]) AS position, unnest($4::smallint[]) AS was,
+        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::bytea[]) AS history,
         unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
         unnest($7::text[]) AS worker, unnest($8::uuid[]) AS arm_token,
         unnest($9::timestamptz[]) AS send_deadline,
@@ -77,12 +77,13 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
+        state = 3, version = s.version + 2, position = u.before + 2 * u.place, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = $18,
         class = u.class, next_at = u.fence,
         claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
-        s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
+        s.updated_at AS armed_at, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
         u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
@@ -96,18 +97,6 @@ begun AS (
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
-        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN $19::smallint ELSE $20::smallint END,
-        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN $21::text ELSE a.worker END,
-        '', '', a.armed_at
-    FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
@@ -115,8 +104,8 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 type ClaimArmedParams struct {
 	Jobs               []pgtype.UUID
 	Versions           []int64
-	Positions          []int64
-	States             []int16
+	Before             int64
+	Histories          [][]byte
 	Classes            []int16
 	Fences             []time.Time
 	Workers            []string
@@ -130,21 +119,18 @@ type ClaimArmedParams struct {
 	Watermarks         []string
 	Frozens            [][]byte
 	Spans              [][]byte
-	Now                *time.Time
-	Claimed            int16
-	Armed              int16
-	Worker             string
+	Now                time.Time
 }
 
-// Jobs that are armed by their claim: both steps in one version of the row, with both
-// events. The version stands for all that was due when they were locked, and for the
+// Jobs that are armed by their claim: both steps in one version of the row, with the
+// history of both. The version stands for all that was due when they were locked, and for the
 // lease, which nobody else ever sees.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 	_, err := q.db.Exec(ctx, claimArmed,
 		arg.Jobs,
 		arg.Versions,
-		arg.Positions,
-		arg.States,
+		arg.Before,
+		arg.Histories,
 		arg.Classes,
 		arg.Fences,
 		arg.Workers,
@@ -159,9 +145,6 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 		arg.Frozens,
 		arg.Spans,
 		arg.Now,
-		arg.Claimed,
-		arg.Armed,
-		arg.Worker,
 	)
 	return err
 }
@@ -169,25 +152,16 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 const claimJobs = `-- name: ClaimJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::uuid[]) AS token, unnest($4::bigint[]) AS position,
-        unnest($5::smallint[]) AS state
+        unnest($3::uuid[]) AS token, $4::bigint AS before, generate_subscripts($1::uuid[], 1) AS place,
+        unnest($5::bytea[]) AS history
 ),
 claimed AS (
     UPDATE job_state AS s SET
-        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
-        claimed_at = $6, worker = $7, next_at = $8, blocked = '', updated_at = $6
+        state = 2, version = s.version + 1, position = u.before + u.place, claim_token = u.token,
+        claimed_at = $6, worker = $7, next_at = $8, blocked = '', updated_at = $6,
+        history = with_event(s.history, u.history), state_since = $6
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, version, was, 2,
-        $9, 0, $7, '', '', $6
-    FROM claimed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM claimed
 `
@@ -196,12 +170,11 @@ type ClaimJobsParams struct {
 	Jobs      []pgtype.UUID
 	Versions  []int64
 	Tokens    []pgtype.UUID
-	Positions []int64
-	States    []int16
+	Before    int64
+	Histories [][]byte
 	Now       *time.Time
 	Worker    string
 	LeaseEnd  *time.Time
-	Cause     int16
 }
 
 // The version stands for all that was due when the jobs were locked. To name the
@@ -211,12 +184,11 @@ func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) error {
 		arg.Jobs,
 		arg.Versions,
 		arg.Tokens,
-		arg.Positions,
-		arg.States,
+		arg.Before,
+		arg.Histories,
 		arg.Now,
 		arg.Worker,
 		arg.LeaseEnd,
-		arg.Cause,
 	)
 	return err
 }
@@ -513,7 +485,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, state_since, ended_at, history FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -565,7 +537,9 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.EffectRound,
 			&i.EffectAt,
 			&i.UpdatedAt,
+			&i.StateSince,
 			&i.EndedAt,
+			&i.History,
 		); err != nil {
 			return nil, err
 		}
@@ -580,7 +554,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, state_since, ended_at, history FROM job_state
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -642,7 +616,9 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.EffectRound,
 			&i.EffectAt,
 			&i.UpdatedAt,
+			&i.StateSince,
 			&i.EndedAt,
+			&i.History,
 		); err != nil {
 			return nil, err
 		}

@@ -12,49 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const blankEvents = `-- name: BlankEvents :exec
-UPDATE events SET reason = '', detail = '' WHERE job_id = ANY ($1::uuid[]) AND (reason <> '' OR detail <> '')
-`
-
-func (q *Queries) BlankEvents(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, blankEvents, ids)
-	return err
-}
-
-const blankLog = `-- name: BlankLog :one
-WITH part AS MATERIALIZED (
-    SELECT e.position, e.project FROM events AS e WHERE e.position > $1 ORDER BY e.position LIMIT $2
-),
-blanked AS (
-    UPDATE events AS e SET reason = '', detail = '', actor = '' FROM part AS p
-    WHERE e.position = p.position AND p.project = $3::text
-        AND (e.reason <> '' OR e.detail <> '' OR e.actor <> '')
-    RETURNING 1
-)
-SELECT (SELECT count(*) FROM part)::bigint AS looked, coalesce((SELECT max(position) FROM part), 0)::bigint AS last,
-    (SELECT count(*) FROM blanked)::bigint AS blanked
-`
-
-type BlankLogParams struct {
-	After   int64
-	MaxRows int32
-	Project string
-}
-
-type BlankLogRow struct {
-	Looked  int64
-	Last    int64
-	Blanked int64
-}
-
-// The next events of the log, whoever's they are; those of the project lose their words.
-func (q *Queries) BlankLog(ctx context.Context, arg BlankLogParams) (BlankLogRow, error) {
-	row := q.db.QueryRow(ctx, blankLog, arg.After, arg.MaxRows, arg.Project)
-	var i BlankLogRow
-	err := row.Scan(&i.Looked, &i.Last, &i.Blanked)
-	return i, err
-}
-
 const connectionsOf = `-- name: ConnectionsOf :many
 SELECT id FROM connections WHERE project = $1 ORDER BY created_at, id LIMIT $2
 `
@@ -121,6 +78,24 @@ func (q *Queries) CountOpen(ctx context.Context, arg CountOpenParams) (int64, er
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const eraseTexts = `-- name: EraseTexts :exec
+DELETE FROM event_texts WHERE job_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) EraseTexts(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, eraseTexts, ids)
+	return err
+}
+
+const eraseTextsAt = `-- name: EraseTextsAt :exec
+DELETE FROM event_texts WHERE position = ANY ($1::bigint[])
+`
+
+func (q *Queries) EraseTextsAt(ctx context.Context, positions []int64) error {
+	_, err := q.db.Exec(ctx, eraseTextsAt, positions)
+	return err
 }
 
 const firstEndedAfter = `-- name: FirstEndedAfter :one
@@ -285,6 +260,45 @@ func (q *Queries) LockTurnRows(ctx context.Context, ids []pgtype.UUID) error {
 	return err
 }
 
+const nextPages = `-- name: NextPages :many
+SELECT n.position, n.body FROM (
+    SELECT p.position, p.body, sum(p.events) OVER (ORDER BY p.position) - p.events AS before
+    FROM event_pages AS p WHERE p.project = $1 AND p.position > $2 ORDER BY p.position LIMIT $3::integer
+) AS n WHERE n.before < $3::integer ORDER BY n.position
+`
+
+type NextPagesParams struct {
+	Project string
+	After   int64
+	Most    int32
+}
+
+type NextPagesRow struct {
+	Position int64
+	Body     []byte
+}
+
+// The next pages of a project, as many as have @most events; at least one.
+func (q *Queries) NextPages(ctx context.Context, arg NextPagesParams) ([]NextPagesRow, error) {
+	rows, err := q.db.Query(ctx, nextPages, arg.Project, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NextPagesRow
+	for rows.Next() {
+		var i NextPagesRow
+		if err := rows.Scan(&i.Position, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const removeAPIKeys = `-- name: RemoveAPIKeys :execrows
 DELETE FROM api_keys WHERE project = $1
 `
@@ -378,6 +392,22 @@ DELETE FROM connection_claims WHERE connection_id = ANY ($1::uuid[])
 
 func (q *Queries) RemoveTurnsOf(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, removeTurnsOf, ids)
+	return err
+}
+
+const rewritePages = `-- name: RewritePages :exec
+UPDATE event_pages AS p SET body = u.body
+FROM (SELECT unnest($1::bigint[]) AS position, unnest($2::bytea[]) AS body) AS u
+WHERE p.position = u.position
+`
+
+type RewritePagesParams struct {
+	Positions []int64
+	Bodies    [][]byte
+}
+
+func (q *Queries) RewritePages(ctx context.Context, arg RewritePagesParams) error {
+	_, err := q.db.Exec(ctx, rewritePages, arg.Positions, arg.Bodies)
 	return err
 }
 

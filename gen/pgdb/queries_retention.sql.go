@@ -12,38 +12,39 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const dropEvents = `-- name: DropEvents :one
+const dropPages = `-- name: DropPages :one
 WITH part AS MATERIALIZED (
-    SELECT e.position, e.job_id FROM events AS e
+    SELECT e.position, e.events FROM event_pages AS e
     WHERE e.position > $1 AND e.position <= $2 ORDER BY e.position LIMIT $3
 ),
 gone AS (
-    DELETE FROM events AS e USING part AS p
-    WHERE e.position = p.position
-        AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = p.job_id)
-    RETURNING 1
+    DELETE FROM event_pages AS e USING part AS p WHERE e.position = p.position
+),
+texts AS (
+    DELETE FROM event_texts AS t
+    WHERE t.position > $1 AND t.position <= coalesce((SELECT max(position) FROM part), 0)
+        AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = t.job_id)
 )
-SELECT (SELECT count(*) FROM part)::bigint AS looked, coalesce((SELECT max(position) FROM part), 0)::bigint AS last,
-    (SELECT count(*) FROM gone)::bigint AS dropped
+SELECT count(*) AS pages, coalesce(max(position), 0)::bigint AS last, coalesce(sum(events), 0)::bigint AS dropped FROM part
 `
 
-type DropEventsParams struct {
+type DropPagesParams struct {
 	After   int64
 	UpTo    int64
 	MaxRows int32
 }
 
-type DropEventsRow struct {
-	Looked  int64
+type DropPagesRow struct {
+	Pages   int64
 	Last    int64
 	Dropped int64
 }
 
-// Of the next events that the log no longer gives, those whose jobs are gone.
-func (q *Queries) DropEvents(ctx context.Context, arg DropEventsParams) (DropEventsRow, error) {
-	row := q.db.QueryRow(ctx, dropEvents, arg.After, arg.UpTo, arg.MaxRows)
-	var i DropEventsRow
-	err := row.Scan(&i.Looked, &i.Last, &i.Dropped)
+// The next pages that the log no longer gives, with the texts of events whose jobs are gone.
+func (q *Queries) DropPages(ctx context.Context, arg DropPagesParams) (DropPagesRow, error) {
+	row := q.db.QueryRow(ctx, dropPages, arg.After, arg.UpTo, arg.MaxRows)
+	var i DropPagesRow
+	err := row.Scan(&i.Pages, &i.Last, &i.Dropped)
 	return i, err
 }
 
@@ -237,7 +238,7 @@ func (q *Queries) LockEnded(ctx context.Context, arg LockEndedParams) ([]LockEnd
 }
 
 const logBounds = `-- name: LogBounds :one
-SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last, p.position AS counted
+SELECT m.events_from, coalesce((SELECT max(e.position) FROM event_pages AS e), 0)::bigint AS last, p.position AS counted
 FROM meta AS m JOIN rollup_place AS p ON p.id = 1 WHERE m.id = 1
 `
 
@@ -254,15 +255,15 @@ func (q *Queries) LogBounds(ctx context.Context) (LogBoundsRow, error) {
 	return i, err
 }
 
-const newestEvent = `-- name: NewestEvent :one
+const newestPage = `-- name: NewestPage :one
 
-SELECT e.position, e.at FROM events AS e
+SELECT e.position, e.at FROM event_pages AS e
 WHERE e.position <= $1 AND e.position <= event_horizon()
-    AND e.position < (SELECT max(l.position) FROM events AS l)
+    AND e.position < (SELECT max(l.position) FROM event_pages AS l)
 ORDER BY e.position DESC LIMIT 1
 `
 
-type NewestEventRow struct {
+type NewestPageRow struct {
 	Position int64
 	At       time.Time
 }
@@ -270,9 +271,9 @@ type NewestEventRow struct {
 // the log
 // Of those at or before a position, but never the log's very last one: positions
 // are compared with it.
-func (q *Queries) NewestEvent(ctx context.Context, at int64) (NewestEventRow, error) {
-	row := q.db.QueryRow(ctx, newestEvent, at)
-	var i NewestEventRow
+func (q *Queries) NewestPage(ctx context.Context, at int64) (NewestPageRow, error) {
+	row := q.db.QueryRow(ctx, newestPage, at)
+	var i NewestPageRow
 	err := row.Scan(&i.Position, &i.At)
 	return i, err
 }
@@ -321,22 +322,13 @@ func (q *Queries) RemoveEffects(ctx context.Context, ids []pgtype.UUID) error {
 	return err
 }
 
-const removeEvents = `-- name: RemoveEvents :execrows
-DELETE FROM events WHERE job_id = ANY ($1::uuid[]) AND position <= $2
+const removeHistories = `-- name: RemoveHistories :exec
+DELETE FROM job_history WHERE job_id = ANY ($1::uuid[])
 `
 
-type RemoveEventsParams struct {
-	Ids       []pgtype.UUID
-	DroppedTo int64
-}
-
-// What comes later is dropped with the log.
-func (q *Queries) RemoveEvents(ctx context.Context, arg RemoveEventsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, removeEvents, arg.Ids, arg.DroppedTo)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) RemoveHistories(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, removeHistories, ids)
+	return err
 }
 
 const removeJobs = `-- name: RemoveJobs :execrows
@@ -401,6 +393,21 @@ func (q *Queries) RemoveStates(ctx context.Context, ids []pgtype.UUID) (int64, e
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const removeTexts = `-- name: RemoveTexts :exec
+DELETE FROM event_texts WHERE job_id = ANY ($1::uuid[]) AND position <= $2
+`
+
+type RemoveTextsParams struct {
+	Ids       []pgtype.UUID
+	DroppedTo int64
+}
+
+// What comes later goes with the log's pages.
+func (q *Queries) RemoveTexts(ctx context.Context, arg RemoveTextsParams) error {
+	_, err := q.db.Exec(ctx, removeTexts, arg.Ids, arg.DroppedTo)
+	return err
 }
 
 const replies = `-- name: Replies :many

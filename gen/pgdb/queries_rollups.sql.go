@@ -48,6 +48,35 @@ func (q *Queries) AddRollups(ctx context.Context, arg AddRollupsParams) error {
 	return err
 }
 
+const connectors = `-- name: Connectors :many
+SELECT id, connector FROM connections WHERE id = ANY ($1::uuid[])
+`
+
+type ConnectorsRow struct {
+	ID        pgtype.UUID
+	Connector string
+}
+
+func (q *Queries) Connectors(ctx context.Context, ids []pgtype.UUID) ([]ConnectorsRow, error) {
+	rows, err := q.db.Query(ctx, connectors, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectorsRow
+	for rows.Next() {
+		var i ConnectorsRow
+		if err := rows.Scan(&i.ID, &i.Connector); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hasRollups = `-- name: HasRollups :one
 SELECT EXISTS (SELECT 1 FROM rollups WHERE width = $1 AND start_at < $2)
 `
@@ -62,6 +91,57 @@ func (q *Queries) HasRollups(ctx context.Context, arg HasRollupsParams) (bool, e
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const histories = `-- name: Histories :many
+WITH u AS (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS before)
+SELECT u.id::uuid AS id, u.before::bigint AS before, h.last_sequence, h.body
+FROM u JOIN job_history AS h ON h.job_id = u.id
+WHERE h.last_sequence >= u.before - $3::bigint AND h.last_sequence <= coalesce((
+    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = u.id AND l.last_sequence >= u.before - 1
+), 9223372036854775807)
+UNION ALL
+SELECT u.id::uuid, u.before::bigint, s.version, s.history FROM u JOIN job_state AS s ON s.job_id = u.id
+ORDER BY 1, 2, 3
+`
+
+type HistoriesParams struct {
+	Ids     []pgtype.UUID
+	Befores []int64
+	Most    int64
+}
+
+type HistoriesRow struct {
+	ID           pgtype.UUID
+	Before       int64
+	LastSequence int64
+	Body         []byte
+}
+
+// The parts of the histories of jobs that have @most events before a sequence, or all.
+func (q *Queries) Histories(ctx context.Context, arg HistoriesParams) ([]HistoriesRow, error) {
+	rows, err := q.db.Query(ctx, histories, arg.Ids, arg.Befores, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HistoriesRow
+	for rows.Next() {
+		var i HistoriesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Before,
+			&i.LastSequence,
+			&i.Body,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const moveRoll = `-- name: MoveRoll :execrows
@@ -116,132 +196,11 @@ func (q *Queries) RemoveRollups(ctx context.Context, arg RemoveRollupsParams) (i
 	return result.RowsAffected(), nil
 }
 
-const rollEvents = `-- name: RollEvents :many
-SELECT
-    e.position, e.project, e.job_id, e.connection_id, e.sequence, e.from_state, e.to_state, e.cause, e.attempt, e.at,
-    coalesce(c.connector, '')::text AS connector, coalesce(s.class, c.class, 0)::smallint AS class,
-    coalesce(a.lag, -1)::bigint AS start_lag
-FROM (
-    SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events AS l WHERE l.position > $1 AND l.position <= event_horizon()
-    ORDER BY l.position LIMIT $2
-) AS e
-LEFT JOIN connections AS c ON e.from_state <> e.to_state AND e.to_state <> 2 AND c.id = e.connection_id
-LEFT JOIN job_state AS s ON e.from_state <> e.to_state AND e.to_state <> 2 AND s.job_id = e.job_id
-LEFT JOIN attempts AS a ON e.to_state = 3 AND e.attempt = 1 AND a.job_id = e.job_id AND a.number = 1
-ORDER BY e.position
-`
-
-type RollEventsParams struct {
-	After   int64
-	MaxRows int32
-}
-
-type RollEventsRow struct {
-	Position     int64
-	Project      string
-	JobID        pgtype.UUID
-	ConnectionID pgtype.UUID
-	Sequence     int64
-	FromState    int16
-	ToState      int16
-	Cause        int16
-	Attempt      int64
-	At           time.Time
-	Connector    string
-	Class        int16
-	StartLag     int64
-}
-
-// The next events. The rest of what a roll asks for is read of those alone that count.
-func (q *Queries) RollEvents(ctx context.Context, arg RollEventsParams) ([]RollEventsRow, error) {
-	rows, err := q.db.Query(ctx, rollEvents, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RollEventsRow
-	for rows.Next() {
-		var i RollEventsRow
-		if err := rows.Scan(
-			&i.Position,
-			&i.Project,
-			&i.JobID,
-			&i.ConnectionID,
-			&i.Sequence,
-			&i.FromState,
-			&i.ToState,
-			&i.Cause,
-			&i.Attempt,
-			&i.At,
-			&i.Connector,
-			&i.Class,
-			&i.StartLag,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const rollPast = `-- name: RollPast :many
-WITH u AS (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS before)
-SELECT u.id::uuid AS id, u.before::bigint AS before, p.sequence, p.to_state, p.at FROM u CROSS JOIN LATERAL (
-    SELECT e.sequence, e.to_state, e.at FROM events AS e
-    WHERE e.job_id = u.id AND e.sequence < u.before ORDER BY e.sequence DESC LIMIT $1
-) AS p
-ORDER BY u.id, u.before, p.sequence
-`
-
-type RollPastParams struct {
-	MaxRows int32
-	Ids     []pgtype.UUID
-	Befores []int64
-}
-
-type RollPastRow struct {
-	ID       pgtype.UUID
-	Before   int64
-	Sequence int64
-	ToState  int16
-	At       time.Time
-}
-
-// The newest first.
-func (q *Queries) RollPast(ctx context.Context, arg RollPastParams) ([]RollPastRow, error) {
-	rows, err := q.db.Query(ctx, rollPast, arg.MaxRows, arg.Ids, arg.Befores)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RollPastRow
-	for rows.Next() {
-		var i RollPastRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Before,
-			&i.Sequence,
-			&i.ToState,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const rollPlace = `-- name: RollPlace :one
 
 SELECT p.position, p.at, p.owner, p.lease_until,
-    coalesce((SELECT max(n.position) FROM events AS n), 0)::bigint AS newest,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+    coalesce((SELECT max(n.position) FROM event_pages AS n), 0)::bigint AS newest,
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
 FROM rollup_place AS p WHERE p.id = 1
 `
 

@@ -328,13 +328,13 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 // writeStates writes the state rows and the events, and notes what follows for
 // the ready rows.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
-	states := pgdb.SetStatesParams{Now: b.now}
+	states := pgdb.SetStatesParams{Now: b.now, Before: b.last()}
 	add := func(j job.Job, ruling int64, effect *job.Effect, e job.Event) error {
-		var err error
-		if e.Position, err = b.next(); err != nil {
+		history, err := b.note(eventOf(&j, e))
+		if err != nil {
 			return err
 		}
-		addState(&states, j, ruling, effect, e)
+		addState(&states, j, ruling, effect, history)
 		return nil
 	}
 	for _, p := range plans {
@@ -494,16 +494,6 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 	}
 	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {
 		at[id].Snapshot.Effect, at[id].Snapshot.Resolution = s.Effect, s.Resolution
-	})
-}
-
-// exec queues a statement that gives no rows.
-func (b *applying) exec(ctx context.Context, what string, run func(context.Context, *pgdb.Queries) error) {
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		if err := run(ctx, pgdb.New(db)); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		return nil
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,10 +15,8 @@ import (
 
 // Rules of this file:
 //   - no intent is written unless every guard of the contract holds at one moment.
-//     The usual arm, the first of its job and without a gate, is one statement that has
-//     all guards and writes what they let through (arm_first.go). What it leaves, and
-//     all others, rules.Arm judges on rows that are locked, and the update names what it
-//     judged. The triggers refuse what must never be;
+//     rules.Arm judges it on rows that are locked, and the update names what it judged.
+//     The triggers refuse what must never be;
 //   - a batch that the database refuses is split by the coalescer, so nothing here
 //     goes on after an error;
 //   - gates are taken after the jobs are locked, by their keys, and never waited for
@@ -30,43 +27,18 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 	return s.work.arms.do(ctx, items)
 }
 
-// armBatch arms items of several callers in one transaction. What its first statement
-// leaves is locked behind what that armed, which is not everybody's order: so it is
-// locked only where it is free. If something is not, the batch starts anew and locks
-// all at once.
+// armBatch arms items of several callers in one transaction: two round trips.
 func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	usual, others := usualArms(items)
 	var l *locking
+	all := every(len(items))
+	ids := jobsOf(items, all)
 	return writeAfter(ctx, s, "arm", func(ctx context.Context, t *tx) {
-		if l = new(locking); len(usual) == 0 {
-			ids := jobsOf(items, others)
-			t.queueLocks(ctx, l, ids, nil)
-			t.queueHolds(ctx, l, ids)
-		}
+		l = new(locking)
+		t.queueLocks(ctx, l, ids, nil)
+		t.queueHolds(ctx, l, ids)
 	}, func(ctx context.Context, t *tx) ([]store.Armed, error) {
 		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
-		judge := others
-		if len(usual) > 0 {
-			left, err := b.first(ctx, usual)
-			if err != nil {
-				return nil, err
-			}
-			if judge = append(left, others...); len(judge) == 0 {
-				return b.out, nil
-			}
-			slices.Sort(judge)
-			ids := jobsOf(items, judge)
-			t.queueFree(ctx, l, ids)
-			t.queueHolds(ctx, l, ids)
-			if err := t.flush(ctx); err != nil {
-				return nil, err
-			}
-			if len(l.rows) < len(ids) {
-				usual, others = nil, every(len(items))
-				return nil, errRestart
-			}
-		}
-		return b.out, b.judge(ctx, l, judge)
+		return b.out, b.judge(ctx, l, all)
 	})
 }
 
@@ -111,6 +83,9 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 		if err := b.wave(ctx, jobs, held, wave); err != nil {
 			return err
 		}
+	}
+	if len(b.ruled) == 0 {
+		return nil
 	}
 	if err := b.flush(ctx); err != nil {
 		return err
@@ -175,8 +150,8 @@ type intent struct {
 	index   int
 	// ruling is the newest one's row; 0: none.
 	ruling int64
-	// position is that of the arm's event.
-	position int64
+	// history is what the arm's event adds to the job's.
+	history []byte
 }
 
 // wave arms items that have nothing to do with each other.
@@ -253,9 +228,7 @@ func (b *arming) mark(ctx context.Context, intents []*intent) {
 	if len(p.Owners) == 0 {
 		return
 	}
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("cool-downs", pgdb.New(db).SetCoolDowns(ctx, p))
-	})
+	b.exec(ctx, "cool-downs", func(ctx context.Context, q *pgdb.Queries) error { return q.SetCoolDowns(ctx, p) })
 }
 
 // held tells which of the jobs have a hold key that is held.
@@ -323,9 +296,14 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 
 // write queues what moves the jobs to SENDING, with the attempts and the events.
 func (b *arming) write(ctx context.Context, intents []*intent) error {
+	before := b.last()
 	for _, in := range intents {
+		from := job.Claimed
+		if in.Rearm {
+			from = job.Ambiguous
+		}
 		var err error
-		if in.position, err = b.next(); err != nil {
+		if in.history, err = b.note(armEvent(&in.next.Job, from, b.now)); err != nil {
 			return err
 		}
 		b.out[in.index].Attempt = in.attempt
@@ -335,13 +313,8 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 		}
 	}
 	b.mark(ctx, intents)
-	p := armColumns(intents, b.now)
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		if err := pgdb.New(db).ArmJobs(ctx, p); err != nil {
-			return fmt.Errorf("arm jobs: %w", err)
-		}
-		return nil
-	})
+	p := armColumns(intents, before, b.now)
+	b.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ArmJobs(ctx, p) })
 	return nil
 }
 

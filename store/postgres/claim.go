@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -31,8 +32,8 @@ import (
 //     that are being written have committed then and are counted, and later ones
 //     wait and find the mark. Ready rows are locked last (see ready.go).
 
-// Claim implements store.Store. A plain one takes three round trips and its COMMIT:
-// what is due, with the BEGIN; the jobs; what is written. What the database itself
+// Claim implements store.Store. A plain one takes three round trips:
+// what is due, with the BEGIN; the jobs; what is written, with the COMMIT. What the database itself
 // refuses of an intent is no fault of the claim, which is made again without.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	out, err := s.claim(ctx, p)
@@ -287,28 +288,30 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 
 // lease queues what is written of the jobs that are leased and no more.
 func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
-	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Cause: int16(job.CauseClaimed)}
+	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Before: c.last()}
 	for i, d := range due {
 		if leased[i].Armed != nil {
 			continue
 		}
-		position, err := c.next()
+		history, err := c.note(c.claimEvent(&leased[i].Job, job.State(d.State)))
 		if err != nil {
 			return err
 		}
 		p.Jobs = append(p.Jobs, d.JobID)
 		p.Versions = append(p.Versions, d.Version)
 		p.Tokens = append(p.Tokens, fromID(leased[i].ClaimToken))
-		p.Positions = append(p.Positions, position)
-		p.States = append(p.States, d.State)
+		p.Histories = append(p.Histories, history)
 	}
 	if len(p.Jobs) == 0 {
 		return nil
 	}
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("claim jobs", pgdb.New(db).ClaimJobs(ctx, p))
-	})
+	c.exec(ctx, "claim jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ClaimJobs(ctx, p) })
 	return nil
+}
+
+// claimEvent is the event of the claim that left a job so.
+func (c *claimer) claimEvent(j *job.Job, from job.State) logpage.Entry {
+	return eventOf(j, job.Event{From: from, Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
 // leased gives the jobs as the claim leaves them, with what preparing them needs. What
@@ -369,9 +372,7 @@ func (c *claimer) leave(ctx context.Context) error {
 		}
 	}
 	if len(buckets.Ats) > 0 {
-		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-			return named("token buckets", pgdb.New(db).SetBuckets(ctx, buckets))
-		})
+		c.exec(ctx, "token buckets", func(ctx context.Context, q *pgdb.Queries) error { return q.SetBuckets(ctx, buckets) })
 	}
 	if err := c.saturate(ctx, full); err != nil {
 		return err
@@ -395,10 +396,10 @@ func (c *claimer) leave(ctx context.Context) error {
 	if len(p.Connections) == 0 {
 		return nil
 	}
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("ready rows", pgdb.New(db).LockReady(ctx, pgdb.LockReadyParams{Connections: p.Connections, HoldKeys: p.HoldKeys}))
+	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error {
+		return q.LockReady(ctx, pgdb.LockReadyParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
 	})
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("ready rows", pgdb.New(db).Served(ctx, p)) })
+	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
 	return nil
 }
 

@@ -247,9 +247,9 @@ func TestLostCommitOfAnIntendedClaim(t *testing.T) {
 	}
 }
 
-// A job that was to be stored as SENDING is that or nothing, and its key tells so to
+// A job that was to be started as it is stored is that or nothing, and its key tells so to
 // whoever submits it again.
-func TestLostCommitOfASending(t *testing.T) {
+func TestLostCommitOfAStart(t *testing.T) {
 	for _, mode := range []int32{cutRequest, cutAnswer} {
 		f := newFleet(t, 1)
 		conn := f.connect()

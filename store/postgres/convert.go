@@ -233,15 +233,6 @@ func toObservation(o pgdb.Observation) job.Observation {
 	}
 }
 
-func toEvent(e pgdb.Event) job.Event {
-	return job.Event{
-		Position: e.Position, Project: e.Project, Job: toID(e.JobID), Connection: toID(e.ConnectionID),
-		Schedule: toID(e.ScheduleID), Sequence: e.Sequence, From: job.State(e.FromState), To: job.State(e.ToState),
-		Cause: job.Cause(e.Cause), Attempt: int(e.Attempt), Actor: e.Actor, Reason: e.Reason,
-		Detail: e.Detail, At: e.At.UTC(),
-	}
-}
-
 func insertConnectionParams(n store.NewConnection, now time.Time) (pgdb.InsertConnectionParams, error) {
 	c := n.Connection
 	labels, err := fromLabels(c.Labels)
@@ -316,13 +307,13 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 }
 
 // jobColumns turns new jobs on their side, as their insert takes them.
-func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.InsertJobsParams, error) {
-	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
+func jobColumns(jobs []submission, before int64, now time.Time) (pgdb.InsertJobsParams, error) {
+	p := pgdb.InsertJobsParams{Now: now, Before: before}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
-	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors, &p.OwnEffectKeys, &p.Traces)
-	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent, &p.Positions)
+	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces)
+	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent)
 	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds)
-	columns(len(jobs), &p.Fingerprints, &p.Payloads)
+	columns(len(jobs), &p.Fingerprints, &p.Payloads, &p.Histories)
 	columns(len(jobs), &p.ScheduleTimes, &p.StartDeadlines)
 	for i := range jobs {
 		n := &jobs[i]
@@ -354,13 +345,12 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.CoolDowns = append(p.CoolDowns, micros(s.CoolDown))
 		p.SkipsIfPresent = append(p.SkipsIfPresent, micros(s.SkipIfPresent))
 		p.Traces = append(p.Traces, s.Trace)
-		p.Positions = append(p.Positions, n.position)
 		p.ScheduleTimes = append(p.ScheduleTimes, s.ScheduleTime)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
 		p.Classes = append(p.Classes, int16(s.Class))
 		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))
 		p.PredecessorEnds = append(p.PredecessorEnds, int16(s.PredecessorEnd))
-		p.Actors = append(p.Actors, items[n.item].Actor)
+		p.Histories = append(p.Histories, n.history)
 	}
 	return p, nil
 }
@@ -379,13 +369,4 @@ func fromLabels(labels map[string]string) (string, error) {
 	}
 	text, err := json.Marshal(labels)
 	return string(text), err
-}
-
-// toEventOf reads an event that passed a filter; false: none did.
-func toEventOf(r pgdb.EventsAfterRow) (job.Event, bool) {
-	return toEvent(pgdb.Event{
-		Position: r.Position, Project: r.Project, JobID: r.JobID, ConnectionID: r.ConnectionID,
-		ScheduleID: r.ScheduleID, Sequence: r.Sequence, FromState: r.FromState, ToState: r.ToState, Cause: r.Cause,
-		Attempt: r.Attempt, Actor: r.Actor, Reason: r.Reason, Detail: r.Detail, At: r.At,
-	}), r.JobID.Valid
 }

@@ -73,13 +73,12 @@ func toMark(r pgdb.MarksRow) rules.Mark {
 	}
 }
 
-func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
-	p := pgdb.ArmJobsParams{Now: now, Cause: int16(job.CauseArmed)}
+func armColumns(intents []*intent, before int64, now time.Time) pgdb.ArmJobsParams {
+	p := pgdb.ArmJobsParams{Now: now, Before: before}
 	for _, in := range intents {
 		a := in.attempt
 		p.Jobs = append(p.Jobs, fromID(in.Job))
 		p.Versions = append(p.Versions, in.Version)
-		p.Positions = append(p.Positions, in.position)
 		p.Claims = append(p.Claims, fromID(in.Claim))
 		p.Classes = append(p.Classes, int16(in.next.Class))
 		p.Fences = append(p.Fences, in.next.Fence)
@@ -96,44 +95,18 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 		p.Handles = append(p.Handles, a.Handle)
 		p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
 		p.Spans = append(p.Spans, a.Span.Bytes())
+		p.Histories = append(p.Histories, in.history)
 	}
 	return p
 }
 
-// firstColumns is armColumns for first arms, whose attempts are made of the jobs'
-// rows.
-func firstColumns(intents []*intent, now time.Time, base int64) pgdb.ArmFirstParams {
-	p := pgdb.ArmFirstParams{Now: now, Base: base, Cause: int16(job.CauseArmed)}
-	for _, in := range intents {
-		p.Jobs = append(p.Jobs, fromID(in.Job))
-		p.Versions = append(p.Versions, in.Version)
-		p.Positions = append(p.Positions, in.position)
-		p.Claims = append(p.Claims, fromID(in.Claim))
-		p.Classes = append(p.Classes, int16(in.Class))
-		p.Fences = append(p.Fences, soon(now, in.Fence))
-		p.Workers = append(p.Workers, in.Worker)
-		p.Tokens = append(p.Tokens, fromID(in.Token))
-		p.SendDeadlines = append(p.SendDeadlines, soon(now, in.SendBy))
-		p.AnswerDeadlines = append(p.AnswerDeadlines, soon(now, in.AnswerBy))
-		p.EffectKeys = append(p.EffectKeys, in.EffectKey)
-		p.Digests = append(p.Digests, fromBytes(in.Digest))
-		p.CredentialVersions = append(p.CredentialVersions, int64(in.CredentialVersion))
-		p.AccountIdentities = append(p.AccountIdentities, in.AccountIdentity)
-		p.Watermarks = append(p.Watermarks, in.Watermark)
-		p.Frozens = append(p.Frozens, fromBytes(in.Frozen))
-		p.Spans = append(p.Spans, in.Span.Bytes())
-	}
-	return p
-}
-
-// addClaimArmed adds an intent for a job that is due: its claim is at the position, its
-// arm behind it.
-func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, position int64) {
+// addClaimArmed adds an intent for a job that is due, with the history of its claim and its
+// arm.
+func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, history []byte) {
 	a := in.attempt
 	p.Jobs = append(p.Jobs, due.JobID)
 	p.Versions = append(p.Versions, due.Version)
-	p.Positions = append(p.Positions, position)
-	p.States = append(p.States, due.State)
+	p.Histories = append(p.Histories, history)
 	p.Classes = append(p.Classes, int16(in.next.Class))
 	p.Fences = append(p.Fences, in.next.Fence)
 	p.Workers = append(p.Workers, in.Worker)
@@ -149,20 +122,9 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, po
 	p.Spans = append(p.Spans, a.Span.Bytes())
 }
 
-// toFirstArmed gives a job as its first arm found it.
-func toFirstArmed(r pgdb.ArmFirstRow, in *intent, now time.Time) *lockedJob {
-	return toLockedJob(pgdb.JobState{
-		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
-		State: int16(job.Claimed), Version: r.Sequence - 1, Round: r.Round, Failures: r.Failures, Looks: r.Looks,
-		Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
-		ClaimedAt: r.ClaimedAt, Class: int16(in.Class), ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
-		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, UpdatedAt: now,
-	})
-}
-
-// addState adds the row of a job as it is written, with its event.
+// addState adds the row of a job as it is written, with the history of its event.
 // The effect is one of rowEffect.
-func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, e job.Event) {
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, history []byte) {
 	failure := job.Failure{}
 	if j.LastError != nil {
 		failure = *j.LastError
@@ -170,7 +132,6 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Jobs = append(p.Jobs, fromID(j.ID))
 	p.States = append(p.States, int16(j.State))
 	p.Versions = append(p.Versions, j.Version)
-	p.Positions = append(p.Positions, e.Position)
 	p.Rounds = append(p.Rounds, int64(j.Round))
 	p.Failures = append(p.Failures, int64(j.Failures))
 	p.Claims = append(p.Claims, int64(j.Claims))
@@ -198,12 +159,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.EffectAttempts = append(p.EffectAttempts, int64(effect.Attempt))
 	p.EffectRounds = append(p.EffectRounds, int64(effect.Round))
 	p.EffectAts = append(p.EffectAts, effect.At)
-	p.FromStates = append(p.FromStates, int16(e.From))
-	p.Causes = append(p.Causes, int16(e.Cause))
-	p.Attempts = append(p.Attempts, int64(e.Attempt))
-	p.Actors = append(p.Actors, e.Actor)
-	p.Reasons = append(p.Reasons, e.Reason)
-	p.Details = append(p.Details, e.Detail)
+	p.Histories = append(p.Histories, history)
 }
 
 // addTold adds what a reply learns of its predecessor.
@@ -214,15 +170,14 @@ func addTold(p *pgdb.TellRepliesParams, j job.Job) {
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 }
 
-func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64) {
+func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, history []byte) {
 	settled := c.Decision.Settle[0]
 	p.Jobs = append(p.Jobs, fromID(c.Job))
 	p.Versions = append(p.Versions, c.Version)
-	p.Positions = append(p.Positions, position)
+	p.Histories = append(p.Histories, history)
 	p.Statuses = append(p.Statuses, int64(settled.HTTPStatus))
 	p.Bytes = append(p.Bytes, settled.BytesWritten)
 	p.Messages = append(p.Messages, settled.Message)
-	p.Actors = append(p.Actors, c.Actor)
 }
 
 // toSending gives a job as its usual end found it.

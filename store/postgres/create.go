@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -47,7 +48,7 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 }
 
 // createOnce stores a batch. Where nothing replies, the keys are bound on the way of
-// the BEGIN: two round trips and the COMMIT.
+// the BEGIN, and all that is written goes with the COMMIT: two round trips.
 func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool {
 		return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" || rules.MayStore(&n) != nil
@@ -66,9 +67,6 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items)), asked: asked}
 		if err := b.take(ctx, plain); err != nil {
 			return nil, err
-		}
-		if sent, err := b.send(ctx); err != nil || sent {
-			return b.out, err
 		}
 		for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
 			if err := step(ctx); err != nil {
@@ -217,7 +215,7 @@ type keyOf struct{ project, key string }
 type submission struct {
 	item     int
 	snapshot job.Snapshot
-	position int64
+	history  []byte
 }
 
 // submissions is one batch under way.
@@ -425,35 +423,29 @@ func (b *submissions) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	ready := make(readyRows)
+	ready, before := make(readyRows), b.last()
 	for i := range b.jobs {
 		n := &b.jobs[i]
-		var err error
-		if n.position, err = b.next(); err != nil {
+		s := &n.snapshot
+		e := eventOf(&s.Job, job.Event{Cause: job.CauseSubmitted, Actor: b.items[n.item].Actor})
+		if err := b.place(&e); err != nil {
 			return err
 		}
-		s := &n.snapshot
+		b.add(e)
+		n.history = logpage.AppendHistory(nil, e.Event, e.Texts)
 		if s.WaitsFor.IsZero() {
 			ready.due(readyKey{s.Connection, s.HoldKey}, s.NextAt)
 		}
 		b.out[n.item] = store.Created{Snapshot: *s, Created: true}
 	}
-	p, err := jobColumns(b.jobs, b.items, b.now)
+	p, err := jobColumns(b.jobs, before, b.now)
 	if err != nil {
 		return err
 	}
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		if err := pgdb.New(db).InsertJobs(ctx, p); err != nil {
-			return fmt.Errorf("jobs: %w", err)
-		}
-		return nil
-	})
+	b.exec(ctx, "jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertJobs(ctx, p) })
 	b.addRecipients(ctx)
 	b.makeReady(ctx, ready, nil)
-	if b.starts() != nil {
-		return nil // goes with what start asks
-	}
-	return b.flush(ctx)
+	return nil
 }
 
 // addRecipients notes whom the payloads of the jobs address, behind what stores them.
@@ -467,9 +459,7 @@ func (b *submissions) addRecipients(ctx context.Context) {
 		}
 	}
 	if len(p.Ids) > 0 {
-		b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-			return named("recipients", pgdb.New(db).AddRecipients(ctx, p))
-		})
+		b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.AddRecipients(ctx, p) })
 	}
 }
 
@@ -484,6 +474,9 @@ func (b *submissions) answer(ctx context.Context) error {
 	}
 	if len(digests) == 0 {
 		return nil
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
 	}
 	here := make(map[keyOf]int, len(b.jobs))
 	for i := range b.jobs {

@@ -44,6 +44,7 @@ func TestFleetCreatesOnce(t *testing.T) {
 	if created.Load() != 1 || len(bound) != 1 {
 		t.Errorf("%d created, %d jobs in the answers", created.Load(), len(bound))
 	}
+	f.unpack()
 	for _, table := range []string{"jobs", "job_state", "job_keys", "events"} {
 		if rows := f.count("SELECT count(*) FROM " + table); rows != 1 {
 			t.Errorf("%d rows in %s", rows, table)
@@ -126,6 +127,7 @@ func TestCreateIsolates(t *testing.T) {
 			t.Errorf("bad item %d: %v", i, c.Err)
 		}
 	}
+	f.unpack()
 	for _, table := range []string{"jobs", "job_state", "job_keys", "events"} {
 		if rows := f.count("SELECT count(*) FROM " + table); rows != len(bad) {
 			t.Errorf("%d rows in %s, want %d", rows, table, len(bad))

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -97,7 +98,7 @@ func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	return r.q.BlankEvents(ctx, fromIDs(jobs))
+	return r.q.EraseTexts(ctx, fromIDs(jobs))
 }
 
 // ErasedJob implements store.Store.
@@ -281,12 +282,45 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 // log takes the words from the events that are left.
 func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	most := 4 * e.most
-	b, err := e.q.BlankLog(ctx, pgdb.BlankLogParams{After: e.place.Position, MaxRows: most, Project: e.project})
+	rows, err := e.q.NextPages(ctx, pgdb.NextPagesParams{Project: e.project, After: e.place.Position, Most: most})
 	if err != nil {
 		return false, fmt.Errorf("log: %w", err)
 	}
-	e.out.Events, e.place.Position = int(b.Blanked), max(b.Last, e.place.Position)
-	return b.Looked == int64(most), nil
+	var rewrite pgdb.RewritePagesParams
+	var texts []int64
+	read := 0
+	for _, r := range rows {
+		entries, err := logpage.Decode(e.project, r.Body)
+		if err != nil {
+			return false, fmt.Errorf("log: %w", err)
+		}
+		read, e.place.Position = read+len(entries), r.Position
+		words := 0
+		for i := range entries {
+			n := &entries[i]
+			if n.Texts {
+				texts = append(texts, n.Position)
+			}
+			if n.Texts || n.Actor != "" {
+				words++
+			}
+			n.Texts, n.Actor = false, ""
+		}
+		if e.out.Events += words; words > 0 {
+			rewrite.Positions, rewrite.Bodies = append(rewrite.Positions, r.Position), append(rewrite.Bodies, logpage.Encode(entries))
+		}
+	}
+	if len(rewrite.Positions) > 0 {
+		if err := e.q.RewritePages(ctx, rewrite); err != nil {
+			return false, fmt.Errorf("log: %w", err)
+		}
+	}
+	if len(texts) > 0 {
+		if err := e.q.EraseTextsAt(ctx, texts); err != nil {
+			return false, fmt.Errorf("texts: %w", err)
+		}
+	}
+	return read >= int(most), nil
 }
 
 // holdings removes what the project has beside jobs, unless a job came meanwhile.

@@ -3,9 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -56,16 +59,39 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
 		return p, err
 	}
-	rows, err := v.q.JobEventsAfter(ctx, pgdb.JobEventsAfterParams{
-		JobID: fromID(q.Job), After: q.After, MaxRows: int32(most + 1),
-	})
+	upTo := q.After + int64(most)
+	rows, err := v.q.JobHistories(ctx, pgdb.JobHistoriesParams{JobID: fromID(q.Job), After: q.After, UpTo: upTo + 1})
 	if err != nil {
 		return p, err
 	}
-	p.Next, p.More = q.After, len(rows) > most
-	for _, r := range rows[:min(len(rows), most)] {
-		p.Events = append(p.Events, toEvent(r))
-		p.Next = r.Sequence
+	p.Next = q.After
+	texts := false
+	for _, r := range rows {
+		of := job.Event{Project: r.Project, Job: q.Job, Connection: toID(r.ConnectionID), Schedule: toID(r.ScheduleID)}
+		part, err := logpage.DecodeHistory(of, r.LastSequence, r.Body)
+		if err != nil {
+			return p, fmt.Errorf("history of job %s: %w", q.Job, err)
+		}
+		for _, e := range part {
+			switch {
+			case e.Sequence <= q.After:
+			case e.Sequence > upTo:
+				p.More = true
+			default:
+				p.Events, p.Next, texts = append(p.Events, e.Event), e.Sequence, texts || e.Texts
+			}
+		}
+	}
+	if !texts {
+		return p, nil
+	}
+	found, err := v.q.JobTexts(ctx, pgdb.JobTextsParams{JobID: fromID(q.Job), After: q.After, UpTo: upTo})
+	if err != nil {
+		return p, fmt.Errorf("texts: %w", err)
+	}
+	for _, t := range found {
+		e := &p.Events[t.Sequence-q.After-1]
+		e.Reason, e.Detail = t.Reason, t.Detail
 	}
 	return p, nil
 }
@@ -82,45 +108,145 @@ func (v view) end(ctx context.Context) (store.EventPage, error) {
 func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	most, scan := rules.Page(q.Limit), maxScan
 	if len(q.Jobs) == 0 && len(q.Connections) == 0 && q.Schedule.IsZero() && len(q.Labels) == 0 && !q.Ended {
-		scan = most // nearly all pass
+		scan = most // all pass
 	}
-	labels, err := fromLabels(q.Labels)
-	if err != nil {
-		return store.EventPage{}, fmt.Errorf("labels: %w", err)
-	}
-	rows, err := v.q.EventsAfter(ctx, pgdb.EventsAfterParams{
-		After: q.After, Scan: int32(scan), Project: q.Project, Jobs: fromIDs(q.Jobs),
-		Connections: fromIDs(q.Connections), Schedule: optionalID(q.Schedule), Ended: q.Ended, Labels: labels, MaxRows: int32(most),
-	})
+	log, err := v.log(ctx, q.Project, q.After, scan)
 	if err != nil {
 		return store.EventPage{}, err
 	}
-	if len(rows) == 0 {
-		return store.EventPage{}, fmt.Errorf("%w: meta is missing", store.ErrUnavailable)
-	}
-	log := rows[0]
-	p := store.EventPage{
-		Next: q.After, End: max(log.Last, log.EventsFrom), Begin: log.EventsFrom, Incarnation: log.Incarnation,
-	}
+	p := store.EventPage{Next: q.After, End: log.end, Begin: log.begin, Incarnation: log.incarnation}
 	if err := ofIncarnation(q, p.Incarnation); err != nil {
 		return p, err
 	}
-	if q.After < log.EventsFrom {
+	if q.After < log.begin {
 		return p, store.ErrCursorExpired
 	}
-	for _, r := range rows {
-		if e, ok := toEventOf(r); ok {
-			p.Events = append(p.Events, e)
-		}
+	wanted := slices.DeleteFunc(log.entries, func(e logpage.Entry) bool { return !selects(&q, &e) })
+	if wanted, err = v.labeled(ctx, wanted, q.Labels); err != nil {
+		return p, err
 	}
-	switch {
-	case len(p.Events) == most:
-		p.Next = p.Events[most-1].Position
-	case log.Scanned == int64(scan):
-		p.Next = log.ScannedTo
-	default:
-		p.Next = max(q.After, p.End)
+	if p.Next = log.to; len(wanted) >= most {
+		wanted = wanted[:most]
+		p.Next = wanted[most-1].Position
 	}
 	p.More = p.Next < p.End
-	return p, nil
+	p.Events, err = v.withTexts(ctx, wanted)
+	return p, err
+}
+
+// run is a part of the log.
+type run struct {
+	entries []logpage.Entry
+	// begin and end are those of the log. to is what can be read on from.
+	begin, end, to int64
+	incarnation    int64
+}
+
+// log reads up to so many events of a project after a position; of all projects, where it
+// has no name.
+func (v view) log(ctx context.Context, project string, after int64, scan int) (run, error) {
+	var rows []pgdb.PagesAfterRow
+	var err error
+	if project != "" {
+		rows, err = v.q.PagesAfter(ctx, pgdb.PagesAfterParams{Project: project, After: after, Scan: int32(scan)})
+	} else {
+		var all []pgdb.TransactionsAfterRow
+		all, err = v.q.TransactionsAfter(ctx, pgdb.TransactionsAfterParams{After: after, Scan: int32(scan)})
+		for _, r := range all {
+			rows = append(rows, pgdb.PagesAfterRow(r))
+		}
+	}
+	if err != nil {
+		return run{}, err
+	}
+	if len(rows) == 0 {
+		return run{}, fmt.Errorf("%w: meta is missing", store.ErrUnavailable)
+	}
+	first := rows[0]
+	out := run{begin: first.EventsFrom, end: max(first.Last, first.EventsFrom), incarnation: first.Incarnation}
+	read := int64(0)
+	for _, r := range rows {
+		if r.Body == nil {
+			continue
+		}
+		entries, err := logpage.Decode(r.Project, r.Body)
+		if err != nil {
+			return out, fmt.Errorf("events of project %s: %w", r.Project, err)
+		}
+		out.entries, read = append(out.entries, entries...), read+r.Events
+	}
+	out.entries = sorted(out.entries, after)
+	switch out.to = max(after, out.end); {
+	case len(out.entries) > scan:
+		out.entries = out.entries[:scan]
+		out.to = out.entries[scan-1].Position
+	case read >= int64(scan): // there may be more
+		if n := len(out.entries); n > 0 {
+			out.to = out.entries[n-1].Position
+		}
+	}
+	return out, nil
+}
+
+// selects reports whether an event passes a filter, but for labels.
+func selects(q *store.EventQuery, e *logpage.Entry) bool {
+	switch {
+	case len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job):
+		return false
+	case len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection):
+		return false
+	case !q.Schedule.IsZero() && e.Schedule != q.Schedule:
+		return false
+	default:
+		return !q.Ended || e.To.Terminal() && e.To != e.From
+	}
+}
+
+// labeled leaves the events of jobs that have all these labels.
+func (v view) labeled(ctx context.Context, entries []logpage.Entry, labels map[string]string) ([]logpage.Entry, error) {
+	if len(labels) == 0 || len(entries) == 0 {
+		return entries, nil
+	}
+	text, err := fromLabels(labels)
+	if err != nil {
+		return nil, fmt.Errorf("labels: %w", err)
+	}
+	ids := make([]job.ID, len(entries))
+	for i := range entries {
+		ids[i] = entries[i].Job
+	}
+	rows, err := v.q.LabeledJobs(ctx, pgdb.LabeledJobsParams{Ids: fromIDs(distinct(ids)), Labels: text})
+	if err != nil {
+		return nil, fmt.Errorf("labels: %w", err)
+	}
+	has := make(map[job.ID]bool, len(rows))
+	for _, id := range rows {
+		has[toID(id)] = true
+	}
+	return slices.DeleteFunc(entries, func(e logpage.Entry) bool { return !has[e.Job] }), nil
+}
+
+// withTexts returns events with their texts.
+func (v view) withTexts(ctx context.Context, entries []logpage.Entry) ([]job.Event, error) {
+	out := make([]job.Event, len(entries))
+	at := make(map[int64]*job.Event)
+	var positions []int64
+	for i := range entries {
+		out[i] = entries[i].Event
+		if entries[i].Texts {
+			at[out[i].Position], positions = &out[i], append(positions, out[i].Position)
+		}
+	}
+	if len(positions) == 0 {
+		return out, nil
+	}
+	rows, err := v.q.TextsAt(ctx, positions)
+	if err != nil {
+		return nil, fmt.Errorf("texts: %w", err)
+	}
+	for _, r := range rows {
+		e := at[r.Position]
+		e.Reason, e.Detail = r.Reason, r.Detail
+	}
+	return out, nil
 }

@@ -217,6 +217,7 @@ func isOneOf(err error, these ...error) bool {
 // consistent checks what must hold whenever no transaction is under way.
 func (f *fleet) consistent() {
 	f.Helper()
+	f.unpack()
 	for what, text := range map[string]string{
 		"events out of order, or with gaps": `SELECT count(*) FROM (
 			SELECT sequence, row_number() OVER (PARTITION BY job_id ORDER BY position) AS n FROM events) AS e WHERE sequence <> n`,

@@ -241,6 +241,7 @@ func TestFleetEffectsAnswered(t *testing.T) {
 	if n := f.count("SELECT count(*) FROM effects WHERE owns_id AND proof = 1"); n != len(objects) {
 		t.Errorf("%d answers own an object, want %d", n, len(objects))
 	}
+	f.unpack()
 	if n := f.count("SELECT count(*) FROM events WHERE cause = $1 AND detail LIKE 'the platform answered%'", int(job.CauseEffectShared)); n != int(told.Load()) {
 		t.Errorf("%d events of jobs whose object another one has, told %d", n, told.Load())
 	}

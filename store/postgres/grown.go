@@ -29,7 +29,7 @@ const (
 
 // grown are the tables that grow with the jobs.
 const grown = `SELECT c.oid::regclass::text FROM pg_class AS c
-WHERE c.oid = ANY (ARRAY['jobs', 'job_keys', 'job_state', 'attempts', 'effects', 'events', 'observations',
+WHERE c.oid = ANY (ARRAY['jobs', 'job_keys', 'job_state', 'attempts', 'effects', 'event_pages', 'event_texts', 'job_history', 'observations',
 		'open_intents', 'resolutions', 'connections', 'connection_claims', 'connection_ready']::regclass[])
 	AND pg_relation_size(c.oid) / current_setting('block_size')::bigint > $1 * greatest(c.relpages, $2)
 ORDER BY c.oid`

@@ -63,9 +63,9 @@ WITH here AS (
 const lookAround = here + `
 SELECT h.system_id, h.timeline, h.database_oid, h.relation_oid,
 	m.system_id, m.timeline, m.database_oid, m.relation_oid,
-	coalesce((SELECT max(position) FROM events), 0),
+	coalesce((SELECT max(position) FROM event_pages), 0),
 	(pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.xid_offset) << 20,
-	$1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1),
+	$1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM event_pages AS e WHERE e.position = $1),
 	m.incarnation, m.base_backup
 FROM here AS h CROSS JOIN meta AS m WHERE m.id = 1`
 

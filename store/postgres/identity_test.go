@@ -178,7 +178,7 @@ func standbyHost(c *pgtest.Cluster) string {
 func TestLostConfirmation(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())
-	f.sql("DELETE FROM events RETURNING 1", nil, new(int))
+	f.sql("DELETE FROM event_pages RETURNING 1", nil, new(int))
 	f.stores[0].pool.Reset()
 	m := metaOf(t, f.stores[0])
 	if !strings.Contains(m.Quarantined, "is gone") || m.Incarnation != 2 {
@@ -197,7 +197,7 @@ func TestLostConfirmationIsNoticedOnce(t *testing.T) {
 	f.submit(1, f.connect())
 	s := f.stores[0]
 	mark := s.mark.Load()
-	f.sql("DELETE FROM events RETURNING 1", nil, new(int))
+	f.sql("DELETE FROM event_pages RETURNING 1", nil, new(int))
 	for n := int64(2); n < 7; n++ {
 		s.mark.Store(mark)
 		s.pool.Reset()

@@ -31,9 +31,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 	if c.p.Intend == nil {
 		return nil
 	}
-	p := pgdb.ClaimArmedParams{
-		Now: &c.now, Worker: c.p.Worker, Claimed: int16(job.CauseClaimed), Armed: int16(job.CauseArmed),
-	}
+	p := pgdb.ClaimArmedParams{Now: c.now, Before: c.last()}
 	for i := range leased {
 		l := &leased[i]
 		a := c.p.Intend(*l)
@@ -47,24 +45,23 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		if !rules.MayArm(*a, j) {
 			continue
 		}
-		position, err := c.next()
-		if err != nil {
-			return err
-		}
-		if _, err := c.next(); err != nil { // the arm's own
-			return err
-		}
 		in := &intent{Arm: *a, index: i}
 		in.next, in.attempt = rules.Begin(*a, j)
 		l.Armed = &store.Armed{Snapshot: in.next, Attempt: in.attempt}
-		addClaimArmed(&p, in, due[i], position)
+		history, err := c.note(c.claimEvent(&l.Job, job.State(due[i].State)))
+		if err != nil {
+			return err
+		}
+		arm, err := c.note(armEvent(&in.next.Job, job.Claimed, c.now))
+		if err != nil {
+			return err
+		}
+		addClaimArmed(&p, in, due[i], append(history, arm...))
 	}
 	if len(p.Jobs) == 0 {
 		return nil
 	}
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("arm jobs", pgdb.New(db).ClaimArmed(ctx, p))
-	})
+	c.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ClaimArmed(ctx, p) })
 	return nil
 }
 

@@ -267,11 +267,8 @@ func (l *listing) times(now time.Time) {
 	l.span("s.ended_at", q.EndedFrom, q.EndedBefore,
 		"SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %s AND s.ended_at IS NOT NULL AND %s")
 	if q.InState > 0 {
-		// Each change is an event: the last one that changed the state is no later than the
-		// last one of all.
 		since := l.arg("timestamptz", job.Micros(now.Add(-q.InState)))
-		l.must(`(s.updated_at <= %[1]s OR (SELECT e.at FROM events AS e WHERE e.job_id = s.job_id AND e.from_state <> e.to_state
-			ORDER BY e.sequence DESC LIMIT 1) <= %[1]s)`, since)
+		l.must("s.state_since <= %[1]s", since)
 	}
 }
 

@@ -103,17 +103,11 @@ func TestHorizon(t *testing.T) {
 	if err != nil || len(one.Events) != 1 {
 		t.Fatalf("a job's own events need no horizon: %+v, %v", one, err)
 	}
-	position, err := slow.next()
-	if err != nil {
+	j := job.Job{Spec: job.Spec{ID: randomID(), Project: "default", Connection: conn.ID}, Status: job.Status{State: job.Scheduled, Version: 1}}
+	if _, err := slow.note(eventOf(&j, job.Event{Cause: job.CauseSubmitted})); err != nil {
 		t.Fatal(err)
 	}
-	_, err = slow.conn.Exec(t.Context(), `INSERT INTO events (position, project, job_id, connection_id, sequence,
-			from_state, to_state, cause, attempt, actor, reason, detail, at)
-		VALUES ($1, 'default', $2, $3, 1, 0, 1, 1, 0, '', '', '', $4)`,
-		position, fromID(randomID()), fromID(conn.ID), slow.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	position := slow.last()
 	slow.end(nil)
 	rest, err := f.stores[0].Events(t.Context(), store.EventQuery{Project: "default", After: p.Next})
 	if err != nil {
@@ -222,7 +216,7 @@ func TestCursorExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := all.Events[1].Position
-	f.sql("WITH d AS (DELETE FROM events WHERE position <= $1) UPDATE meta SET events_from = $1 RETURNING 1", []any{second}, new(int))
+	f.sql("WITH d AS (DELETE FROM event_pages WHERE position <= $1) UPDATE meta SET events_from = $1 RETURNING 1", []any{second}, new(int))
 	for _, after := range []int64{0, second - 1} {
 		if _, err := s.Events(t.Context(), store.EventQuery{After: after}); !errors.Is(err, store.ErrCursorExpired) {
 			t.Errorf("after %d: %v", after, err)

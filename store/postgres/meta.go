@@ -20,7 +20,7 @@ SELECT clock_timestamp(), clock_timestamp() - coalesce(
 		(SELECT min(p.prepared) FROM pg_prepared_xacts AS p)
 	),
 	CASE WHEN pg_snapshot_xmin(pg_current_snapshot()) < pg_snapshot_xmax(pg_current_snapshot()) THEN
-		(SELECT e.at FROM events AS e WHERE e.position <= event_horizon() ORDER BY e.position DESC LIMIT 1)
+		(SELECT e.at FROM event_pages AS e WHERE e.position <= event_horizon() ORDER BY e.position DESC LIMIT 1)
 	END
 )`
 

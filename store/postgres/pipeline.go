@@ -14,7 +14,7 @@ import (
 // together and share one round trip. A step names one statement. It runs twice,
 // to tell the statement and to read the result, so it does nothing before its
 // statement. When a statement fails, the server leaves out all that come behind
-// it. A COMMIT is never sent with others: its outcome is asked for by itself.
+// it. What needs no answer goes with the COMMIT (see commit.go).
 
 // step runs one statement of db.
 type step func(ctx context.Context, db pgdb.DBTX) error
@@ -29,6 +29,15 @@ func (t *tx) queue(ctx context.Context, s step) {
 	}
 	_ = s(ctx, noting{t.batch})
 	t.steps = append(t.steps, s)
+	t.asks = true
+}
+
+// exec is queue for a statement that has no result. Where only such ones are queued last,
+// they go with the COMMIT.
+func (t *tx) exec(ctx context.Context, what string, run func(context.Context, *pgdb.Queries) error) {
+	asks := t.asks
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(ctx, pgdb.New(db))) })
+	t.asks = asks
 }
 
 // flush sends what is queued and reads the results.
@@ -38,7 +47,7 @@ func (t *tx) flush(ctx context.Context) error {
 	}
 	steps := t.steps
 	results := t.conn.SendBatch(ctx, t.batch)
-	t.batch, t.steps = nil, nil
+	t.batch, t.steps, t.asks = nil, nil, false
 	for _, s := range steps {
 		if err := s(ctx, answers{results}); err != nil {
 			_ = results.Close()

@@ -73,8 +73,8 @@ func TestReferences(t *testing.T) {
 		"an arm token again":            `INSERT INTO attempts SELECT s.job_id, 1, 1, a.arm_token, a.worker, a.claimed_at, armed_at, 0, a.connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, 1, '', '', '', NULL, 0, 0, '', 0, 0, NULL, NULL, frozen FROM attempts AS a, job_state AS s WHERE s.state = 1`,
 		"another key while one is open": `INSERT INTO attempts SELECT job_id, 2, 1, gen_random_uuid(), worker, claimed_at, armed_at, NULL, NULL, send_deadline, answer_deadline, fence_at, 'other', request_digest, 1, '', '', '', NULL, 2, 0, '', 0, 0, NULL, NULL, frozen FROM attempts`,
 		"a second live intent":          `INSERT INTO attempts SELECT job_id, 2, 1, gen_random_uuid(), worker, claimed_at, armed_at, NULL, NULL, send_deadline, answer_deadline, fence_at, effect_key, request_digest, 1, '', '', '', NULL, 0, 0, '', 0, 0, NULL, NULL, frozen FROM attempts`,
-		"a state of no job": `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, start_window, start_deadline, next_at, class, updated_at)
-			SELECT gen_random_uuid(), project, connection_id, hold_key, 1, 1, 1, now(), 0, now(), now(), class, now() FROM job_state`,
+		"a state of no job": `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, schedule_time, start_window, start_deadline, next_at, class, updated_at, state_since, history)
+			SELECT gen_random_uuid(), project, connection_id, hold_key, 1, 1, 1, now(), 0, now(), now(), class, now(), now(), history FROM job_state`,
 		"a job whose attempt stays": `DELETE FROM jobs WHERE id = (SELECT job_id FROM job_state WHERE attempt = 1)`,
 		"a job whose state stays":   `DELETE FROM jobs WHERE id = (SELECT job_id FROM job_state WHERE attempt = 0)`,
 	} {

@@ -141,7 +141,7 @@ WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS 
 DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id;
 
 -- name: InsertJobs :exec
--- With their states and their first events.
+-- With their states.
 WITH u AS (
     SELECT
         unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
@@ -153,14 +153,14 @@ WITH u AS (
         unnest(@labels::text[])::jsonb AS labels, unnest(@time_zones::text[]) AS time_zone,
         unnest(@reply_tos::uuid[]) AS reply_to, unnest(@schedules::uuid[]) AS schedule_id,
         unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@payloads::bytea[]) AS payload,
-        unnest(@hold_keys::text[]) AS hold_key, unnest(@positions::bigint[]) AS position,
+        unnest(@hold_keys::text[]) AS hold_key, @before::bigint AS before, generate_subscripts(@ids::uuid[], 1) AS place,
         unnest(@schedule_times::timestamptz[]) AS schedule_time,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
         unnest(@own_effect_keys::text[]) AS own_effect_key, unnest(@cool_downs::bigint[]) AS cool_down,
         unnest(@skips_if_present::bigint[]) AS skip_if_present, unnest(@traces::text[]) AS trace,
-        unnest(@actors::text[]) AS actor
+        unnest(@histories::bytea[]) AS history
 ),
 new_jobs AS (
     INSERT INTO jobs (
@@ -177,25 +177,16 @@ new_jobs AS (
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
     SELECT project, count(*), sum(octet_length(payload)) FROM u GROUP BY project
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, id, connection_id, schedule_id, 1, 0, 1,
-        @cause, 0, actor, '', '', @now::timestamptz
-    FROM u
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at
+    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
+    history, state_since
 )
 SELECT
-    id, project, connection_id, schedule_id, hold_key, 1, 1, position,
+    id, project, connection_id, schedule_id, hold_key, 1, 1, before + place,
     schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
-    @now::timestamptz
+    @now::timestamptz, history, @now::timestamptz
 FROM u;
 
 -- name: Starting :many
@@ -225,119 +216,84 @@ LEFT JOIN LATERAL (
     WHERE o.connection_id = c.id AND (o.auth_hold_at IS NOT NULL OR o.rate_limited_until > 'epoch')
 ) AS h ON true;
 
--- name: InsertSending :exec
--- One job that is sent as it is stored: what a submission, a claim and a first arm
--- write, each with its event, and the row of the state once. The hold is looked at
--- as it is when this is written, as for any arm.
-WITH u AS MATERIALIZED (
-    SELECT
-        @id::uuid AS id, @project::text AS project, @idem_key::text AS idem_key, @connection_id::uuid AS connection_id,
-        @payload_kind::text AS payload_kind, @start_window::bigint AS start_window, @max_attempts::bigint AS max_attempts,
-        @min_backoff::bigint AS min_backoff, @max_backoff::bigint AS max_backoff,
-        @attempt_timeout::bigint AS attempt_timeout, @policy::smallint AS policy, @labels::text AS labels,
-        @time_zone::text AS time_zone, sqlc.narg('schedule_id')::uuid AS schedule_id, @fingerprint::bytea AS fingerprint,
-        @payload::bytea AS payload, @hold_key::text AS hold_key, @base::bigint AS base,
-        @schedule_time::timestamptz AS schedule_time, @start_deadline::timestamptz AS start_deadline,
-        @class::smallint AS class, @actor::text AS actor, @worker::text AS worker, @arm_token::uuid AS arm_token,
-        @send_deadline::timestamptz AS send_deadline, @answer_deadline::timestamptz AS answer_deadline,
-        @fence::timestamptz AS fence, @effect_key::text AS effect_key, @request_digest::bytea AS request_digest,
-        @credential_version::bigint AS credential_version, @account_identity::text AS account_identity,
-        @watermark::text AS watermark, @frozen::bytea AS frozen, sqlc.narg('trace')::text AS trace,
-        sqlc.narg('span')::bytea AS span, @now::timestamptz AS now
-    FROM connection_ready AS r
-    WHERE r.connection_id = @connection_id::uuid AND r.hold_key = @hold_key::text
-        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now::timestamptz
-),
-new_job AS (
-    INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
-        created_at, payload, trace
-    )
-    SELECT
-        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
-        max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
-        now, payload, trace
-    FROM u
-),
-used AS (
-    INSERT INTO project_use (project, jobs, bytes) SELECT project, 1, octet_length(payload) FROM u
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        u.base + e.sequence, u.project, u.id, u.connection_id, u.schedule_id, e.sequence, e.sequence - 1, e.sequence,
-        e.cause, e.sequence / 3, CASE WHEN e.sequence = 1 THEN u.actor ELSE u.worker END, '', '', u.now
-    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest(@causes::smallint[]) AS cause) AS e
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
-        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM u
-),
-sending AS (
-    INSERT INTO job_state (
-        job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
-        schedule_time, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
-    )
-    SELECT
-        id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
-        schedule_time, start_window, start_deadline, fence, now, worker, class, now
-    FROM u
-    RETURNING job_id
-)
-SELECT none_overtaken(count(job_id), 1) FROM sending;
-
 -- events
 
--- name: EventsAfter :many
--- The log's end, and what passes the filter of the @scan events after a
--- position. It has at least one row, whose event is missing when nothing passes.
-WITH log AS MATERIALIZED (
-    SELECT * FROM events AS e WHERE e.position > @after AND e.position <= event_horizon()
-    ORDER BY e.position LIMIT @scan
-),
-wanted AS MATERIALIZED (
-    SELECT * FROM log AS l
-    WHERE (@project::text = '' OR l.project = @project)
-        AND (cardinality(@jobs::uuid[]) = 0 OR l.job_id = ANY (@jobs))
-        AND (cardinality(@connections::uuid[]) = 0 OR l.connection_id = ANY (@connections))
-        AND (sqlc.narg('schedule')::uuid IS NULL OR l.schedule_id = sqlc.narg('schedule'))
-        AND (NOT @ended::boolean OR l.to_state BETWEEN 8 AND 11 AND l.to_state <> l.from_state)
-        AND (@labels::text = '{}' OR EXISTS (
-            SELECT 1 FROM jobs AS j WHERE j.id = l.job_id AND j.labels @> (@labels::text)::jsonb))
-    ORDER BY l.position LIMIT @max_rows
+-- name: InsertPages :exec
+-- Goes with the COMMIT (see pages.go).
+INSERT INTO event_pages (position, first, project, at, events, starts, body)
+SELECT
+    unnest(@positions::bigint[]), unnest(@firsts::bigint[]), unnest(@projects::text[]), @now::timestamptz,
+    unnest(@events::bigint[]), unnest(@starts::bytea[]), unnest(@bodies::bytea[]);
+
+-- name: InsertTexts :exec
+INSERT INTO event_texts (job_id, sequence, position, reason, detail)
+SELECT
+    unnest(@jobs::uuid[]), unnest(@sequences::bigint[]), unnest(@positions::bigint[]), unnest(@reasons::text[]),
+    unnest(@details::text[]);
+
+-- name: PagesAfter :many
+-- The log's end, and the project's pages after a position, as many as have @scan events.
+-- There is at least one row, whose page is missing where the project has none.
+WITH next AS MATERIALIZED (
+    SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
+    FROM (
+        SELECT p.position, p.events FROM event_pages AS p
+        WHERE p.project = @project AND p.position > @after AND p.position <= event_horizon()
+        ORDER BY p.position LIMIT @scan::integer
+    ) AS n
 )
 SELECT
     m.incarnation, m.events_from,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
-    (SELECT count(*) FROM log)::bigint AS scanned,
-    coalesce((SELECT max(l.position) FROM log AS l), 0)::bigint AS scanned_to,
-    coalesce(w.position, 0)::bigint AS position, coalesce(w.project, '')::text AS project, w.job_id, w.connection_id,
-    w.schedule_id, coalesce(w.sequence, 0)::bigint AS sequence, coalesce(w.from_state, 0)::smallint AS from_state,
-    coalesce(w.to_state, 0)::smallint AS to_state, coalesce(w.cause, 0)::smallint AS cause,
-    coalesce(w.attempt, 0)::bigint AS attempt, coalesce(w.actor, '')::text AS actor,
-    coalesce(w.reason, '')::text AS reason, coalesce(w.detail, '')::text AS detail,
-    coalesce(w.at, 'epoch')::timestamptz AS at
-FROM meta AS m LEFT JOIN wanted AS w ON true
-WHERE m.id = 1 ORDER BY w.position;
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    coalesce(p.events, 0)::bigint AS events, coalesce(p.project, '')::text AS project, p.body
+FROM meta AS m LEFT JOIN (next AS n JOIN event_pages AS p ON p.position = n.position) ON n.before < @scan::integer
+WHERE m.id = 1 ORDER BY n.position;
+
+-- name: TransactionsAfter :many
+-- As PagesAfter, of all projects: the pages of whole transactions.
+WITH next AS MATERIALIZED (
+    SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
+    FROM (
+        SELECT p.position, p.events FROM event_pages AS p
+        WHERE p.position > @after AND p.position <= event_horizon()
+        ORDER BY p.position LIMIT @scan::integer
+    ) AS n
+)
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    coalesce(p.events, 0)::bigint AS events, coalesce(p.project, '')::text AS project, p.body
+FROM meta AS m LEFT JOIN event_pages AS p
+    ON p.position > @after AND p.position < (((SELECT max(n.position) FROM next AS n WHERE n.before < @scan::integer) >> 20) + 1) << 20
+WHERE m.id = 1 ORDER BY p.position;
 
 -- name: LogEnd :one
 SELECT
     m.incarnation, m.events_from,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
 FROM meta AS m WHERE m.id = 1;
 
--- name: JobEventsAfter :many
-SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY sequence LIMIT @max_rows;
+-- name: JobHistories :many
+-- The parts of a job's history that have the events after a sequence, up to another one.
+SELECT s.project, s.connection_id, s.schedule_id, h.last_sequence, h.body
+FROM job_history AS h JOIN job_state AS s ON s.job_id = h.job_id
+WHERE h.job_id = @job_id AND h.last_sequence > @after AND h.last_sequence <= coalesce((
+    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = @job_id AND l.last_sequence >= @up_to
+), 9223372036854775807)
+UNION ALL
+SELECT t.project, t.connection_id, t.schedule_id, t.version, t.history
+FROM job_state AS t WHERE t.job_id = @job_id AND t.version > @after
+ORDER BY 4;
+
+-- name: JobTexts :many
+SELECT sequence, reason, detail FROM event_texts WHERE job_id = @job_id AND sequence > @after AND sequence <= @up_to;
+
+-- name: TextsAt :many
+SELECT position, reason, detail FROM event_texts WHERE position = ANY (@positions::bigint[]);
+
+-- name: LabeledJobs :many
+-- Of jobs, those that have all these labels.
+SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text)::jsonb;
 
 -- name: Owners :many
 -- In the account and the namespace of a job's attempt, as results have them: where
@@ -396,15 +352,8 @@ LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
 WHERE s.project = @project AND s.state IN (5, 7)
     AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
 
--- name: Starts :one
--- Percentiles by the nearest rank.
-SELECT
-    count(*) AS started,
-    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
-    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
-FROM attempts AS a JOIN connections AS c ON c.id = a.connection_id
-WHERE a.number = 1 AND a.armed_at >= @since AND c.project = @project
-    AND (sqlc.narg('connection')::uuid IS NULL OR c.id = sqlc.narg('connection'));
+-- name: Starts :many
+SELECT starts FROM event_pages WHERE project = @project AND at >= @since AND starts IS NOT NULL;
 
 -- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id

@@ -140,26 +140,27 @@ UPDATE jobs AS j SET
 FROM u WHERE j.id = u.job_id;
 
 -- name: SucceedFirst :many
--- Successes of first attempts where nothing else is to be said, with the attempts, the
--- events and the gates that open. Where one is alone in its transaction, its turn is
+-- Successes of first attempts where nothing else is to be said, with the attempts and the
+-- gates that open. Where one is alone in its transaction, its turn is
 -- taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
 -- everybody's order. The state is cast, and the attempt's number is that of the row, so
 -- that no partial index offers itself.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@statuses::bigint[]) AS status,
-        unnest(@bytes::bigint[]) AS bytes, unnest(@messages::text[]) AS message, unnest(@actors::text[]) AS actor
+        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@histories::bytea[]) AS history,
+        unnest(@statuses::bigint[]) AS status, unnest(@bytes::bigint[]) AS bytes, unnest(@messages::text[]) AS message
 ),
 done AS (
     UPDATE job_state AS s SET
-        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
-        effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now
+        state = 8, version = s.version + 1, position = u.before + u.place, next_at = NULL,
+        effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now,
+        history = with_event(s.history, u.history), state_since = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
-        s.attempt, u.position, u.status, u.bytes, u.message, u.actor
+        s.attempt, u.status, u.bytes, u.message
 ),
 settled AS (
     UPDATE attempts AS a SET
@@ -169,14 +170,6 @@ settled AS (
     RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.schedule_time, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
         a.armed_at, a.fence_at, a.handle, a.effect_key
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, @cause::smallint, 1, actor, '', '', @now
-    FROM done
 ),
 opened AS (
     DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
@@ -198,13 +191,12 @@ SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid
     EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated;
 
 -- name: SetStates :one
--- Every change of a job but claims, arms and leases, with its event, and the gates
--- that it opens. It tells whether somebody waits for a job that is done who came after
+-- Every change of a job but claims, arms and leases, and the gates that it opens. It tells whether somebody waits for a job that is done who came after
 -- those that did were locked (to lock him now would be out of the order that everybody
 -- keeps), and whether a connection that is freed was saturated.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
-        unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
+        unnest(@versions::bigint[]) AS version, @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place,
         unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
         unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
@@ -219,13 +211,11 @@ WITH u AS (
         unnest(@ended_ats::timestamptz[]) AS ended_at,
         unnest(@effect_attempts::bigint[]) AS effect_attempt, unnest(@effect_rounds::bigint[]) AS effect_round,
         unnest(@effect_ats::timestamptz[]) AS effect_at,
-        unnest(@from_states::smallint[]) AS from_state, unnest(@causes::smallint[]) AS cause,
-        unnest(@attempts::bigint[]) AS attempt, unnest(@actors::text[]) AS actor,
-        unnest(@reasons::text[]) AS reason, unnest(@details::text[]) AS detail
+        unnest(@histories::bytea[]) AS history
 ),
 changed AS (
     UPDATE job_state AS s SET
-        state = u.state, version = u.version, position = u.position, round = u.round,
+        state = u.state, version = u.version, position = u.before + u.place, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,
@@ -236,20 +226,10 @@ changed AS (
         resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
-        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
+        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz),
+        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE @now END
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
-    RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
-        u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, version, from_state, state,
-        cause, attempt, actor, reason, detail, @now
-    FROM changed
+    RETURNING s.job_id
 ),
 opened AS (
     DELETE FROM open_intents WHERE job_id = ANY (@gates::uuid[])

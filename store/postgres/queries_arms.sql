@@ -65,74 +65,14 @@ WITH u AS (SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::by
 SELECT o.account, o.fingerprint, o.job_id
 FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
 
--- name: ArmFirst :many
--- First arms whose guards all hold, with the attempts and the events. What does not
--- come back has its refusal named on its locked row. The items are sorted, so that
--- their rows are locked in everybody's order. The state is cast so that no index of
--- states offers itself, which would read all jobs under way for each of a batch.
-WITH u AS (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
-        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
-        unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
-        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
-        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
-        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
-        unnest(@credential_versions::bigint[]) AS credential_version,
-        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
-),
-armed AS (
-    UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
-    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
-        AND s.claim_token = u.claim AND s.next_at > @now AND s.position < @base
-        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now AND s.resolution_id IS NULL
-        AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
-            WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now))
-        AND NOT EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.cool_down > 0)
-        AND (s.schedule_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.cool_down > 0))
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
-        s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
-        s.error_kind, s.error_message, s.error_status, s.error_at,
-        u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
-        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        job_id, 1, round, arm_token, worker, claimed_at, armed_at,
-        (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, sequence, 2, 3,
-        @cause::smallint, 1, worker, '', '', armed_at
-    FROM armed
-)
-SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives, misses,
-    schedule_time, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
-FROM armed;
-
 -- name: ArmJobs :exec
--- States, attempts and events, as store/rules judged. What must never be, the trigger of
+-- States and attempts, as store/rules judged. What must never be, the trigger of
 -- attempts refuses. A first attempt is a start, as late as the job is then.
 -- The state is named so that no index of states offers itself, which would read all
 -- jobs under way for the few of a batch.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
+        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@claims::uuid[]) AS claim,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
         unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm,
         unnest(@tokens::uuid[]) AS arm_token, unnest(@send_deadlines::timestamptz[]) AS send_deadline,
@@ -140,17 +80,19 @@ WITH u AS (
         unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span
+        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, unnest(@spans::bytea[]) AS span,
+        unnest(@histories::bytea[]) AS history
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+        state = 3, version = s.version + 1, position = u.before + u.place, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = @now,
         class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
-        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
+        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.fence, u.worker, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
         u.watermark, u.handle, u.frozen, u.span
 ),
@@ -164,16 +106,6 @@ begun AS (
         CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
-    FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, sequence, CASE WHEN rearm THEN 5 ELSE 2 END, 3,
-        @cause::smallint, attempt, worker, '', '', armed_at
     FROM armed
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;

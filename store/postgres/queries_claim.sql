@@ -121,35 +121,26 @@ JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 -- state again would offer the planner the index of all that is runnable.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position,
-        unnest(@states::smallint[]) AS state
+        unnest(@tokens::uuid[]) AS token, @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place,
+        unnest(@histories::bytea[]) AS history
 ),
 claimed AS (
     UPDATE job_state AS s SET
-        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
-        claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+        state = 2, version = s.version + 1, position = u.before + u.place, claim_token = u.token,
+        claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now,
+        history = with_event(s.history, u.history), state_since = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        position, project, job_id, connection_id, schedule_id, version, was, 2,
-        @cause, 0, @worker, '', '', @now
-    FROM claimed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 
 -- name: ClaimArmed :exec
--- Jobs that are armed by their claim: both steps in one version of the row, with both
--- events. The version stands for all that was due when they were locked, and for the
+-- Jobs that are armed by their claim: both steps in one version of the row, with the
+-- history of both. The version stands for all that was due when they were locked, and for the
 -- lease, which nobody else ever sees.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@positions::bigint[]) AS position, unnest(@states::smallint[]) AS was,
+        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@histories::bytea[]) AS history,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
         unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
         unnest(@send_deadlines::timestamptz[]) AS send_deadline,
@@ -161,12 +152,13 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
+        state = 3, version = s.version + 2, position = u.before + 2 * u.place, attempt = s.attempt + 1,
+        history = with_event(s.history, u.history), state_since = @now,
         class = u.class, next_at = u.fence,
         claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
-        s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
+        s.updated_at AS armed_at, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
         u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
 ),
 begun AS (
@@ -180,18 +172,6 @@ begun AS (
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
     FROM armed
-),
-logged AS (
-    INSERT INTO events (
-        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-        cause, attempt, actor, reason, detail, at
-    )
-    SELECT
-        a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
-        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN @claimed::smallint ELSE @armed::smallint END,
-        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN @worker::text ELSE a.worker END,
-        '', '', a.armed_at
-    FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 

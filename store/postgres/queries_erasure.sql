@@ -8,8 +8,8 @@ SELECT dropped_to FROM retention WHERE id = 1 FOR SHARE;
 -- name: LockToErase :one
 SELECT job_id, project, state, version, ended_at FROM job_state WHERE job_id = @job_id FOR UPDATE;
 
--- name: BlankEvents :exec
-UPDATE events SET reason = '', detail = '' WHERE job_id = ANY (@ids::uuid[]) AND (reason <> '' OR detail <> '');
+-- name: EraseTexts :exec
+DELETE FROM event_texts WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: InsertErasedJob :exec
 INSERT INTO erased_jobs (
@@ -40,19 +40,20 @@ SELECT count(*)::bigint FROM (
 SELECT s.ended_at FROM job_state AS s
 WHERE s.project = @project AND s.ended_at IS NOT NULL AND s.ended_at > @after ORDER BY s.ended_at LIMIT 1;
 
--- name: BlankLog :one
--- The next events of the log, whoever's they are; those of the project lose their words.
-WITH part AS MATERIALIZED (
-    SELECT e.position, e.project FROM events AS e WHERE e.position > @after ORDER BY e.position LIMIT @max_rows
-),
-blanked AS (
-    UPDATE events AS e SET reason = '', detail = '', actor = '' FROM part AS p
-    WHERE e.position = p.position AND p.project = @project::text
-        AND (e.reason <> '' OR e.detail <> '' OR e.actor <> '')
-    RETURNING 1
-)
-SELECT (SELECT count(*) FROM part)::bigint AS looked, coalesce((SELECT max(position) FROM part), 0)::bigint AS last,
-    (SELECT count(*) FROM blanked)::bigint AS blanked;
+-- name: NextPages :many
+-- The next pages of a project, as many as have @most events; at least one.
+SELECT n.position, n.body FROM (
+    SELECT p.position, p.body, sum(p.events) OVER (ORDER BY p.position) - p.events AS before
+    FROM event_pages AS p WHERE p.project = @project AND p.position > @after ORDER BY p.position LIMIT @most::integer
+) AS n WHERE n.before < @most::integer ORDER BY n.position;
+
+-- name: RewritePages :exec
+UPDATE event_pages AS p SET body = u.body
+FROM (SELECT unnest(@positions::bigint[]) AS position, unnest(@bodies::bytea[]) AS body) AS u
+WHERE p.position = u.position;
+
+-- name: EraseTextsAt :exec
+DELETE FROM event_texts WHERE position = ANY (@positions::bigint[]);
 
 -- name: LiveConnections :many
 SELECT id FROM connections WHERE project = @project AND deleted_at IS NULL LIMIT @max_rows;

@@ -10,35 +10,36 @@ UPDATE retention SET owner = @owner::uuid, lease_until = @lease_until WHERE id =
 
 -- the log
 
--- name: NewestEvent :one
+-- name: NewestPage :one
 -- Of those at or before a position, but never the log's very last one: positions
 -- are compared with it.
-SELECT e.position, e.at FROM events AS e
+SELECT e.position, e.at FROM event_pages AS e
 WHERE e.position <= @at AND e.position <= event_horizon()
-    AND e.position < (SELECT max(l.position) FROM events AS l)
+    AND e.position < (SELECT max(l.position) FROM event_pages AS l)
 ORDER BY e.position DESC LIMIT 1;
 
 -- name: LogBounds :one
-SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last, p.position AS counted
+SELECT m.events_from, coalesce((SELECT max(e.position) FROM event_pages AS e), 0)::bigint AS last, p.position AS counted
 FROM meta AS m JOIN rollup_place AS p ON p.id = 1 WHERE m.id = 1;
 
 -- name: RaiseEventsFrom :exec
 UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
 
--- name: DropEvents :one
--- Of the next events that the log no longer gives, those whose jobs are gone.
+-- name: DropPages :one
+-- The next pages that the log no longer gives, with the texts of events whose jobs are gone.
 WITH part AS MATERIALIZED (
-    SELECT e.position, e.job_id FROM events AS e
+    SELECT e.position, e.events FROM event_pages AS e
     WHERE e.position > @after AND e.position <= @up_to ORDER BY e.position LIMIT @max_rows
 ),
 gone AS (
-    DELETE FROM events AS e USING part AS p
-    WHERE e.position = p.position
-        AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = p.job_id)
-    RETURNING 1
+    DELETE FROM event_pages AS e USING part AS p WHERE e.position = p.position
+),
+texts AS (
+    DELETE FROM event_texts AS t
+    WHERE t.position > @after AND t.position <= coalesce((SELECT max(position) FROM part), 0)
+        AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = t.job_id)
 )
-SELECT (SELECT count(*) FROM part)::bigint AS looked, coalesce((SELECT max(position) FROM part), 0)::bigint AS last,
-    (SELECT count(*) FROM gone)::bigint AS dropped;
+SELECT count(*) AS pages, coalesce(max(position), 0)::bigint AS last, coalesce(sum(events), 0)::bigint AS dropped FROM part;
 
 -- name: SetDroppedTo :exec
 UPDATE retention SET dropped_to = @dropped_to WHERE id = 1;
@@ -83,9 +84,12 @@ WHERE s.job_id = ANY (@ids::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_i
 -- name: RemoveEffects :exec
 DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]) AND NOT job_removed;
 
--- name: RemoveEvents :execrows
--- What comes later is dropped with the log.
-DELETE FROM events WHERE job_id = ANY (@ids::uuid[]) AND position <= @dropped_to;
+-- name: RemoveHistories :exec
+DELETE FROM job_history WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: RemoveTexts :exec
+-- What comes later goes with the log's pages.
+DELETE FROM event_texts WHERE job_id = ANY (@ids::uuid[]) AND position <= @dropped_to;
 
 -- name: KeysOf :many
 -- What decides how long the keys of jobs are kept.

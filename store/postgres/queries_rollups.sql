@@ -3,33 +3,24 @@
 -- name: RollPlace :one
 -- Events up to last can be counted. newest is there too, but one before it may be missing.
 SELECT p.position, p.at, p.owner, p.lease_until,
-    coalesce((SELECT max(n.position) FROM events AS n), 0)::bigint AS newest,
-    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+    coalesce((SELECT max(n.position) FROM event_pages AS n), 0)::bigint AS newest,
+    coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
 FROM rollup_place AS p WHERE p.id = 1;
 
--- name: RollEvents :many
--- The next events. The rest of what a roll asks for is read of those alone that count.
-SELECT
-    e.position, e.project, e.job_id, e.connection_id, e.sequence, e.from_state, e.to_state, e.cause, e.attempt, e.at,
-    coalesce(c.connector, '')::text AS connector, coalesce(s.class, c.class, 0)::smallint AS class,
-    coalesce(a.lag, -1)::bigint AS start_lag
-FROM (
-    SELECT * FROM events AS l WHERE l.position > @after AND l.position <= event_horizon()
-    ORDER BY l.position LIMIT @max_rows
-) AS e
-LEFT JOIN connections AS c ON e.from_state <> e.to_state AND e.to_state <> 2 AND c.id = e.connection_id
-LEFT JOIN job_state AS s ON e.from_state <> e.to_state AND e.to_state <> 2 AND s.job_id = e.job_id
-LEFT JOIN attempts AS a ON e.to_state = 3 AND e.attempt = 1 AND a.job_id = e.job_id AND a.number = 1
-ORDER BY e.position;
+-- name: Connectors :many
+SELECT id, connector FROM connections WHERE id = ANY (@ids::uuid[]);
 
--- name: RollPast :many
--- The newest first.
+-- name: Histories :many
+-- The parts of the histories of jobs that have @most events before a sequence, or all.
 WITH u AS (SELECT unnest(@ids::uuid[]) AS id, unnest(@befores::bigint[]) AS before)
-SELECT u.id::uuid AS id, u.before::bigint AS before, p.sequence, p.to_state, p.at FROM u CROSS JOIN LATERAL (
-    SELECT e.sequence, e.to_state, e.at FROM events AS e
-    WHERE e.job_id = u.id AND e.sequence < u.before ORDER BY e.sequence DESC LIMIT @max_rows
-) AS p
-ORDER BY u.id, u.before, p.sequence;
+SELECT u.id::uuid AS id, u.before::bigint AS before, h.last_sequence, h.body
+FROM u JOIN job_history AS h ON h.job_id = u.id
+WHERE h.last_sequence >= u.before - @most::bigint AND h.last_sequence <= coalesce((
+    SELECT min(l.last_sequence) FROM job_history AS l WHERE l.job_id = u.id AND l.last_sequence >= u.before - 1
+), 9223372036854775807)
+UNION ALL
+SELECT u.id::uuid, u.before::bigint, s.version, s.history FROM u JOIN job_state AS s ON s.job_id = u.id
+ORDER BY 1, 2, 3;
 
 -- name: MoveRoll :execrows
 UPDATE rollup_place SET position = @position, at = @at, owner = @owner::uuid, lease_until = @lease_until

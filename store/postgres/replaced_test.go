@@ -35,12 +35,12 @@ func TestLoadedUnderOpenSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Exec(t, name, `CREATE TABLE kept AS SELECT * FROM job_state;
-		CREATE TABLE kept_events AS SELECT * FROM events`)
+		CREATE TABLE kept_pages AS SELECT * FROM event_pages`)
 	if _, err := armOne(s, intentOf(f.claim(1)[0])); err != nil {
 		t.Fatal(err)
 	}
-	c.Exec(t, name, `BEGIN; DELETE FROM attempts; TRUNCATE job_state; TRUNCATE events;
-		INSERT INTO job_state SELECT * FROM kept; INSERT INTO events SELECT * FROM kept_events; COMMIT`)
+	c.Exec(t, name, `BEGIN; DELETE FROM attempts; TRUNCATE job_state; TRUNCATE event_pages;
+		INSERT INTO job_state SELECT * FROM kept; INSERT INTO event_pages SELECT * FROM kept_pages; COMMIT`)
 	if leases, err := claimOf(s, 1); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("claimed %d jobs of the same tables: %v", len(leases), err)
 	}

@@ -20,9 +20,9 @@ import (
 //   - the jobs of a step are locked first, and what is locked by others is left for
 //     the next pass: a step waits for nobody. Whether somebody replies to them is
 //     asked afterwards, because who submits a reply locks its predecessor first;
-//   - an event goes once the log no longer gives it and its job is gone, whichever
-//     comes last;
-//   - the newest event stays: positions are compared with it after a restore.
+//   - a page of the log goes once the log no longer gives its last event; what was written
+//     of an event goes when its job is gone, too, whichever comes last;
+//   - the newest page stays: positions are compared with its last event after a restore.
 
 // Retain implements store.Store.
 func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
@@ -106,7 +106,7 @@ func (r *retaining) take(ctx context.Context) error {
 	return nil
 }
 
-// events moves the log's beginning, once a pass, and drops events.
+// events moves the log's beginning, once a pass, and drops pages.
 func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	log, err := r.q.LogBounds(ctx)
 	if err != nil {
@@ -122,12 +122,12 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	most := 4 * r.most
-	d, err := r.q.DropEvents(ctx, pgdb.DropEventsParams{After: r.droppedTo, UpTo: from, MaxRows: most})
+	d, err := r.q.DropPages(ctx, pgdb.DropPagesParams{After: r.droppedTo, UpTo: from, MaxRows: most})
 	if err != nil {
 		return false, fmt.Errorf("events: %w", err)
 	}
 	r.out.Events = int(d.Dropped)
-	more, to := d.Looked == int64(most), from
+	more, to := d.Pages == int64(most), from
 	if more {
 		to = d.Last
 	}
@@ -140,7 +140,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 // raise moves the log's beginning behind the events that are over.
 func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
 	from, err := store.Newest(log.EventsFrom, log.Last, func(at int64) (int64, bool, error) {
-		e, err := r.q.NewestEvent(ctx, at)
+		e, err := r.q.NewestPage(ctx, at)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return 0, false, nil
 		}
@@ -295,9 +295,11 @@ func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 	if err := r.q.RemoveEffects(ctx, ids); err != nil {
 		return fmt.Errorf("effects: %w", err)
 	}
-	events, err := r.q.RemoveEvents(ctx, pgdb.RemoveEventsParams{Ids: ids, DroppedTo: r.droppedTo})
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
+	if err := r.q.RemoveHistories(ctx, ids); err != nil {
+		return fmt.Errorf("histories: %w", err)
+	}
+	if err := r.q.RemoveTexts(ctx, pgdb.RemoveTextsParams{Ids: ids, DroppedTo: r.droppedTo}); err != nil {
+		return fmt.Errorf("texts: %w", err)
 	}
 	states, err := r.q.RemoveStates(ctx, ids)
 	if err != nil {
@@ -310,7 +312,7 @@ func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 	if n != int64(len(jobs)) || states != n {
 		return fmt.Errorf("jobs: %w: %d and %d of %d locked ones were removed", store.ErrUnavailable, states, n, len(jobs))
 	}
-	r.out.Jobs, r.out.Events = int(n), int(events)
+	r.out.Jobs = int(n)
 	return nil
 }
 

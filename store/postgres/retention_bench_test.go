@@ -31,14 +31,17 @@ var fillTables = []string{
 	SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
 	`INSERT INTO job_keys (digest, job_id) SELECT sha256(int4send(26) || 'fireonce idempotency key 1' || int4send(7) || 'default' || int4send(octet_length('old-' || i)) || convert_to('old-' || i, 'UTF8')), id FROM filled WHERE $1::uuid IS NOT NULL`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, schedule_time,
-		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at)
-	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at FROM filled`,
+		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at, state_since, history)
+	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at, at,
+		decode('01' || repeat('61', 160), 'hex') FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
 		fence_at, effect_key, request_digest, credential_version, account_identity, watermark, result, ended_at, frozen)
 	SELECT id, 1, 1, gen_random_uuid(), 'w', at, at, 0, $1, at, at, at, id::text, '\x01', 1, '', '', 1, at, decode(repeat('61', 600), 'hex')
 	FROM filled`,
-	`INSERT INTO events SELECT 4 * f.i + s, 'default', f.id, $1, NULL, s, CASE s WHEN 1 THEN 0 ELSE 1 END, 8, 1, 1, 'w', '', '', f.at
-	FROM filled AS f CROSS JOIN generate_series(1, 4) AS s ORDER BY 1`,
+	// A page for a batch of 32 jobs.
+	`INSERT INTO event_pages (position, first, project, at, events, body)
+	SELECT 4 * max(i), 4 * min(i), 'default', max(at), 4 * count(*), decode(repeat('61', 2500), 'hex')
+	FROM filled WHERE $1::uuid IS NOT NULL GROUP BY i / 32 ORDER BY 1`,
 }
 
 func fill(b *testing.B, f *fleet, conn store.Connection, n int) {

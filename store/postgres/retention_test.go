@@ -193,13 +193,14 @@ func TestRetainLeavesNothing(t *testing.T) {
 	}
 	for _, table := range []string{
 		"jobs", "job_state", "job_keys", "attempts", "effects", "observations", "resolutions", "open_intents",
+		"job_history", "event_texts",
 	} {
 		if n := f.count("SELECT count(*) FROM " + table); n != 0 {
 			t.Errorf("%s: %d rows are left", table, n)
 		}
 	}
-	if n := f.count("SELECT count(*) FROM events"); n != 1 {
-		t.Errorf("events: %d rows are left, want the newest", n)
+	if n := f.count("SELECT count(*) FROM event_pages"); n != 1 {
+		t.Errorf("the log: %d pages are left, want the newest", n)
 	}
 }
 

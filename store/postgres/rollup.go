@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // Rules of this file:
@@ -63,9 +64,13 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	events, counts := p.Bounds()
 	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
 		asked := min(store.RollRead, events-r.events)
-		rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.to, MaxRows: int32(asked)})
+		log, err := v.log(ctx, "", r.to, asked)
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
+		}
+		rows, err := v.rollEvents(ctx, log.entries)
+		if err != nil {
+			return nil, err
 		}
 		past, err := v.past(ctx, rows)
 		if err != nil {
@@ -76,39 +81,73 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 			if r.roll.Len() >= counts {
 				break
 			}
-			r.roll.Add(toRollEvent(row), past[i])
+			r.roll.Add(row, past[i])
 			r.to, r.at, r.events = row.Position, row.At, r.events+1
 		}
-		r.more = r.events < read || len(rows) == asked
+		r.more = r.events < read || log.to < log.end
 	}
 	return r, nil
 }
 
+// rollEvents adds the connectors of those events that can count.
+func (v view) rollEvents(ctx context.Context, entries []logpage.Entry) ([]store.RollEvent, error) {
+	var ids []job.ID
+	for i := range entries {
+		if e := &entries[i]; store.Moved(e.From, e.To) {
+			ids = append(ids, e.Connection)
+		}
+	}
+	rows, err := v.q.Connectors(ctx, fromIDs(distinct(ids)))
+	if err != nil {
+		return nil, fmt.Errorf("connectors: %w", err)
+	}
+	connectors := make(map[job.ID]string, len(rows))
+	for _, r := range rows {
+		connectors[toID(r.ID)] = r.Connector
+	}
+	out := make([]store.RollEvent, len(entries))
+	for i, e := range entries {
+		out[i] = store.RollEvent{Event: e.Event, Connector: connectors[e.Connection], Class: e.Class, Lag: -1}
+		if e.Start {
+			out[i].Lag = e.Lag
+		}
+	}
+	return out, nil
+}
+
 // past reads the earlier events of the jobs of those events that ask for them.
-func (v view) past(ctx context.Context, rows []pgdb.RollEventsRow) (map[int][]store.PastEvent, error) {
+func (v view) past(ctx context.Context, rows []store.RollEvent) (map[int][]store.PastEvent, error) {
 	type asked struct {
 		job    job.ID
 		before int64
 	}
 	at := make(map[asked]int)
-	params := pgdb.RollPastParams{MaxRows: store.MaxPast}
-	for i, row := range rows {
-		if e := toRollEvent(row); e.AsksPast() {
+	params := pgdb.HistoriesParams{Most: store.MaxPast}
+	for i, e := range rows {
+		if e.AsksPast() {
 			at[asked{e.Job, e.Sequence}] = i
-			params.Ids, params.Befores = append(params.Ids, row.JobID), append(params.Befores, row.Sequence)
+			params.Ids, params.Befores = append(params.Ids, fromID(e.Job)), append(params.Befores, e.Sequence)
 		}
 	}
 	if len(at) == 0 {
 		return nil, nil
 	}
-	found, err := v.q.RollPast(ctx, params)
+	found, err := v.q.Histories(ctx, params)
 	if err != nil {
 		return nil, fmt.Errorf("earlier events: %w", err)
 	}
 	past := make(map[int][]store.PastEvent)
 	for _, f := range found {
+		part, err := logpage.DecodeHistory(job.Event{Job: toID(f.ID)}, f.LastSequence, f.Body)
+		if err != nil {
+			return nil, fmt.Errorf("history of job %s: %w", toID(f.ID), err)
+		}
 		i := at[asked{toID(f.ID), f.Before}]
-		past[i] = append(past[i], store.PastEvent{Job: toID(f.ID), Sequence: f.Sequence, To: job.State(f.ToState), At: f.At.UTC()})
+		for _, e := range part {
+			if e.Sequence < f.Before && e.Sequence >= f.Before-store.MaxPast {
+				past[i] = append(past[i], store.PastEvent{Job: e.Job, Sequence: e.Sequence, To: e.To, At: e.At})
+			}
+		}
 	}
 	return past, nil
 }
@@ -199,15 +238,4 @@ func (s *Store) Series(ctx context.Context, q store.SeriesQuery) (store.Series, 
 		out.Rows = sum.Rows()
 		return out, nil
 	})
-}
-
-func toRollEvent(r pgdb.RollEventsRow) store.RollEvent {
-	return store.RollEvent{
-		Event: job.Event{
-			Position: r.Position, Project: r.Project, Job: toID(r.JobID), Connection: toID(r.ConnectionID), Sequence: r.Sequence,
-			From: job.State(r.FromState), To: job.State(r.ToState), Cause: job.Cause(r.Cause), Attempt: int(r.Attempt),
-			At: r.At.UTC(),
-		},
-		Connector: r.Connector, Class: job.Class(r.Class), Lag: fromMicros(r.StartLag),
-	}
 }

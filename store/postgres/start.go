@@ -165,6 +165,6 @@ func (b *submissions) takeAll(ctx context.Context, c *claimer, k readyKey, start
 		Now: b.now, Connections: []pgtype.UUID{fromID(k.conn)}, HoldKeys: []string{k.hold},
 		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
 	}
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("ready rows", pgdb.New(db).Served(ctx, p)) })
+	b.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
 	return nil
 }

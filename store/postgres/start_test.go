@@ -50,9 +50,9 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestSending: where the ready row is there and idle, a job is stored as SENDING, with
-// the story of any other, and its ready row is not written.
-func TestSending(t *testing.T) {
+// TestStartHistory: the log and the attempts have of a job that is started what they have of
+// any other.
+func TestStartHistory(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
 	for range 2 { // the first one makes the ready row
@@ -60,11 +60,11 @@ func TestSending(t *testing.T) {
 			t.Fatalf("%+v, %v", c, err)
 		}
 	}
+	f.unpack()
 	sent := "(SELECT job_id FROM job_state WHERE state = 3 AND version = 3 AND attempt = 1 ORDER BY position DESC LIMIT 1)"
 	for what, n := range map[string]int{
-		"SELECT count(*) FROM connection_ready WHERE xmin::text <> (SELECT max(xmin::text::bigint)::text FROM events)": 1,
-		"SELECT count(*) FROM attempts WHERE number = 1 AND lag = 0 AND result = 0 AND job_id = " + sent:               1,
-		"SELECT count(*) FROM job_keys WHERE job_id = " + sent:                                                         1,
+		"SELECT count(*) FROM attempts WHERE number = 1 AND lag = 0 AND result = 0 AND job_id = " + sent: 1,
+		"SELECT count(*) FROM job_keys WHERE job_id = " + sent:                                           1,
 		`SELECT count(*) FROM events WHERE to_state = sequence AND from_state = sequence - 1
 			AND attempt = sequence / 3 AND job_id = ` + sent: 3,
 	} {
@@ -74,8 +74,8 @@ func TestSending(t *testing.T) {
 	}
 }
 
-// A reply goes the usual way: its intent knows what it answers, and so does its job.
-func TestSendingReply(t *testing.T) {
+// The intent of a reply that is started knows what it answers, and so does its job.
+func TestStartReply(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
 	first := f.sending(1, conn)[0]
@@ -103,52 +103,46 @@ func TestSendingReply(t *testing.T) {
 	}
 }
 
-// TestSendingHeld: a hold that is committed after the row was read is met by the
-// statement that writes.
-func TestSendingHeld(t *testing.T) {
+// TestStartHeld: no hold comes between the look at the ready row and the arm.
+func TestStartHeld(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
 	if _, err := startOf(f.stores[0], conn); err != nil {
 		t.Fatal(err)
 	}
 	n := newSpec(conn)
-	asked := 0
+	free := -1
 	n.Start = &store.ClaimParams{
 		Worker: "w", Lease: time.Minute,
 		Intend: func(l store.Leased) *store.Arm {
-			if asked++; asked == 1 {
-				f.count("UPDATE connection_ready SET paused = true RETURNING 1")
-			}
+			free = f.count("SELECT count(*) FROM (SELECT 1 FROM connection_ready FOR NO KEY UPDATE SKIP LOCKED) AS r")
 			a := intentOf(l)
 			return &a
 		},
 	}
 	out, err := f.stores[0].Create(context.Background(), []store.NewJob{n})
-	if err != nil || out[0].Err != nil || !out[0].Created || out[0].Started != nil {
+	if err != nil || out[0].Err != nil || out[0].Started == nil {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if asked != 1 || f.count("SELECT count(*) FROM job_state WHERE state = 1") != 1 {
-		t.Errorf("asked %d times for an intent", asked)
+	if free != 0 {
+		t.Errorf("%d ready rows could be held", free)
 	}
 }
 
-// TestStoredAs: the database takes a new job as SCHEDULED, or as its first arm leaves
-// it, and in no other way.
+// TestStoredAs: the database takes a new job as SCHEDULED, and in no other way.
 func TestStoredAs(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
-	for range 2 {
-		if _, err := startOf(f.stores[0], conn); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := startOf(f.stores[0], conn); err != nil {
+		t.Fatal(err)
 	}
+	f.submit(1, conn)
 	for change, want := range map[string]string{
-		`{}`: "job_state_pkey", `{"version": 2}`: "job_state_insert", `{"attempt": 0}`: "job_state_insert",
-		`{"attempt": 2}`: "job_state_insert", `{"state": 4}`: "job_state_insert", `{"claimed_at": null}`: "job_state_insert",
-		`{"waits_for": "00000000-0000-0000-0000-000000000001"}`: "job_state_insert",
+		`{}`: "job_state_pkey", `{"version": 2}`: "job_state_insert", `{"attempt": 1}`: "job_state_insert",
+		`{"state": 4}`: "job_state_insert", `{"state": 3}`: "job_state_insert", `{"state": 3, "version": 3, "attempt": 1}`: "job_state_insert",
 	} {
 		_, err := f.stores[0].pool.Exec(t.Context(), `INSERT INTO job_state SELECT c.* FROM job_state AS s
-			CROSS JOIN LATERAL jsonb_populate_record(s, $1::text::jsonb) AS c WHERE s.state = 3 LIMIT 1`, change)
+			CROSS JOIN LATERAL jsonb_populate_record(s, $1::text::jsonb) AS c WHERE s.state = 1 LIMIT 1`, change)
 		var refused *pgconn.PgError
 		if !errors.As(err, &refused) || refused.ConstraintName != want {
 			t.Errorf("%s: %v", change, err)

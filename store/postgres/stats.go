@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -10,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // Stats implements store.Store.
@@ -75,11 +77,24 @@ func (m measure) age(at time.Time) time.Duration {
 }
 
 func (m measure) starts(ctx context.Context, out *store.Stats) error {
-	r, err := m.q.Starts(ctx, pgdb.StartsParams{Project: m.project, Since: m.since, Connection: m.connection})
+	pages, err := m.q.Starts(ctx, pgdb.StartsParams{Project: m.project, Since: m.since})
 	if err != nil {
 		return fmt.Errorf("starts: %w", err)
 	}
-	out.Started, out.StartLagP50, out.StartLagP99 = r.Started, fromMicros(r.P50), fromMicros(r.P99)
+	var lags []time.Duration
+	for _, body := range pages {
+		starts, err := logpage.DecodeStarts(body)
+		if err != nil {
+			return fmt.Errorf("starts: %w", err)
+		}
+		for _, s := range starts {
+			if !m.connection.Valid || s.Connection == toID(m.connection) {
+				lags = append(lags, s.Lag)
+			}
+		}
+	}
+	slices.Sort(lags)
+	out.Started, out.StartLagP50, out.StartLagP99 = int64(len(lags)), percentile(lags, 50), percentile(lags, 99)
 	out.Recovered, err = m.q.CountRecovered(ctx, pgdb.CountRecoveredParams{
 		Since: m.since, Project: m.project, Connection: m.connection,
 	})
@@ -87,4 +102,12 @@ func (m measure) starts(ctx context.Context, out *store.Stats) error {
 		return fmt.Errorf("recovered jobs: %w", err)
 	}
 	return nil
+}
+
+// percentile is the one of sorted values by the nearest rank; 0: there are none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)*p+99)/100-1]
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 	"github.com/fireonce/fireonce/store/rules"
 )
 
@@ -106,15 +107,17 @@ func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []i
 // anew. Those that are alone take their turns themselves, and what they may have to
 // start or to free is asked at once.
 func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
-	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Cause: int16(job.CauseAnswered), Alone: alone}
+	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Before: b.last(), Alone: alone}
 	at := make(map[pgtype.UUID]int, len(which))
-	for _, i := range which {
-		position, err := b.next()
-		if err != nil {
+	events := make([]logpage.Entry, len(which))
+	for n, i := range which {
+		c, e := &b.items[i], &events[n]
+		e.Event = job.Event{Sequence: c.Version + 1, From: job.Sending, To: job.Succeeded, Cause: job.CauseAnswered, Attempt: 1, Actor: c.Actor}
+		if err := b.place(e); err != nil {
 			return p, err
 		}
-		addPlain(&p, &b.items[i], position)
-		at[fromID(b.items[i].Job)] = i
+		addPlain(&p, c, logpage.HistoryEntry(e.Event, e.Texts))
+		at[fromID(c.Job)] = n
 	}
 	var rows []pgdb.SucceedFirstRow
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -131,15 +134,20 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 		return p, errRestart
 	}
 	for _, r := range rows {
-		i := at[r.JobID]
-		old := toSending(r)
+		n := at[r.JobID]
+		i, old := which[n], toSending(r)
 		done := &planned{Plan: rules.Plan{Change: b.items[i]}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
 		effect := *done.Decision.Effect
 		effect.At = b.now
 		b.out[i].Snapshot = old.changed(done, b.now)
 		b.out[i].Snapshot.Effect = &effect
+		e := &events[n]
+		e.Project, e.Job, e.Connection, e.Schedule, e.Class = old.Project, old.ID, old.Connection, old.Schedule, old.Class
 		b.freed = append(b.freed, old.Connection)
 		b.noteSchedule(done)
+	}
+	for _, e := range events {
+		b.add(e)
 	}
 	return p, nil
 }

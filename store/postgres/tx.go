@@ -58,29 +58,18 @@ type tx struct {
 	// a transaction whose id is lower.
 	base    int64
 	ordinal int64
-	// newest is the position of the last event that was written; 0: none was.
-	newest int64
+	// log is what the COMMIT writes of the event log.
+	log log
 	// hint tells the kinds of Watch that are woken once it is committed.
 	hint store.WatchKinds
 
 	// busy are schedules for the waker, once it is committed.
 	busy []job.ID
 
-	// What is sent with the next flush.
+	// What is sent with the next flush. asks says that one of the steps reads a result.
 	batch *pgx.Batch
 	steps []step
-}
-
-// next gives the position of the next event. The statement that writes the change
-// inserts it.
-func (t *tx) next() (int64, error) {
-	if t.ordinal == maxOrdinal {
-		return 0, fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)
-	}
-	t.ordinal++
-	t.newest = t.base + t.ordinal
-	t.hint[store.WatchEvents] = true
-	return t.newest, nil
+	asks  bool
 }
 
 // inOrder refuses to write behind a job's newest event: a transaction has its id,
@@ -165,7 +154,7 @@ func writeOnce[T any](
 			_ = aborted(ctx, conn.Conn(), nil)
 		}
 	}()
-	if v, err = fn(ctx, t); err == nil {
+	if v, err = fn(ctx, t); err == nil && t.asks {
 		err = t.flush(ctx)
 	}
 	ended = true
@@ -175,7 +164,7 @@ func writeOnce[T any](
 	if err := t.commit(ctx); err != nil {
 		return zero, err
 	}
-	s.confirmed(t.newest)
+	s.confirmed(t.log.newest())
 	s.waker.add(t.busy)
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	s.give(t.hint)
@@ -220,7 +209,7 @@ func unavailable(ctx context.Context, err error) error {
 const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
-		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1)),
+		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM event_pages AS e WHERE e.position = $1)),
 	m.clock_steps, m.namespace, m.armed_before OR EXISTS (SELECT 1 FROM attempts)
 FROM meta AS m WHERE m.id = 1`
 
@@ -280,21 +269,6 @@ func aborted(ctx context.Context, conn *pgx.Conn, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return err
-}
-
-func (t *tx) commit(ctx context.Context) error {
-	tag, err := t.conn.Exec(ctx, "COMMIT")
-	if err == nil && tag.String() == "COMMIT" {
-		return nil
-	}
-	if err == nil { // the server had given the transaction up before
-		return fmt.Errorf("%w: the server answered %s to COMMIT", store.ErrUnavailable, tag)
-	}
-	if definite(err) {
-		return aborted(ctx, t.conn, err)
-	}
-	_ = t.conn.Close(ctx)
-	return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 }
 
 // completionUnknown is statement_completion_unknown; poolers may answer it.

@@ -94,7 +94,7 @@ func (s *Store) note(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var now witness.Seen
-	err := s.pool.QueryRow(ctx, "SELECT m.incarnation, coalesce((SELECT max(e.position) FROM events AS e), 0) FROM meta AS m WHERE m.id = 1").
+	err := s.pool.QueryRow(ctx, "SELECT m.incarnation, coalesce((SELECT max(e.position) FROM event_pages AS e), 0) FROM meta AS m WHERE m.id = 1").
 		Scan(&now.Era, &now.Position)
 	if err != nil {
 		return opening(ctx, err)

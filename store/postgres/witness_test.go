@@ -96,7 +96,7 @@ func TestNotesOfOthers(t *testing.T) {
 	end(t, away) // notes an event that is gone later
 	s := f.noting(here)
 	f.submit(1, conn)
-	f.sql("DELETE FROM events RETURNING 1", nil, new(int))
+	f.sql("DELETE FROM event_pages RETURNING 1", nil, new(int))
 	s.pool.Reset()
 	if m := metaOf(t, s); m.Incarnation != 2 {
 		t.Fatalf("meta: %+v", m)
@@ -174,8 +174,8 @@ func TestNoteOfRemovedEvents(t *testing.T) {
 	s := f.noting(dir)
 	f.submit(2, f.connect())
 	end(t, s)
-	f.sql("UPDATE meta SET events_from = (SELECT max(position) FROM events) RETURNING 1", nil, new(int))
-	f.sql("DELETE FROM events RETURNING 1", nil, new(int))
+	f.sql("UPDATE meta SET events_from = (SELECT max(position) FROM event_pages) RETURNING 1", nil, new(int))
+	f.sql("DELETE FROM event_pages RETURNING 1", nil, new(int))
 	if m := metaOf(t, f.noting(dir)); m.Quarantined != "" {
 		t.Errorf("quarantined: %s", m.Quarantined)
 	}

@@ -36,8 +36,8 @@ var kinds = []struct {
 	kind       Kind
 	statements []string
 }{
-	{Create, []string{"InsertJobs", "InsertSending"}},
-	{Arm, []string{"ArmJobs", "ArmFirst", "ClaimArmed"}},
+	{Create, []string{"InsertJobs"}},
+	{Arm, []string{"ArmJobs", "ClaimArmed"}},
 	{Settle, []string{"SettleAttempts", "SucceedFirst"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},

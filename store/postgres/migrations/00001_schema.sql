@@ -414,7 +414,11 @@ CREATE TABLE job_state (
     effect_round    bigint,
     effect_at       timestamptz,
     updated_at      timestamptz NOT NULL,
+    -- When the state changed last.
+    state_since     timestamptz NOT NULL,
     ended_at        timestamptz,
+    -- The job's own events (see store/logpage); where they are many, the newest of them.
+    history         bytea       NOT NULL,
     -- One condition: each one of its own would be read and compiled anew by every
     -- statement that writes.
     CONSTRAINT job_state_row CHECK (
@@ -462,6 +466,37 @@ CREATE INDEX job_state_under_way ON job_state (schedule_id, job_id)
 CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
     WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state IN (5, 7);
 
+-- A history with one more event. A long one is not appended to (logpage.MaxHistory): the
+-- event begins a new one, and job_state_keep keeps what was there.
+-- +goose StatementBegin
+CREATE FUNCTION with_event(history bytea, event bytea) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN octet_length(history) > 2000 THEN '\x01'::bytea ELSE history END || event;
+-- +goose StatementEnd
+
+
+-- Earlier parts of jobs' histories, each by the sequence of its last event.
+CREATE TABLE job_history (
+    job_id        uuid   NOT NULL,
+    last_sequence bigint NOT NULL,
+    body          bytea  NOT NULL,
+    PRIMARY KEY (job_id, last_sequence)
+);
+
+-- +goose StatementBegin
+CREATE FUNCTION keep_past() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+
+-- What a row can no longer hold is kept, whatever program writes.
+CREATE TRIGGER job_state_keep BEFORE UPDATE ON job_state FOR EACH ROW
+WHEN (octet_length(NEW.history) < octet_length(OLD.history))
+EXECUTE FUNCTION keep_past();
+
 -- A copy of job.Transitions, which a test compares with it: bit n of element s is set if a
 -- job may go from state s to state n; s is 0 for a new job. It stays short because every
 -- statement that writes states compiles it.
@@ -471,14 +506,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN coalesce(('[0:11]={2,3206,4062,1912,2000,4088,3540,2000,256,832,1344,2368}'::integer[])[from_state] >> to_state & 1 = 1, false);
 -- +goose StatementEnd
 
--- A job that is stored, claimed and armed in one transaction is written once, as the arm
--- leaves it.
 CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
-WHEN (
-    (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
-    AND (NEW.version <> 3 OR NEW.attempt <> 1 OR NEW.state <> 3 OR NEW.waits_for IS NOT NULL OR NEW.claimed_at IS NULL)
-)
-EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0, or as SENDING, version 3, attempt 1');
+WHEN (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
+EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 
 -- One trigger, because its condition too is compiled by every statement.
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
@@ -751,37 +781,49 @@ FOR EACH STATEMENT EXECUTE FUNCTION check_deleted();
 -- The event log
 --
 
--- A position is the writing transaction's id times 2^20, plus the event's number in that
--- transaction: a reader who stops before the oldest transaction that is still under way
--- has seen everything before it, for good.
-CREATE TABLE events (
-    position      bigint      PRIMARY KEY,
-    project       text        NOT NULL,
-    job_id        uuid        NOT NULL,
-    connection_id uuid        NOT NULL,
-    schedule_id   uuid,
-    -- The job's version after the event.
-    sequence      bigint      NOT NULL,
-    -- job.State, as in job_state; from_state is 0 for a new job.
-    from_state    smallint    NOT NULL,
-    to_state      smallint    NOT NULL,
+-- The log: a page for each transaction and project (see store/logpage), and a second one
+-- where a page would have too many events. A position is the writing transaction's id times
+-- 2^20, plus the event's number in that transaction: a reader who stops before the oldest
+-- transaction that is still under way has seen everything before it, for good. Pages of one
+-- transaction may lie across each other: a reader of all projects reads whole transactions.
+CREATE TABLE event_pages (
+    -- Of its last event and of its first.
+    position bigint      PRIMARY KEY,
+    first    bigint      NOT NULL,
+    project  text        NOT NULL,
+    -- The transaction's time, and so that of each event.
+    at       timestamptz NOT NULL,
+    events   bigint      NOT NULL,
+    -- The first attempts that were armed; NULL: there is none.
+    starts   bytea,
+    -- Among others the cause of each event, as a byte.
     -- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
     -- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
     -- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
     -- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
-    cause         smallint    NOT NULL,
-    -- The attempt concerned; 0: none.
-    attempt       bigint      NOT NULL,
-    actor         text        NOT NULL,
-    reason        text        NOT NULL,
-    detail        text        NOT NULL,
-    at            timestamptz NOT NULL,
-    CONSTRAINT events_row CHECK (
-        sequence >= 1 AND from_state BETWEEN 0 AND 11 AND to_state BETWEEN 1 AND 11 AND cause BETWEEN 1 AND 24
-    )
+    body     bytea       NOT NULL,
+    CONSTRAINT event_pages_row CHECK (first <= position AND events >= 1)
+)
+-- A page is read whole, and is not compressed: it stays in its row if it can.
+WITH (toast_tuple_target = 8160);
+
+ALTER TABLE event_pages ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE INDEX event_pages_project ON event_pages (project, position) INCLUDE (events);
+CREATE INDEX event_pages_starts ON event_pages (project, at) WHERE starts IS NOT NULL;
+
+-- What people and targets wrote of events: rows only where there is something. One goes when
+-- the log no longer gives its event and its job is gone, whichever comes last.
+CREATE TABLE event_texts (
+    job_id   uuid   NOT NULL,
+    sequence bigint NOT NULL,
+    position bigint NOT NULL,
+    reason   text   NOT NULL,
+    detail   text   NOT NULL,
+    PRIMARY KEY (job_id, sequence)
 );
 
-CREATE UNIQUE INDEX events_job ON events (job_id, sequence);
+CREATE INDEX event_texts_position ON event_texts (position);
 
 -- Everything up to and including this position is visible, and nothing will be
 -- added there. It must be read in the same statement as the events.

@@ -71,8 +71,8 @@ func TestArmsLockInOrder(t *testing.T) {
 	}
 }
 
-// A first arm that waited for a job judges it as it is then.
-func TestFirstArmOfAChangedJob(t *testing.T) {
+// An arm that waited for a job judges it as it is then.
+func TestArmOfAChangedJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change string
 		want   error

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
+)
+
+// Rules of this file: a transaction notes its events as it writes the changes that they
+// tell of, in the order of their positions. The pages are made of what it has noted when it
+// commits, so they hold only what took place.
+
+// log is what a transaction writes of the event log.
+type log struct {
+	entries []logpage.Entry
+	texts   pgdb.InsertTextsParams
+}
+
+// newest is the position of the last event; 0: there is none.
+func (l *log) newest() int64 {
+	if n := len(l.entries); n > 0 {
+		return l.entries[n-1].Position
+	}
+	return 0
+}
+
+// note gives an event its position and its time, adds it to the log, and returns what it
+// adds to the job's history.
+func (t *tx) note(e logpage.Entry) ([]byte, error) {
+	if err := t.place(&e); err != nil {
+		return nil, err
+	}
+	t.add(e)
+	return logpage.HistoryEntry(e.Event, e.Texts), nil
+}
+
+// place gives an event its position and its time.
+func (t *tx) place(e *logpage.Entry) error {
+	if t.ordinal == maxOrdinal {
+		return fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)
+	}
+	t.ordinal++
+	e.Position, e.At, e.Texts = t.last(), t.now, e.Reason != "" || e.Detail != ""
+	return nil
+}
+
+// last is the position that was given last.
+func (t *tx) last() int64 { return t.base + t.ordinal }
+
+// add notes an event that has its position.
+func (t *tx) add(e logpage.Entry) {
+	if e.Texts {
+		p := &t.log.texts
+		p.Jobs, p.Sequences = append(p.Jobs, fromID(e.Job)), append(p.Sequences, e.Sequence)
+		p.Positions = append(p.Positions, e.Position)
+		p.Reasons, p.Details = append(p.Reasons, e.Reason), append(p.Details, e.Detail)
+	}
+	t.log.entries = append(t.log.entries, e)
+	t.hint[store.WatchEvents] = true
+}
+
+// writeLog queues the pages, and the texts of their events.
+func (t *tx) writeLog(ctx context.Context) {
+	if len(t.log.entries) == 0 {
+		return
+	}
+	if texts := t.log.texts; len(texts.Jobs) > 0 {
+		t.exec(ctx, "texts of events", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertTexts(ctx, texts) })
+	}
+	p := pgdb.InsertPagesParams{Now: t.now}
+	for _, entries := range pagesOf(t.log.entries) {
+		first, last := &entries[0], &entries[len(entries)-1]
+		p.Positions, p.Firsts = append(p.Positions, last.Position), append(p.Firsts, first.Position)
+		p.Projects, p.Events = append(p.Projects, first.Project), append(p.Events, int64(len(entries)))
+		p.Starts, p.Bodies = append(p.Starts, logpage.EncodeStarts(entries)), append(p.Bodies, logpage.Encode(entries))
+	}
+	t.exec(ctx, "pages of the log", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertPages(ctx, p) })
+}
+
+// pagesOf returns events by project, in their order, as many as a page may have.
+func pagesOf(entries []logpage.Entry) [][]logpage.Entry {
+	one := !slices.ContainsFunc(entries, func(e logpage.Entry) bool { return e.Project != entries[0].Project })
+	if !one {
+		entries = slices.Clone(entries)
+		slices.SortStableFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Project, y.Project) })
+	}
+	var out [][]logpage.Entry
+	for begin, i := 0, 1; i <= len(entries); i++ {
+		if i == len(entries) || i == begin+logpage.MaxEvents || entries[i].Project != entries[begin].Project {
+			out = append(out, entries[begin:i])
+			begin = i
+		}
+	}
+	return out
+}
+
+// eventOf is an event of a job, before it has its position and its time.
+func eventOf(j *job.Job, e job.Event) logpage.Entry {
+	e.Project, e.Job, e.Connection, e.Schedule, e.Sequence, e.To = j.Project, j.ID, j.Connection, j.Schedule, j.Version, j.State
+	return logpage.Entry{Event: e, Class: j.Class}
+}
+
+// armEvent is the event of an arm, which left a job so.
+func armEvent(j *job.Job, from job.State, now time.Time) logpage.Entry {
+	e := eventOf(j, job.Event{From: from, Cause: job.CauseArmed, Attempt: j.Attempt, Actor: j.Worker})
+	if e.Start = j.Attempt == 1; e.Start {
+		e.Lag = now.Sub(j.ScheduleTime)
+	}
+	return e
+}
+
+// sorted returns the events after a position, of pages of whole transactions, in their order.
+func sorted(entries []logpage.Entry, after int64) []logpage.Entry {
+	entries = slices.DeleteFunc(entries, func(e logpage.Entry) bool { return e.Position <= after })
+	slices.SortFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Position, y.Position) })
+	return entries
+}
