@@ -543,7 +543,7 @@ func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error 
 const setStates = `-- name: SetStates :one
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($5::smallint[]) AS state,
-        unnest($6::bigint[]) AS version, $7::bigint AS before, generate_subscripts($1::uuid[], 1) AS place,
+        unnest($6::bigint[]) AS version, unnest($7::bigint[]) AS position,
         unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
         unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
         unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
@@ -562,7 +562,7 @@ WITH u AS (
 ),
 changed AS (
     UPDATE job_state AS s SET
-        state = u.state, version = u.version, position = u.before + u.place, round = u.round,
+        state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,
@@ -596,7 +596,7 @@ type SetStatesParams struct {
 	Freed          []pgtype.UUID
 	States         []int16
 	Versions       []int64
-	Before         int64
+	Positions      []int64
 	Rounds         []int64
 	Failures       []int64
 	Claims         []int64
@@ -643,7 +643,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.Freed,
 		arg.States,
 		arg.Versions,
-		arg.Before,
+		arg.Positions,
 		arg.Rounds,
 		arg.Failures,
 		arg.Claims,
@@ -743,12 +743,12 @@ func (q *Queries) ShareEffects(ctx context.Context, arg ShareEffectsParams) erro
 const succeedFirst = `-- name: SucceedFirst :many
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::bytea[]) AS history,
+        unnest($3::bigint[]) AS position, unnest($4::bytea[]) AS history,
         unnest($5::bigint[]) AS status, unnest($6::bigint[]) AS bytes, unnest($7::text[]) AS message
 ),
 done AS (
     UPDATE job_state AS s SET
-        state = 8, version = s.version + 1, position = u.before + u.place, next_at = NULL,
+        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8,
         history = with_event(s.history, u.history), state_since = $8
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
@@ -784,7 +784,7 @@ FROM settled
 type SucceedFirstParams struct {
 	Jobs      []pgtype.UUID
 	Versions  []int64
-	Before    int64
+	Positions []int64
 	Histories [][]byte
 	Statuses  []int64
 	Bytes     []int64
@@ -827,7 +827,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 	rows, err := q.db.Query(ctx, succeedFirst,
 		arg.Jobs,
 		arg.Versions,
-		arg.Before,
+		arg.Positions,
 		arg.Histories,
 		arg.Statuses,
 		arg.Bytes,

@@ -15,7 +15,7 @@ import (
 const armJobs = `-- name: ArmJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::uuid[]) AS claim,
+        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
         unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
         unnest($7::text[]) AS worker, unnest($8::boolean[]) AS rearm,
         unnest($9::uuid[]) AS arm_token, unnest($10::timestamptz[]) AS send_deadline,
@@ -28,7 +28,7 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.before + u.place, attempt = s.attempt + 1,
+        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = $21,
         class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $21
@@ -57,7 +57,7 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 type ArmJobsParams struct {
 	Jobs               []pgtype.UUID
 	Versions           []int64
-	Before             int64
+	Positions          []int64
 	Claims             []pgtype.UUID
 	Classes            []int16
 	Fences             []time.Time
@@ -86,7 +86,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	_, err := q.db.Exec(ctx, armJobs,
 		arg.Jobs,
 		arg.Versions,
-		arg.Before,
+		arg.Positions,
 		arg.Claims,
 		arg.Classes,
 		arg.Fences,

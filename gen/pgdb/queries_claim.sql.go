@@ -65,7 +65,7 @@ func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, e
 const claimArmed = `-- name: ClaimArmed :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        $3::bigint AS before, generate_subscripts($1::uuid[], 1) AS place, unnest($4::bytea[]) AS history,
+        unnest($3::bigint[]) AS position, unnest($4::bytea[]) AS history,
         unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
         unnest($7::text[]) AS worker, unnest($8::uuid[]) AS arm_token,
         unnest($9::timestamptz[]) AS send_deadline,
@@ -77,7 +77,7 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 2, position = u.before + 2 * u.place, attempt = s.attempt + 1,
+        state = 3, version = s.version + 2, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = $18,
         class = u.class, next_at = u.fence,
         claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18
@@ -104,7 +104,7 @@ SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 type ClaimArmedParams struct {
 	Jobs               []pgtype.UUID
 	Versions           []int64
-	Before             int64
+	Positions          []int64
 	Histories          [][]byte
 	Classes            []int16
 	Fences             []time.Time
@@ -129,7 +129,7 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 	_, err := q.db.Exec(ctx, claimArmed,
 		arg.Jobs,
 		arg.Versions,
-		arg.Before,
+		arg.Positions,
 		arg.Histories,
 		arg.Classes,
 		arg.Fences,
@@ -152,12 +152,12 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 const claimJobs = `-- name: ClaimJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
-        unnest($3::uuid[]) AS token, $4::bigint AS before, generate_subscripts($1::uuid[], 1) AS place,
+        unnest($3::uuid[]) AS token, unnest($4::bigint[]) AS position,
         unnest($5::bytea[]) AS history
 ),
 claimed AS (
     UPDATE job_state AS s SET
-        state = 2, version = s.version + 1, position = u.before + u.place, claim_token = u.token,
+        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
         claimed_at = $6, worker = $7, next_at = $8, blocked = '', updated_at = $6,
         history = with_event(s.history, u.history), state_since = $6
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
@@ -170,7 +170,7 @@ type ClaimJobsParams struct {
 	Jobs      []pgtype.UUID
 	Versions  []int64
 	Tokens    []pgtype.UUID
-	Before    int64
+	Positions []int64
 	Histories [][]byte
 	Now       *time.Time
 	Worker    string
@@ -184,7 +184,7 @@ func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) error {
 		arg.Jobs,
 		arg.Versions,
 		arg.Tokens,
-		arg.Before,
+		arg.Positions,
 		arg.Histories,
 		arg.Now,
 		arg.Worker,

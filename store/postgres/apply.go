@@ -328,13 +328,13 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 // writeStates writes the state rows and the events, and notes what follows for
 // the ready rows.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
-	states := pgdb.SetStatesParams{Now: b.now, Before: b.last()}
+	states := pgdb.SetStatesParams{Now: b.now}
 	add := func(j job.Job, ruling int64, effect *job.Effect, e job.Event) error {
 		history, err := b.note(eventOf(&j, e))
 		if err != nil {
 			return err
 		}
-		addState(&states, j, ruling, effect, history)
+		addState(&states, j, ruling, effect, b.last(), history)
 		return nil
 	}
 	for _, p := range plans {

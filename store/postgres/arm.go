@@ -150,8 +150,9 @@ type intent struct {
 	index   int
 	// ruling is the newest one's row; 0: none.
 	ruling int64
-	// history is what the arm's event adds to the job's.
-	history []byte
+	// position is that of the arm's event, and history what it adds to the job's.
+	position int64
+	history  []byte
 }
 
 // wave arms items that have nothing to do with each other.
@@ -296,7 +297,6 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 
 // write queues what moves the jobs to SENDING, with the attempts and the events.
 func (b *arming) write(ctx context.Context, intents []*intent) error {
-	before := b.last()
 	for _, in := range intents {
 		from := job.Claimed
 		if in.Rearm {
@@ -306,6 +306,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 		if in.history, err = b.note(armEvent(&in.next.Job, from, b.now)); err != nil {
 			return err
 		}
+		in.position = b.last()
 		b.out[in.index].Attempt = in.attempt
 		b.out[in.index].Snapshot = in.next
 		if in.ruling != 0 {
@@ -313,7 +314,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 		}
 	}
 	b.mark(ctx, intents)
-	p := armColumns(intents, before, b.now)
+	p := armColumns(intents, b.now)
 	b.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ArmJobs(ctx, p) })
 	return nil
 }

@@ -288,7 +288,7 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 
 // lease queues what is written of the jobs that are leased and no more.
 func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
-	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Before: c.last()}
+	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt}
 	for i, d := range due {
 		if leased[i].Armed != nil {
 			continue
@@ -300,6 +300,7 @@ func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.L
 		p.Jobs = append(p.Jobs, d.JobID)
 		p.Versions = append(p.Versions, d.Version)
 		p.Tokens = append(p.Tokens, fromID(leased[i].ClaimToken))
+		p.Positions = append(p.Positions, c.last())
 		p.Histories = append(p.Histories, history)
 	}
 	if len(p.Jobs) == 0 {

@@ -73,8 +73,8 @@ func toMark(r pgdb.MarksRow) rules.Mark {
 	}
 }
 
-func armColumns(intents []*intent, before int64, now time.Time) pgdb.ArmJobsParams {
-	p := pgdb.ArmJobsParams{Now: now, Before: before}
+func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
+	p := pgdb.ArmJobsParams{Now: now}
 	for _, in := range intents {
 		a := in.attempt
 		p.Jobs = append(p.Jobs, fromID(in.Job))
@@ -95,6 +95,7 @@ func armColumns(intents []*intent, before int64, now time.Time) pgdb.ArmJobsPara
 		p.Handles = append(p.Handles, a.Handle)
 		p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
 		p.Spans = append(p.Spans, a.Span.Bytes())
+		p.Positions = append(p.Positions, in.position)
 		p.Histories = append(p.Histories, in.history)
 	}
 	return p
@@ -102,10 +103,11 @@ func armColumns(intents []*intent, before int64, now time.Time) pgdb.ArmJobsPara
 
 // addClaimArmed adds an intent for a job that is due, with the history of its claim and its
 // arm.
-func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, history []byte) {
+func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, position int64, history []byte) {
 	a := in.attempt
 	p.Jobs = append(p.Jobs, due.JobID)
 	p.Versions = append(p.Versions, due.Version)
+	p.Positions = append(p.Positions, position)
 	p.Histories = append(p.Histories, history)
 	p.Classes = append(p.Classes, int16(in.next.Class))
 	p.Fences = append(p.Fences, in.next.Fence)
@@ -124,7 +126,7 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, hi
 
 // addState adds the row of a job as it is written, with the history of its event.
 // The effect is one of rowEffect.
-func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, history []byte) {
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, position int64, history []byte) {
 	failure := job.Failure{}
 	if j.LastError != nil {
 		failure = *j.LastError
@@ -132,6 +134,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Jobs = append(p.Jobs, fromID(j.ID))
 	p.States = append(p.States, int16(j.State))
 	p.Versions = append(p.Versions, j.Version)
+	p.Positions = append(p.Positions, position)
 	p.Rounds = append(p.Rounds, int64(j.Round))
 	p.Failures = append(p.Failures, int64(j.Failures))
 	p.Claims = append(p.Claims, int64(j.Claims))
@@ -170,10 +173,11 @@ func addTold(p *pgdb.TellRepliesParams, j job.Job) {
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 }
 
-func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, history []byte) {
+func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, history []byte) {
 	settled := c.Decision.Settle[0]
 	p.Jobs = append(p.Jobs, fromID(c.Job))
 	p.Versions = append(p.Versions, c.Version)
+	p.Positions = append(p.Positions, position)
 	p.Histories = append(p.Histories, history)
 	p.Statuses = append(p.Statuses, int64(settled.HTTPStatus))
 	p.Bytes = append(p.Bytes, settled.BytesWritten)

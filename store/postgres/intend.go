@@ -31,7 +31,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 	if c.p.Intend == nil {
 		return nil
 	}
-	p := pgdb.ClaimArmedParams{Now: c.now, Before: c.last()}
+	p := pgdb.ClaimArmedParams{Now: c.now}
 	for i := range leased {
 		l := &leased[i]
 		a := c.p.Intend(*l)
@@ -56,7 +56,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		if err != nil {
 			return err
 		}
-		addClaimArmed(&p, in, due[i], append(history, arm...))
+		addClaimArmed(&p, in, due[i], c.last(), append(history, arm...))
 	}
 	if len(p.Jobs) == 0 {
 		return nil

@@ -147,12 +147,12 @@ FROM u WHERE j.id = u.job_id;
 -- that no partial index offers itself.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@histories::bytea[]) AS history,
+        unnest(@positions::bigint[]) AS position, unnest(@histories::bytea[]) AS history,
         unnest(@statuses::bigint[]) AS status, unnest(@bytes::bigint[]) AS bytes, unnest(@messages::text[]) AS message
 ),
 done AS (
     UPDATE job_state AS s SET
-        state = 8, version = s.version + 1, position = u.before + u.place, next_at = NULL,
+        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now,
         history = with_event(s.history, u.history), state_since = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
@@ -196,7 +196,7 @@ SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid
 -- keeps), and whether a connection that is freed was saturated.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
-        unnest(@versions::bigint[]) AS version, @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place,
+        unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
         unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
         unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
@@ -215,7 +215,7 @@ WITH u AS (
 ),
 changed AS (
     UPDATE job_state AS s SET
-        state = u.state, version = u.version, position = u.before + u.place, round = u.round,
+        state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,

@@ -72,7 +72,7 @@ FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fin
 -- jobs under way for the few of a batch.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@claims::uuid[]) AS claim,
+        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
         unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm,
         unnest(@tokens::uuid[]) AS arm_token, unnest(@send_deadlines::timestamptz[]) AS send_deadline,
@@ -85,7 +85,7 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 1, position = u.before + u.place, attempt = s.attempt + 1,
+        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
         class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now

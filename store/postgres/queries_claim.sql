@@ -121,12 +121,12 @@ JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 -- state again would offer the planner the index of all that is runnable.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@tokens::uuid[]) AS token, @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place,
+        unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position,
         unnest(@histories::bytea[]) AS history
 ),
 claimed AS (
     UPDATE job_state AS s SET
-        state = 2, version = s.version + 1, position = u.before + u.place, claim_token = u.token,
+        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
         claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now,
         history = with_event(s.history, u.history), state_since = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
@@ -140,7 +140,7 @@ SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 -- lease, which nobody else ever sees.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        @before::bigint AS before, generate_subscripts(@jobs::uuid[], 1) AS place, unnest(@histories::bytea[]) AS history,
+        unnest(@positions::bigint[]) AS position, unnest(@histories::bytea[]) AS history,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
         unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
         unnest(@send_deadlines::timestamptz[]) AS send_deadline,
@@ -152,7 +152,7 @@ WITH u AS (
 ),
 armed AS (
     UPDATE job_state AS s SET
-        state = 3, version = s.version + 2, position = u.before + 2 * u.place, attempt = s.attempt + 1,
+        state = 3, version = s.version + 2, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
         class = u.class, next_at = u.fence,
         claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now

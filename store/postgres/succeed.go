@@ -107,7 +107,7 @@ func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []i
 // anew. Those that are alone take their turns themselves, and what they may have to
 // start or to free is asked at once.
 func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
-	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Before: b.last(), Alone: alone}
+	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Alone: alone}
 	at := make(map[pgtype.UUID]int, len(which))
 	events := make([]logpage.Entry, len(which))
 	for n, i := range which {
@@ -116,7 +116,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 		if err := b.place(e); err != nil {
 			return p, err
 		}
-		addPlain(&p, c, logpage.HistoryEntry(e.Event, e.Texts))
+		addPlain(&p, c, e.Position, logpage.HistoryEntry(e.Event, e.Texts))
 		at[fromID(c.Job)] = n
 	}
 	var rows []pgdb.SucceedFirstRow
