@@ -22,36 +22,6 @@ type ApiKey struct {
 	RevokedAt  *time.Time
 }
 
-type Attempt struct {
-	JobID             pgtype.UUID
-	Number            int64
-	Round             int64
-	ArmToken          pgtype.UUID
-	Worker            string
-	ClaimedAt         *time.Time
-	ArmedAt           time.Time
-	Lag               *int64
-	ConnectionID      pgtype.UUID
-	SendDeadline      time.Time
-	AnswerDeadline    time.Time
-	FenceAt           time.Time
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int64
-	AccountIdentity   string
-	Watermark         string
-	Handle            string
-	Span              []byte
-	Result            int16
-	Kind              int16
-	Message           string
-	HttpStatus        int64
-	BytesWritten      int64
-	EndedAt           *time.Time
-	Answer            []byte
-	Frozen            []byte
-}
-
 type Connection struct {
 	ID                    pgtype.UUID
 	Project               string
@@ -118,6 +88,34 @@ type ErasedJob struct {
 	Actor        string
 }
 
+type EveryAttempt struct {
+	JobID             pgtype.UUID
+	Number            int64
+	Round             int64
+	ArmToken          pgtype.UUID
+	Worker            string
+	ClaimedAt         *time.Time
+	ArmedAt           time.Time
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	FenceAt           time.Time
+	EffectKey         string
+	RequestDigest     []byte
+	CredentialVersion int64
+	AccountIdentity   string
+	Watermark         string
+	Handle            string
+	Span              []byte
+	Result            int16
+	Kind              int16
+	Message           string
+	HttpStatus        int64
+	BytesWritten      int64
+	EndedAt           *time.Time
+	Answer            []byte
+	Frozen            []byte
+}
+
 type Firing struct {
 	ScheduleID  pgtype.UUID
 	Name        string
@@ -134,7 +132,7 @@ type Firing struct {
 	DecidedAt   time.Time
 }
 
-type JobState struct {
+type JobHead struct {
 	JobID          pgtype.UUID
 	Project        string
 	ConnectionID   pgtype.UUID
@@ -172,9 +170,15 @@ type JobState struct {
 	EffectRound    *int64
 	EffectAt       *time.Time
 	UpdatedAt      time.Time
-	StateSince     time.Time
 	EndedAt        *time.Time
-	History        []byte
+	ArmedRound     *int64
+	ArmedAt        *time.Time
+	FenceAt        *time.Time
+	EffectKey      *string
+	RequestDigest  []byte
+	Handle         *string
+	Result         *int16
+	RoundArmedAt   *time.Time
 }
 
 type Meta struct {

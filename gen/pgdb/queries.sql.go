@@ -13,14 +13,14 @@ import (
 )
 
 const armedEver = `-- name: ArmedEver :one
-SELECT (m.armed_before OR EXISTS (SELECT 1 FROM attempts))::boolean FROM meta AS m WHERE m.id = 1
+SELECT armed_before FROM meta WHERE id = 1
 `
 
 func (q *Queries) ArmedEver(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, armedEver)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
+	var armed_before bool
+	err := row.Scan(&armed_before)
+	return armed_before, err
 }
 
 const bindKeys = `-- name: BindKeys :many
@@ -355,18 +355,6 @@ func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const delayLooks = `-- name: DelayLooks :exec
-UPDATE job_state AS s SET negatives = 0, claim_token = NULL, next_at = greatest(s.next_at, a.fence_at)
-FROM attempts AS a
-WHERE s.job_id = ANY ($1::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt
-`
-
-// Nor are they due before that. No change of theirs: no version, no event.
-func (q *Queries) DelayLooks(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, delayLooks, ids)
-	return err
 }
 
 const doubtfulIDs = `-- name: DoubtfulIDs :many
@@ -926,7 +914,7 @@ func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]pgt
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -935,15 +923,15 @@ type ListAttemptsParams struct {
 	MaxRows int32
 }
 
-func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]Attempt, error) {
+func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]EveryAttempt, error) {
 	rows, err := q.db.Query(ctx, listAttempts, arg.JobID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Attempt
+	var items []EveryAttempt
 	for rows.Next() {
-		var i Attempt
+		var i EveryAttempt
 		if err := rows.Scan(
 			&i.JobID,
 			&i.Number,
@@ -952,8 +940,6 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.Worker,
 			&i.ClaimedAt,
 			&i.ArmedAt,
-			&i.Lag,
-			&i.ConnectionID,
 			&i.SendDeadline,
 			&i.AnswerDeadline,
 			&i.FenceAt,
@@ -1169,9 +1155,8 @@ func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (time.Time
 }
 
 const oldestUnresolved = `-- name: OldestUnresolved :one
-SELECT coalesce(min(coalesce(a.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
+SELECT coalesce(min(coalesce(s.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
 FROM job_state AS s
-LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
 WHERE s.project = $1 AND s.state IN (5, 7)
     AND ($2::uuid IS NULL OR s.connection_id = $2)
 `
@@ -1190,7 +1175,8 @@ func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedPara
 
 const owners = `-- name: Owners :many
 WITH o AS MATERIALIZED (
-    SELECT s.job_id, c.connector AS namespace, coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+    SELECT s.job_id, c.connector AS namespace, coalesce(
+        nullif(CASE s.attempt WHEN $2 THEN s.account_identity ELSE a.account_identity END, ''), nullif(c.account_identity, ''),
         'connection ' || s.connection_id || ' ' || s.hold_key) AS account
     FROM job_state AS s
     JOIN connections AS c ON c.id = s.connection_id
@@ -1358,9 +1344,11 @@ func (q *Queries) Quarantine(ctx context.Context, reason string) error {
 }
 
 const raiseFences = `-- name: RaiseFences :exec
-UPDATE attempts AS a SET fence_at = greatest(a.fence_at, a.answer_deadline - a.armed_at + $1::timestamptz)
-FROM job_state AS s
-WHERE s.job_id = ANY ($2::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt
+UPDATE job_state SET
+    negatives = 0, claim_token = NULL,
+    fence_at = greatest(fence_at, answer_deadline - armed_at + $1::timestamptz),
+    next_at = greatest(next_at, fence_at, answer_deadline - armed_at + $1::timestamptz)
+WHERE job_id = ANY ($2::uuid[])
 `
 
 type RaiseFencesParams struct {
@@ -1368,7 +1356,8 @@ type RaiseFencesParams struct {
 	Ids       []pgtype.UUID
 }
 
-// Their last attempts are fenced as if they were armed now. See store.Release.
+// Their newest attempts are fenced as if they were armed now (see store.Release), and looks are
+// not due before that. No change of theirs: no version, no event.
 func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
 	_, err := q.db.Exec(ctx, raiseFences, arg.NotBefore, arg.Ids)
 	return err
@@ -1403,25 +1392,18 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.state_since, s.ended_at, s.history,
-    coalesce(m.open, '{}')::bigint[] AS open_attempts,
-    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
-    l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.round_armed_at,
+    coalesce(m.open, '{}')::bigint[] AS earlier_open,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
     coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
     coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
     coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
 FROM jobs AS j
-JOIN job_state AS s ON s.job_id = j.id
+JOIN job_head AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
-    SELECT
-        array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
-        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at,
-        (array_agg(a.effect_key ORDER BY a.number) FILTER (WHERE a.round = s.round))[1] AS round_key
-    FROM attempts AS a WHERE a.job_id = s.job_id
-) AS m ON s.attempt > 0
-LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
+    SELECT array_agg(a.number ORDER BY a.number) AS open FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+) AS m ON s.attempt > 1
 LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY ($2::uuid[])
@@ -1452,12 +1434,8 @@ type SnapshotsRow struct {
 	SkipIfPresent    int64
 	Trace            *string
 	Payload          []byte
-	JobState         JobState
-	OpenAttempts     []int64
-	RoundArmedAt     time.Time
-	RoundKey         string
-	FenceAt          *time.Time
-	Handle           string
+	JobHead          JobHead
+	EarlierOpen      []int64
 	EffectAttempt    int64
 	EffectRound      int64
 	EffectProof      int16
@@ -1503,51 +1481,53 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.SkipIfPresent,
 			&i.Trace,
 			&i.Payload,
-			&i.JobState.JobID,
-			&i.JobState.Project,
-			&i.JobState.ConnectionID,
-			&i.JobState.ScheduleID,
-			&i.JobState.HoldKey,
-			&i.JobState.State,
-			&i.JobState.Version,
-			&i.JobState.Position,
-			&i.JobState.Attempt,
-			&i.JobState.Round,
-			&i.JobState.Failures,
-			&i.JobState.Claims,
-			&i.JobState.Looks,
-			&i.JobState.Negatives,
-			&i.JobState.Misses,
-			&i.JobState.ScheduleTime,
-			&i.JobState.StartWindow,
-			&i.JobState.StartDeadline,
-			&i.JobState.NextAt,
-			&i.JobState.ClaimToken,
-			&i.JobState.ClaimedAt,
-			&i.JobState.Worker,
-			&i.JobState.Class,
-			&i.JobState.WaitsFor,
-			&i.JobState.PredecessorEnd,
-			&i.JobState.WaitWindow,
-			&i.JobState.CancelAskedAt,
-			&i.JobState.Blocked,
-			&i.JobState.ErrorKind,
-			&i.JobState.ErrorMessage,
-			&i.JobState.ErrorStatus,
-			&i.JobState.ErrorAt,
-			&i.JobState.ResolutionID,
-			&i.JobState.EffectAttempt,
-			&i.JobState.EffectRound,
-			&i.JobState.EffectAt,
-			&i.JobState.UpdatedAt,
-			&i.JobState.StateSince,
-			&i.JobState.EndedAt,
-			&i.JobState.History,
-			&i.OpenAttempts,
-			&i.RoundArmedAt,
-			&i.RoundKey,
-			&i.FenceAt,
-			&i.Handle,
+			&i.JobHead.JobID,
+			&i.JobHead.Project,
+			&i.JobHead.ConnectionID,
+			&i.JobHead.ScheduleID,
+			&i.JobHead.HoldKey,
+			&i.JobHead.State,
+			&i.JobHead.Version,
+			&i.JobHead.Position,
+			&i.JobHead.Attempt,
+			&i.JobHead.Round,
+			&i.JobHead.Failures,
+			&i.JobHead.Claims,
+			&i.JobHead.Looks,
+			&i.JobHead.Negatives,
+			&i.JobHead.Misses,
+			&i.JobHead.ScheduleTime,
+			&i.JobHead.StartWindow,
+			&i.JobHead.StartDeadline,
+			&i.JobHead.NextAt,
+			&i.JobHead.ClaimToken,
+			&i.JobHead.ClaimedAt,
+			&i.JobHead.Worker,
+			&i.JobHead.Class,
+			&i.JobHead.WaitsFor,
+			&i.JobHead.PredecessorEnd,
+			&i.JobHead.WaitWindow,
+			&i.JobHead.CancelAskedAt,
+			&i.JobHead.Blocked,
+			&i.JobHead.ErrorKind,
+			&i.JobHead.ErrorMessage,
+			&i.JobHead.ErrorStatus,
+			&i.JobHead.ErrorAt,
+			&i.JobHead.ResolutionID,
+			&i.JobHead.EffectAttempt,
+			&i.JobHead.EffectRound,
+			&i.JobHead.EffectAt,
+			&i.JobHead.UpdatedAt,
+			&i.JobHead.EndedAt,
+			&i.JobHead.ArmedRound,
+			&i.JobHead.ArmedAt,
+			&i.JobHead.FenceAt,
+			&i.JobHead.EffectKey,
+			&i.JobHead.RequestDigest,
+			&i.JobHead.Handle,
+			&i.JobHead.Result,
+			&i.JobHead.RoundArmedAt,
+			&i.EarlierOpen,
 			&i.EffectAttempt,
 			&i.EffectRound,
 			&i.EffectProof,

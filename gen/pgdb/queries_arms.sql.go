@@ -31,25 +31,17 @@ armed AS (
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = $21,
         class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $21
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $21,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = s.claimed_at,
+        armed_at = $21, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
+        account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $21 END,
+        first_armed_at = coalesce(s.first_armed_at, $21)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
-    RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
-        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.fence, u.worker, u.arm_token, u.send_deadline,
-        u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
-        u.watermark, u.handle, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
-    )
-    SELECT
-        job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
-        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
-    FROM armed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
@@ -78,8 +70,8 @@ type ArmJobsParams struct {
 	Now                time.Time
 }
 
-// States and attempts, as store/rules judged. What must never be, the trigger of
-// attempts refuses. A first attempt is a start, as late as the job is then.
+// As store/rules judged. What must never be, the triggers refuse; an attempt that is followed
+// goes to attempts by itself.
 // The state is named so that no index of states offers itself, which would read all
 // jobs under way for the few of a batch.
 func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
@@ -110,7 +102,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -118,9 +110,9 @@ type AttemptByTokenParams struct {
 	ArmToken pgtype.UUID
 }
 
-func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (Attempt, error) {
+func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (EveryAttempt, error) {
 	row := q.db.QueryRow(ctx, attemptByToken, arg.JobID, arg.ArmToken)
-	var i Attempt
+	var i EveryAttempt
 	err := row.Scan(
 		&i.JobID,
 		&i.Number,
@@ -129,8 +121,6 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.Worker,
 		&i.ClaimedAt,
 		&i.ArmedAt,
-		&i.Lag,
-		&i.ConnectionID,
 		&i.SendDeadline,
 		&i.AnswerDeadline,
 		&i.FenceAt,
@@ -154,19 +144,19 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 }
 
 const attemptExists = `-- name: AttemptExists :one
-SELECT EXISTS (SELECT 1 FROM attempts WHERE job_id = $1 AND number = $2)
+SELECT (attempt >= $1::bigint)::boolean FROM job_state WHERE job_id = $2
 `
 
 type AttemptExistsParams struct {
-	JobID  pgtype.UUID
 	Number int64
+	JobID  pgtype.UUID
 }
 
 func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (bool, error) {
-	row := q.db.QueryRow(ctx, attemptExists, arg.JobID, arg.Number)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+	row := q.db.QueryRow(ctx, attemptExists, arg.Number, arg.JobID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const gateOwners = `-- name: GateOwners :many
@@ -342,14 +332,21 @@ func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
 	return version, err
 }
 
+const noteArmed = `-- name: NoteArmed :exec
+UPDATE meta SET armed_before = true WHERE id = 1 AND NOT armed_before
+`
+
+func (q *Queries) NoteArmed(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, noteArmed)
+	return err
+}
+
 const saveHandle = `-- name: SaveHandle :execrows
-UPDATE attempts AS a SET handle = $1
-WHERE a.job_id = $2 AND a.number = $3 AND a.result = 0
-    AND (SELECT s.state = 3 AND s.attempt = $3 FROM job_state AS s WHERE s.job_id = $2)
+UPDATE job_state SET handle = $1 WHERE job_id = $2 AND state = 3 AND attempt = $3 AND result = 0
 `
 
 type SaveHandleParams struct {
-	Handle string
+	Handle *string
 	JobID  pgtype.UUID
 	Number int64
 }

@@ -80,23 +80,16 @@ armed AS (
         state = 3, version = s.version + 2, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = $18,
         class = u.class, next_at = u.fence,
-        claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18
+        claimed_at = $18, worker = u.worker, claims = 0, blocked = '', updated_at = $18,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = $18,
+        armed_at = $18, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
+        account_identity = u.account_identity, watermark = u.watermark, handle = '', span = u.span, frozen = u.frozen,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $18 END,
+        first_armed_at = coalesce(s.first_armed_at, $18)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
-        s.updated_at AS armed_at, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
-        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        job_id, attempt, round, arm_token, worker, armed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
-        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM armed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
@@ -485,20 +478,20 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, state_since, ended_at, history FROM job_state WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 // Behind the locks of others of the batch, so nobody is waited for.
-func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, error) {
+func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, error) {
 	rows, err := q.db.Query(ctx, lockFree, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []JobState
+	var items []JobHead
 	for rows.Next() {
-		var i JobState
+		var i JobHead
 		if err := rows.Scan(
 			&i.JobID,
 			&i.Project,
@@ -537,9 +530,15 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.EffectRound,
 			&i.EffectAt,
 			&i.UpdatedAt,
-			&i.StateSince,
 			&i.EndedAt,
-			&i.History,
+			&i.ArmedRound,
+			&i.ArmedAt,
+			&i.FenceAt,
+			&i.EffectKey,
+			&i.RequestDigest,
+			&i.Handle,
+			&i.Result,
+			&i.RoundArmedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -554,7 +553,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, state_since, ended_at, history FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -569,15 +568,15 @@ type LockJobsParams struct {
 // them for NULL.
 // jobs, locked
 // These jobs, and those that wait for some of them. Everybody locks in this order.
-func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState, error) {
+func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, error) {
 	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Told)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []JobState
+	var items []JobHead
 	for rows.Next() {
-		var i JobState
+		var i JobHead
 		if err := rows.Scan(
 			&i.JobID,
 			&i.Project,
@@ -616,9 +615,15 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.EffectRound,
 			&i.EffectAt,
 			&i.UpdatedAt,
-			&i.StateSince,
 			&i.EndedAt,
-			&i.History,
+			&i.ArmedRound,
+			&i.ArmedAt,
+			&i.FenceAt,
+			&i.EffectKey,
+			&i.RequestDigest,
+			&i.Handle,
+			&i.Result,
+			&i.RoundArmedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -664,6 +669,7 @@ type MarksRow struct {
 	RequestDigest []byte
 }
 
+// Of earlier attempts.
 func (q *Queries) Marks(ctx context.Context, ids []pgtype.UUID) ([]MarksRow, error) {
 	rows, err := q.db.Query(ctx, marks, ids)
 	if err != nil {

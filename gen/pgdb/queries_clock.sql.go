@@ -84,6 +84,21 @@ func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) er
 	return err
 }
 
+const forgetNewestKeyAges = `-- name: ForgetNewestKeyAges :exec
+UPDATE job_state SET armed_at = $1::timestamptz, round_armed_at = $1::timestamptz
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = $2::smallint
+`
+
+type ForgetNewestKeyAgesParams struct {
+	Unknown time.Time
+	Keyed   int16
+}
+
+func (q *Queries) ForgetNewestKeyAges(ctx context.Context, arg ForgetNewestKeyAgesParams) error {
+	_, err := q.db.Exec(ctx, forgetNewestKeyAges, arg.Unknown, arg.Keyed)
+	return err
+}
+
 const getClock = `-- name: GetClock :one
 
 SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
@@ -193,6 +208,28 @@ WHERE state IN (2, 3, 4, 5)
 // Leases, fences, looks and polls. A look under way proves nothing after it.
 func (q *Queries) StepLeases(ctx context.Context, by pgtype.Interval) error {
 	_, err := q.db.Exec(ctx, stepLeases, by)
+	return err
+}
+
+const stepNewest = `-- name: StepNewest :exec
+UPDATE job_state SET
+    armed_at = CASE armed_at WHEN $1::timestamptz THEN armed_at ELSE armed_at + $2::interval END,
+    round_armed_at = CASE round_armed_at WHEN $1::timestamptz THEN round_armed_at ELSE round_armed_at + $2::interval END,
+    first_armed_at = first_armed_at + $2::interval,
+    send_deadline = send_deadline + $2::interval, answer_deadline = answer_deadline + $2::interval,
+    fence_at = fence_at + $2::interval
+WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestamptz OR state IN (2, 3, 4, 5, 6, 7))
+`
+
+type StepNewestParams struct {
+	Unknown time.Time
+	By      pgtype.Interval
+	Old     time.Time
+}
+
+// As StepAttempts, for the newest ones.
+func (q *Queries) StepNewest(ctx context.Context, arg StepNewestParams) error {
+	_, err := q.db.Exec(ctx, stepNewest, arg.Unknown, arg.By, arg.Old)
 	return err
 }
 

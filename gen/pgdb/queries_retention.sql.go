@@ -49,10 +49,11 @@ func (q *Queries) DropPages(ctx context.Context, arg DropPagesParams) (DropPages
 }
 
 const firstStart = `-- name: FirstStart :one
-SELECT coalesce(min(armed_at), $1)::timestamptz AS armed_at FROM attempts WHERE number = 1
+SELECT coalesce(min(first_armed_at), $1)::timestamptz AS armed_at FROM job_state
+WHERE class IN (2, 3) AND first_armed_at IS NOT NULL
 `
 
-// The oldest first attempt of all jobs that are there.
+// The oldest first attempt of the jobs that are there and whose looks may meet objects of others.
 func (q *Queries) FirstStart(ctx context.Context, now time.Time) (time.Time, error) {
 	row := q.db.QueryRow(ctx, firstStart, now)
 	var armed_at time.Time
@@ -302,7 +303,7 @@ const removeAttempts = `-- name: RemoveAttempts :exec
 WITH used AS (
     INSERT INTO project_use (project, jobs, bytes)
     SELECT s.project, 0, -sum(octet_length(a.answer))
-    FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+    FROM every_attempt AS a JOIN job_state AS s ON s.job_id = a.job_id
     WHERE a.job_id = ANY ($1::uuid[]) AND a.answer IS NOT NULL GROUP BY s.project
 )
 DELETE FROM attempts WHERE job_id = ANY ($1::uuid[])

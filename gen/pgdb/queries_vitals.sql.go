@@ -194,10 +194,8 @@ func (q *Queries) VitalRefused(ctx context.Context, most int32) ([]VitalRefusedR
 
 const vitalUnknown = `-- name: VitalUnknown :one
 SELECT count(*) AS jobs, coalesce(min(u.since), 'epoch')::timestamptz AS since FROM (
-    SELECT coalesce(a.armed_at, s.updated_at) AS since FROM (
-        SELECT i.job_id, i.attempt, i.updated_at FROM job_state AS i
-        WHERE i.state IN (5, 7) AND i.state = $1 ORDER BY i.updated_at LIMIT $2
-    ) AS s LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
+    SELECT coalesce(i.armed_at, i.updated_at) AS since FROM job_state AS i
+    WHERE i.state IN (5, 7) AND i.state = $1 ORDER BY i.updated_at LIMIT $2
 ) AS u
 `
 

@@ -152,6 +152,14 @@ type planned struct {
 	job    job.Job
 	ruling int64
 	effect *plannedEffect
+	newest outcome
+}
+
+// outcome is what a change says of the job's newest attempt; its result is 0 if it says
+// nothing. Where it does not settle the attempt, it only closes it.
+type outcome struct {
+	job.Settled
+	settles bool
 }
 
 // wave writes the changes of items that have nothing to do with each other.
@@ -251,16 +259,25 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	return p, nil
 }
 
-// settle writes what became of the attempts.
+// settle writes what became of earlier attempts. That of the newest one goes with the state.
 func (b *applying) settle(ctx context.Context, plans []*planned) {
 	settled := pgdb.SettleAttemptsParams{Now: &b.now}
 	var kept pgdb.CountAnswersParams
 	closed := pgdb.CloseAttemptsParams{Now: &b.now}
 	for _, p := range plans {
 		for _, s := range p.Settle {
-			addSettled(&settled, &kept, p.Job, s)
+			addKept(&kept, p.Job, s)
+			if s.Attempt == p.old.Attempt {
+				p.newest = outcome{Settled: s, settles: true}
+				continue
+			}
+			addSettled(&settled, p.Job, s)
 		}
 		for _, n := range p.Close {
+			if n == p.old.Attempt {
+				p.newest.Result = p.Decision.CloseOpen
+				continue
+			}
 			closed.Jobs = append(closed.Jobs, fromID(p.Job))
 			closed.Numbers = append(closed.Numbers, int64(n))
 			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
@@ -329,16 +346,16 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 // the ready rows.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 	states := pgdb.SetStatesParams{Now: b.now}
-	add := func(j job.Job, ruling int64, effect *job.Effect, e job.Event) error {
+	add := func(j job.Job, ruling int64, effect *job.Effect, newest outcome, e job.Event) error {
 		history, err := b.note(eventOf(&j, e))
 		if err != nil {
 			return err
 		}
-		addState(&states, j, ruling, effect, b.last(), history)
+		addState(&states, j, ruling, effect, newest, b.last(), history)
 		return nil
 	}
 	for _, p := range plans {
-		err := add(p.job, p.ruling, p.rowEffect(), job.Event{
+		err := add(p.job, p.ruling, p.rowEffect(), p.newest, job.Event{
 			From: p.old.State, Cause: p.Decision.Cause, Attempt: p.Decision.Attempt,
 			Actor: p.Actor, Reason: p.Reason, Detail: p.Decision.Detail,
 		})
@@ -349,7 +366,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 			other := p.effect.told
 			told := other.Job
 			told.Version, told.Updated = told.Version+1, b.now
-			err := add(told, other.resolution, other.effect, job.Event{
+			err := add(told, other.resolution, other.effect, outcome{}, job.Event{
 				From: other.State, Cause: job.CauseEffectShared, Detail: p.Told(p.Job),
 			})
 			if err != nil {

@@ -347,7 +347,7 @@ func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle s
 		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
 			return struct{}{}, orNotFound(err)
 		}
-		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: handle, JobID: fromID(id), Number: int64(attempt)})
+		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: &handle, JobID: fromID(id), Number: int64(attempt)})
 		if err != nil || n == 1 {
 			return struct{}{}, err
 		}

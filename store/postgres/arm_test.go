@@ -111,7 +111,7 @@ func TestArmOfAChangedJob(t *testing.T) {
 			if !errors.Is(got, tt.want) {
 				t.Errorf("armed: %v, want %v", got, tt.want)
 			}
-			if n := f.count("SELECT count(*) FROM attempts"); (n == 1) != (got == nil) {
+			if n := f.count("SELECT count(*) FROM every_attempt"); (n == 1) != (got == nil) {
 				t.Errorf("%d attempts", n)
 			}
 		})

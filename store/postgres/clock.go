@@ -320,6 +320,9 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 			func(ctx context.Context) error {
 				return q.StepAttempts(ctx, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Old: old})
 			},
+			func(ctx context.Context) error {
+				return q.StepNewest(ctx, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Old: old})
+			},
 			func(ctx context.Context) error { return q.StepLeases(ctx, by) },
 			func(ctx context.Context) error {
 				return q.StepWaits(ctx, pgdb.StepWaitsParams{By: by, Old: old, DefaultWindow: micros(job.DefaultWindow)})
@@ -342,6 +345,8 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 	if step.AgesUnknown {
 		parts = append(parts, func(ctx context.Context) error {
 			return q.ForgetKeyAges(ctx, pgdb.ForgetKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
+		}, func(ctx context.Context) error {
+			return q.ForgetNewestKeyAges(ctx, pgdb.ForgetNewestKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
 		})
 	}
 	if step.Stood > 0 {

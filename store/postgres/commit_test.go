@@ -281,7 +281,7 @@ func TestLostCommitOfAStart(t *testing.T) {
 		if mode == cutAnswer && (out[0].Snapshot.ID != first.Job || out[0].Snapshot.State != job.Sending || out[0].Started != nil) {
 			t.Errorf("again: %+v", out[0])
 		}
-		if n := f.count("SELECT count(*) FROM attempts"); n != 2 {
+		if n := f.count("SELECT count(*) FROM every_attempt"); n != 2 {
 			t.Errorf("cut %d: %d attempts", mode, n)
 		}
 		f.consistent()

@@ -102,14 +102,22 @@ func toBytes(b []byte) []byte {
 func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	spec, err := toSpec(r)
 	if err != nil {
-		return job.Snapshot{}, fmt.Errorf("job %s: %w", toID(r.JobState.JobID), err)
+		return job.Snapshot{}, fmt.Errorf("job %s: %w", toID(r.JobHead.JobID), err)
 	}
 	s := job.Snapshot{
-		Job: job.Job{Spec: spec, Status: toStatus(r.JobState)}, Now: now.UTC(),
-		RoundArmed: sinceEpoch(r.RoundArmedAt), RoundKey: r.RoundKey, Fence: toTime(r.FenceAt), Handle: r.Handle,
+		Job: job.Job{Spec: spec, Status: toStatus(r.JobHead)}, Now: now.UTC(),
 	}
-	for _, n := range r.OpenAttempts {
+	for _, n := range r.EarlierOpen {
 		s.Open = append(s.Open, int(n))
+	}
+	if m := newestMark(r.JobHead); m != nil {
+		s.Fence, s.Handle = m.Fence, m.Handle
+		if m.Result.Open() {
+			s.Open = append(s.Open, m.Number)
+		}
+		if m.Round == s.Round {
+			s.RoundArmed, s.RoundKey = toTime(r.JobHead.RoundArmedAt), m.EffectKey
+		}
 	}
 	if r.EffectAt != nil {
 		s.Effect = &job.Effect{
@@ -118,7 +126,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 			SharedWith: toID(r.EffectSharedWith),
 		}
 	} else {
-		s.Effect = rowEffect(r.JobState)
+		s.Effect = rowEffect(r.JobHead)
 	}
 	if r.RulingAt != nil {
 		s.Resolution = &job.Resolution{
@@ -129,7 +137,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 }
 
 // rowEffect gives the effect that a job's own row tells of; nil: it tells of none.
-func rowEffect(st pgdb.JobState) *job.Effect {
+func rowEffect(st pgdb.JobHead) *job.Effect {
 	if st.EffectAt == nil || st.EffectAttempt == nil || st.EffectRound == nil {
 		return nil
 	}
@@ -153,10 +161,10 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 		return job.Spec{}, fmt.Errorf("labels: %w", err)
 	}
 	return job.Spec{
-		ID: toID(r.JobState.JobID), Project: r.JobState.Project, Key: r.IdemKey,
-		Connection: toID(r.JobState.ConnectionID), HoldKey: r.JobState.HoldKey,
-		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobState.StartWindow),
-		WaitWindow: fromMicros(r.JobState.WaitWindow),
+		ID: toID(r.JobHead.JobID), Project: r.JobHead.Project, Key: r.IdemKey,
+		Connection: toID(r.JobHead.ConnectionID), HoldKey: r.JobHead.HoldKey,
+		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobHead.StartWindow),
+		WaitWindow: fromMicros(r.JobHead.WaitWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
@@ -184,7 +192,7 @@ func toFingerprint(b []byte) (job.Fingerprint, error) {
 	return job.ParseFingerprint(b)
 }
 
-func toStatus(st pgdb.JobState) job.Status {
+func toStatus(st pgdb.JobHead) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
@@ -211,7 +219,7 @@ func toMeta(m pgdb.Meta) store.Meta {
 	}
 }
 
-func toAttempt(a pgdb.Attempt) (job.Attempt, error) {
+func toAttempt(a pgdb.EveryAttempt) (job.Attempt, error) {
 	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
 		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,

@@ -26,7 +26,7 @@ func randomID() job.ID {
 // soon is the time that is d from now, in whole microseconds.
 func soon(now time.Time, d time.Duration) time.Time { return job.Micros(now.Add(d)) }
 
-func toLockedJob(st pgdb.JobState) *lockedJob {
+func toLockedJob(st pgdb.JobHead) *lockedJob {
 	j := &lockedJob{
 		Job: job.Job{
 			Spec: job.Spec{
@@ -35,7 +35,7 @@ func toLockedJob(st pgdb.JobState) *lockedJob {
 			},
 			Status: toStatus(st),
 		},
-		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st),
+		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st), newest: newestMark(st),
 	}
 	if st.ResolutionID != nil {
 		j.resolution = *st.ResolutionID
@@ -45,7 +45,7 @@ func toLockedJob(st pgdb.JobState) *lockedJob {
 
 // toDueJob gives a job as a claim finds it, without what its row only refers to.
 func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
-	st := pgdb.JobState{
+	st := pgdb.JobHead{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
 		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
 		Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, StartWindow: d.StartWindow,
@@ -54,7 +54,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
 	}
 	spec, err := toSpec(pgdb.SnapshotsRow{
-		JobState: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
+		JobHead: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
 		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
 		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
 		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown,
@@ -64,6 +64,17 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)
 	}
 	return job.Job{Spec: spec, Status: toStatus(st)}, nil
+}
+
+// newestMark is the attempt that a job's own row has; nil: there was none.
+func newestMark(st pgdb.JobHead) *rules.Mark {
+	if st.Attempt == 0 || st.ArmedRound == nil || st.Result == nil {
+		return nil
+	}
+	return &rules.Mark{
+		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result), ArmedAt: toTime(st.ArmedAt),
+		Fence: toTime(st.FenceAt), Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
+	}
 }
 
 func toMark(r pgdb.MarksRow) rules.Mark {
@@ -125,8 +136,8 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, po
 }
 
 // addState adds the row of a job as it is written, with the history of its event.
-// The effect is one of rowEffect.
-func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, position int64, history []byte) {
+// The effect is one of rowEffect, and newest what becomes of its newest attempt.
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, newest outcome, position int64, history []byte) {
 	failure := job.Failure{}
 	if j.LastError != nil {
 		failure = *j.LastError
@@ -163,6 +174,15 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.EffectRounds = append(p.EffectRounds, int64(effect.Round))
 	p.EffectAts = append(p.EffectAts, effect.At)
 	p.Histories = append(p.Histories, history)
+	s := newest.Settled
+	p.Results = append(p.Results, int16(s.Result))
+	p.Settles = append(p.Settles, newest.settles)
+	p.Kinds = append(p.Kinds, int16(s.Kind))
+	p.Messages = append(p.Messages, s.Message)
+	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
+	p.Bytes = append(p.Bytes, s.BytesWritten)
+	p.Handles = append(p.Handles, s.Handle)
+	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 
 // addTold adds what a reply learns of its predecessor.
@@ -186,23 +206,25 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 
 // toSending gives a job as its usual end found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
-	j := toLockedJob(pgdb.JobState{
+	j := toLockedJob(pgdb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
 		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime,
 		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
-	j.marks = rules.Marks{{Number: 1, Round: 1, ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(), Handle: r.Handle, EffectKey: r.EffectKey}}
+	j.marks = rules.Marks{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
 	return j
 }
 
-func addSettled(p *pgdb.SettleAttemptsParams, kept *pgdb.CountAnswersParams, id job.ID, s job.Settled) {
-	answer := s.Answer.Encode()
-	if len(answer) > 0 {
-		kept.Jobs, kept.Numbers = append(kept.Jobs, fromID(id)), append(kept.Numbers, int64(s.Attempt))
-		kept.Bytes = append(kept.Bytes, int64(len(answer)))
+func addKept(p *pgdb.CountAnswersParams, id job.ID, s job.Settled) {
+	if answer := s.Answer.Encode(); len(answer) > 0 {
+		p.Jobs, p.Numbers = append(p.Jobs, fromID(id)), append(p.Numbers, int64(s.Attempt))
+		p.Bytes = append(p.Bytes, int64(len(answer)))
 	}
+}
+
+func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Numbers = append(p.Numbers, int64(s.Attempt))
 	p.Results = append(p.Results, int16(s.Result))
@@ -211,7 +233,7 @@ func addSettled(p *pgdb.SettleAttemptsParams, kept *pgdb.CountAnswersParams, id 
 	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
 	p.Bytes = append(p.Bytes, s.BytesWritten)
 	p.Handles = append(p.Handles, s.Handle)
-	p.Answers = append(p.Answers, answer)
+	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 
 func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observation) {

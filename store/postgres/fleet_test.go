@@ -233,14 +233,14 @@ func (f *fleet) consistent() {
 		"connections with more under way than they may have": `SELECT count(*) FROM connections AS c WHERE c.version = 1 AND coalesce(nullif(c.max_in_flight, 0), 100) <
 			(SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3) AND NOT EXISTS
 				(SELECT 1 FROM events AS e WHERE e.job_id = s.job_id AND e.attempt = s.attempt AND e.from_state = 5 AND e.to_state = 3))`, // repeats ask nobody
-		"attempts without the event of their arm": `SELECT count(*) FROM attempts AS a WHERE 1 <>
+		"attempts without the event of their arm": `SELECT count(*) FROM every_attempt AS a WHERE 1 <>
 			(SELECT count(*) FROM events AS e WHERE e.job_id = a.job_id AND e.to_state = 3 AND e.attempt = a.number AND e.cause = 3)`,
 		"gates of jobs that keep none": `SELECT count(*) FROM open_intents AS o JOIN job_state AS s ON s.job_id = o.job_id
 			WHERE s.state NOT IN (3, 4, 5)`,
-		"open attempts of jobs that say there is none": `SELECT count(*) FROM job_state AS s JOIN attempts AS a ON a.job_id = s.job_id
+		"open attempts of jobs that say there is none": `SELECT count(*) FROM job_state AS s JOIN every_attempt AS a ON a.job_id = s.job_id
 			WHERE a.result IN (0, 4) AND s.state IN (1, 2, 6, 9, 10, 11)`,
 		"jobs whose attempts are not as many as they say": `SELECT count(*) FROM job_state AS s
-			WHERE s.attempt <> (SELECT count(*) FROM attempts AS a WHERE a.job_id = s.job_id)`,
+			WHERE s.attempt <> (SELECT count(*) FROM every_attempt AS a WHERE a.job_id = s.job_id)`,
 		"jobs that have succeeded, and have not one effect": `SELECT count(*) FROM job_state AS s WHERE s.state = 8
 			AND (s.effect_at IS NOT NULL)::integer + (SELECT count(*) FROM effects AS e WHERE e.job_id = s.job_id) <> 1`,
 		"replies that do not know how their predecessor ended": `SELECT count(*) FROM job_state AS s

@@ -21,6 +21,8 @@ type lockedJob struct {
 	resolution int64 // the newest ruling's row; 0: none
 	// effect is the one that the row itself tells of.
 	effect *job.Effect
+	// newest is the attempt that the row itself has; nil: there was none.
+	newest *rules.Mark
 	// marks are the job's attempts, oldest first.
 	marks rules.Marks
 }
@@ -47,7 +49,7 @@ func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 
 // locking is what a transaction asks of jobs that it is about to change.
 type locking struct {
-	rows  []pgdb.JobState
+	rows  []pgdb.JobHead
 	marks []pgdb.MarksRow
 	holds []pgdb.HoldsRow
 }
@@ -121,6 +123,11 @@ func (l *locking) jobs() map[job.ID]*lockedJob {
 	for _, m := range l.marks {
 		if j, ok := out[toID(m.JobID)]; ok {
 			j.marks = append(j.marks, toMark(m))
+		}
+	}
+	for _, j := range out {
+		if j.newest != nil {
+			j.marks = append(j.marks, *j.newest)
 		}
 	}
 	return out

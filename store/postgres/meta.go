@@ -85,9 +85,6 @@ func (t *tx) raiseFences(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fences: %w", err)
 	}
-	if err := t.q.DelayLooks(ctx, ids); err != nil {
-		return fmt.Errorf("looks: %w", err)
-	}
 	return nil
 }
 

@@ -71,6 +71,10 @@ func (t *tx) writeLog(ctx context.Context) {
 	if len(t.log.entries) == 0 {
 		return
 	}
+	if !t.s.armed.Load() && slices.ContainsFunc(t.log.entries, func(e logpage.Entry) bool { return e.Start }) {
+		// The last row that is locked: of those who arm first at once, one waits here.
+		t.exec(ctx, "first arm", func(ctx context.Context, q *pgdb.Queries) error { return q.NoteArmed(ctx) })
+	}
 	if texts := t.log.texts; len(texts.Jobs) > 0 {
 		t.exec(ctx, "texts of events", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertTexts(ctx, texts) })
 	}

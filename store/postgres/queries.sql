@@ -4,7 +4,7 @@
 SELECT * FROM meta WHERE id = 1;
 
 -- name: ArmedEver :one
-SELECT (m.armed_before OR EXISTS (SELECT 1 FROM attempts))::boolean FROM meta AS m WHERE m.id = 1;
+SELECT armed_before FROM meta WHERE id = 1;
 
 -- name: SetNamespace :exec
 UPDATE meta SET namespace = @namespace WHERE id = 1;
@@ -22,16 +22,13 @@ WHERE (s.state = 3 OR s.state = 5) AND s.class <> @keyed::smallint
 ORDER BY s.job_id FOR NO KEY UPDATE;
 
 -- name: RaiseFences :exec
--- Their last attempts are fenced as if they were armed now. See store.Release.
-UPDATE attempts AS a SET fence_at = greatest(a.fence_at, a.answer_deadline - a.armed_at + @not_before::timestamptz)
-FROM job_state AS s
-WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt;
-
--- name: DelayLooks :exec
--- Nor are they due before that. No change of theirs: no version, no event.
-UPDATE job_state AS s SET negatives = 0, claim_token = NULL, next_at = greatest(s.next_at, a.fence_at)
-FROM attempts AS a
-WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt;
+-- Their newest attempts are fenced as if they were armed now (see store.Release), and looks are
+-- not due before that. No change of theirs: no version, no event.
+UPDATE job_state SET
+    negatives = 0, claim_token = NULL,
+    fence_at = greatest(fence_at, answer_deadline - armed_at + @not_before::timestamptz),
+    next_at = greatest(next_at, fence_at, answer_deadline - armed_at + @not_before::timestamptz)
+WHERE job_id = ANY (@ids::uuid[]);
 
 -- jobs
 
@@ -45,24 +42,17 @@ SELECT
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     sqlc.embed(s),
-    coalesce(m.open, '{}')::bigint[] AS open_attempts,
-    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
-    l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
+    coalesce(m.open, '{}')::bigint[] AS earlier_open,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
     coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
     coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
     coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
 FROM jobs AS j
-JOIN job_state AS s ON s.job_id = j.id
+JOIN job_head AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
-    SELECT
-        array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
-        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at,
-        (array_agg(a.effect_key ORDER BY a.number) FILTER (WHERE a.round = s.round))[1] AS round_key
-    FROM attempts AS a WHERE a.job_id = s.job_id
-) AS m ON s.attempt > 0
-LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
+    SELECT array_agg(a.number ORDER BY a.number) AS open FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+) AS m ON s.attempt > 1
 LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
@@ -74,7 +64,7 @@ SELECT job_id FROM job_keys WHERE digest = @digest;
 SELECT project FROM job_state WHERE job_id = @id;
 
 -- name: ListAttempts :many
-SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
+SELECT * FROM every_attempt WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
 
 -- name: CountObservations :one
 SELECT count(*) FROM observations WHERE job_id = @job_id;
@@ -299,7 +289,8 @@ SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text):
 -- In the account and the namespace of a job's attempt, as results have them: where
 -- the account is not known, connection and hold key stand for it.
 WITH o AS MATERIALIZED (
-    SELECT s.job_id, c.connector AS namespace, coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+    SELECT s.job_id, c.connector AS namespace, coalesce(
+        nullif(CASE s.attempt WHEN @attempt THEN s.account_identity ELSE a.account_identity END, ''), nullif(c.account_identity, ''),
         'connection ' || s.connection_id || ' ' || s.hold_key) AS account
     FROM job_state AS s
     JOIN connections AS c ON c.id = s.connection_id
@@ -346,9 +337,8 @@ WHERE c.project = @project AND (sqlc.narg('connection')::uuid IS NULL OR c.id = 
     AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now;
 
 -- name: OldestUnresolved :one
-SELECT coalesce(min(coalesce(a.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
+SELECT coalesce(min(coalesce(s.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
 FROM job_state AS s
-LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
 WHERE s.project = @project AND s.state IN (5, 7)
     AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
 

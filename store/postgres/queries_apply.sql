@@ -12,11 +12,11 @@ WITH u AS (
 ),
 o AS MATERIALIZED (
     SELECT s.job_id, u.external_id, c.connector AS namespace,
-        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
-            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+        coalesce(nullif(CASE WHEN u.attempt IN (0, s.attempt) THEN s.account_identity ELSE a.account_identity END, ''),
+            nullif(c.account_identity, ''), 'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
     JOIN connections AS c ON c.id = s.connection_id
-    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.attempt
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
     coalesce(e.job_removed, false)::boolean AS owner_removed, coalesce(e.told, false)::boolean AS owner_told
@@ -43,11 +43,11 @@ WITH u AS (
 ),
 o AS (
     SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, u.shared_with, c.connector AS namespace,
-        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
-            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+        coalesce(nullif(CASE WHEN u.attempt IN (0, s.attempt) THEN s.account_identity ELSE a.account_identity END, ''),
+            nullif(c.account_identity, ''), 'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
     JOIN connections AS c ON c.id = s.connection_id
-    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.attempt
 ),
 made AS (
     INSERT INTO effects (
@@ -69,11 +69,15 @@ WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number, unnest(@bytes::bigint[]) AS bytes
 )
 INSERT INTO project_use (project, jobs, bytes)
-SELECT s.project, 0, sum(u.bytes - coalesce(octet_length(a.answer), 0))::bigint
-FROM u JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number JOIN job_state AS s ON s.job_id = u.job_id
+SELECT
+    s.project, 0,
+    sum(u.bytes - coalesce(CASE u.number WHEN s.attempt THEN octet_length(s.answer) ELSE octet_length(a.answer) END, 0))::bigint
+FROM u JOIN job_state AS s ON s.job_id = u.job_id
+LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number
 GROUP BY s.project;
 
 -- name: SettleAttempts :exec
+-- Late outcomes of earlier attempts. Those of the newest one go with SetStates.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
@@ -89,6 +93,7 @@ UPDATE attempts AS a SET
 FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
 
 -- name: CloseAttempts :exec
+-- As SettleAttempts.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result
@@ -140,8 +145,8 @@ UPDATE jobs AS j SET
 FROM u WHERE j.id = u.job_id;
 
 -- name: SucceedFirst :many
--- Successes of first attempts where nothing else is to be said, with the attempts and the
--- gates that open. Where one is alone in its transaction, its turn is
+-- Successes of first attempts where nothing else is to be said, with the gates that
+-- open. Where one is alone in its transaction, its turn is
 -- taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
 -- everybody's order. The state is cast, and the attempt's number is that of the row, so
 -- that no partial index offers itself.
@@ -154,22 +159,15 @@ done AS (
     UPDATE job_state AS s SET
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now,
-        history = with_event(s.history, u.history), state_since = @now
-    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+        history = with_event(s.history, u.history), state_since = @now,
+        result = 1, message = u.message, http_status = u.status, bytes_written = greatest(s.bytes_written, u.bytes),
+        attempt_ended_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1 AND s.result = 0
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
-        s.attempt, u.status, u.bytes, u.message
-),
-settled AS (
-    UPDATE attempts AS a SET
-        result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
-        ended_at = coalesce(a.ended_at, @now)
-    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
-    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.schedule_time, d.start_window,
-        d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
-        a.armed_at, a.fence_at, a.handle, a.effect_key
+        s.armed_at, s.fence_at, s.handle, s.effect_key
 ),
 opened AS (
     DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
@@ -182,7 +180,7 @@ turns AS MATERIALIZED (
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
     worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
     (SELECT count(*) FROM turns) AS turns
-FROM settled;
+FROM done;
 
 -- name: AfterSuccess :one
 -- Whether somebody waits for one of these jobs, whoever had it locked before it was
@@ -191,7 +189,8 @@ SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid
     EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated;
 
 -- name: SetStates :one
--- Every change of a job but claims, arms and leases, and the gates that it opens. It tells whether somebody waits for a job that is done who came after
+-- Every change of a job but claims, arms and leases, with what became of its newest attempt
+-- (result 0: nothing new), and the gates that it opens. It tells whether somebody waits for a job that is done who came after
 -- those that did were locked (to lock him now would be out of the order that everybody
 -- keeps), and whether a connection that is freed was saturated.
 WITH u AS (
@@ -211,7 +210,10 @@ WITH u AS (
         unnest(@ended_ats::timestamptz[]) AS ended_at,
         unnest(@effect_attempts::bigint[]) AS effect_attempt, unnest(@effect_rounds::bigint[]) AS effect_round,
         unnest(@effect_ats::timestamptz[]) AS effect_at,
-        unnest(@histories::bytea[]) AS history
+        unnest(@histories::bytea[]) AS history,
+        unnest(@results::smallint[]) AS result, unnest(@settles::boolean[]) AS settles, unnest(@kinds::smallint[]) AS kind,
+        unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status, unnest(@bytes::bigint[]) AS bytes,
+        unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer
 ),
 changed AS (
     UPDATE job_state AS s SET
@@ -227,7 +229,14 @@ changed AS (
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
         effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz),
-        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE @now END
+        history = with_event(s.history, u.history), state_since = CASE WHEN u.state = s.state THEN s.state_since ELSE @now END,
+        result = CASE u.result WHEN 0 THEN s.result ELSE u.result END,
+        attempt_ended_at = CASE u.result WHEN 0 THEN s.attempt_ended_at ELSE coalesce(s.attempt_ended_at, @now) END,
+        failure_kind = CASE WHEN u.settles THEN u.kind ELSE s.failure_kind END,
+        message = CASE WHEN u.settles THEN u.message ELSE s.message END,
+        http_status = CASE WHEN u.settles THEN u.status ELSE s.http_status END,
+        bytes_written = CASE WHEN u.settles THEN greatest(s.bytes_written, u.bytes) ELSE s.bytes_written END,
+        handle = CASE u.handle WHEN '' THEN s.handle ELSE u.handle END, answer = coalesce(u.answer, s.answer)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.job_id
 ),

@@ -66,8 +66,8 @@ SELECT o.account, o.fingerprint, o.job_id
 FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
 
 -- name: ArmJobs :exec
--- States and attempts, as store/rules judged. What must never be, the trigger of
--- attempts refuses. A first attempt is a start, as late as the job is then.
+-- As store/rules judged. What must never be, the triggers refuse; an attempt that is followed
+-- goes to attempts by itself.
 -- The state is named so that no index of states offers itself, which would read all
 -- jobs under way for the few of a batch.
 WITH u AS (
@@ -88,25 +88,17 @@ armed AS (
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
         class = u.class,
-        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = s.claimed_at,
+        armed_at = @now, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
+        account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
+        first_armed_at = coalesce(s.first_armed_at, @now)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
-    RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
-        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.fence, u.worker, u.arm_token, u.send_deadline,
-        u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
-        u.watermark, u.handle, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
-    )
-    SELECT
-        job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
-        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen, span
-    FROM armed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 
@@ -115,12 +107,13 @@ SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 SELECT version FROM job_state WHERE job_id = @id FOR NO KEY UPDATE;
 
 -- name: AttemptByToken :one
-SELECT * FROM attempts WHERE job_id = @job_id AND arm_token = @arm_token;
+SELECT * FROM every_attempt WHERE job_id = @job_id AND arm_token = @arm_token;
 
 -- name: SaveHandle :execrows
-UPDATE attempts AS a SET handle = @handle
-WHERE a.job_id = @job_id AND a.number = @number AND a.result = 0
-    AND (SELECT s.state = 3 AND s.attempt = @number FROM job_state AS s WHERE s.job_id = @job_id);
+UPDATE job_state SET handle = @handle WHERE job_id = @job_id AND state = 3 AND attempt = @number AND result = 0;
 
 -- name: AttemptExists :one
-SELECT EXISTS (SELECT 1 FROM attempts WHERE job_id = @job_id AND number = @number);
+SELECT (attempt >= @number::bigint)::boolean FROM job_state WHERE job_id = @job_id;
+
+-- name: NoteArmed :exec
+UPDATE meta SET armed_before = true WHERE id = 1 AND NOT armed_before;

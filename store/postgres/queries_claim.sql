@@ -6,16 +6,17 @@
 
 -- name: LockJobs :many
 -- These jobs, and those that wait for some of them. Everybody locks in this order.
-SELECT * FROM job_state
+SELECT * FROM job_head
 WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@told::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: LockFree :many
 -- Behind the locks of others of the batch, so nobody is waited for.
-SELECT * FROM job_state WHERE job_id = ANY (@ids::uuid[])
+SELECT * FROM job_head WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: Marks :many
+-- Of earlier attempts.
 SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
 FROM attempts WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id, number;
@@ -155,23 +156,16 @@ armed AS (
         state = 3, version = s.version + 2, position = u.position, attempt = s.attempt + 1,
         history = with_event(s.history, u.history), state_since = @now,
         class = u.class, next_at = u.fence,
-        claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+        claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now,
+        armed_round = s.round, arm_token = u.arm_token, armed_by = u.worker, attempt_claimed_at = @now,
+        armed_at = @now, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
+        effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
+        account_identity = u.account_identity, watermark = u.watermark, handle = '', span = u.span, frozen = u.frozen,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
+        first_armed_at = coalesce(s.first_armed_at, @now)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
-        s.updated_at AS armed_at, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
-        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen, u.span
-),
-begun AS (
-    INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
-        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    )
-    SELECT
-        job_id, attempt, round, arm_token, worker, armed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
-        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
-        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen, span
-    FROM armed
+    RETURNING s.job_id
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 

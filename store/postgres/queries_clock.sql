@@ -34,9 +34,23 @@ WHERE a.armed_at <> @unknown::timestamptz AND (
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 4, 5, 6, 7))
 );
 
+-- name: StepNewest :exec
+-- As StepAttempts, for the newest ones.
+UPDATE job_state SET
+    armed_at = CASE armed_at WHEN @unknown::timestamptz THEN armed_at ELSE armed_at + @by::interval END,
+    round_armed_at = CASE round_armed_at WHEN @unknown::timestamptz THEN round_armed_at ELSE round_armed_at + @by::interval END,
+    first_armed_at = first_armed_at + @by::interval,
+    send_deadline = send_deadline + @by::interval, answer_deadline = answer_deadline + @by::interval,
+    fence_at = fence_at + @by::interval
+WHERE attempt > 0 AND armed_at <> @unknown::timestamptz AND (fence_at > @old::timestamptz OR state IN (2, 3, 4, 5, 6, 7));
+
 -- name: ForgetKeyAges :exec
 UPDATE attempts AS a SET armed_at = @unknown::timestamptz
 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 5, 6, 7) AND s.class = @keyed::smallint;
+
+-- name: ForgetNewestKeyAges :exec
+UPDATE job_state SET armed_at = @unknown::timestamptz, round_armed_at = @unknown::timestamptz
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = @keyed::smallint;
 
 -- name: StepLeases :exec
 -- Leases, fences, looks and polls. A look under way proves nothing after it.

@@ -64,7 +64,7 @@ SELECT id, reply_to FROM jobs WHERE reply_to = ANY (@ids::uuid[]);
 WITH used AS (
     INSERT INTO project_use (project, jobs, bytes)
     SELECT s.project, 0, -sum(octet_length(a.answer))
-    FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+    FROM every_attempt AS a JOIN job_state AS s ON s.job_id = a.job_id
     WHERE a.job_id = ANY (@ids::uuid[]) AND a.answer IS NOT NULL GROUP BY s.project
 )
 DELETE FROM attempts WHERE job_id = ANY (@ids::uuid[]);
@@ -126,8 +126,9 @@ DELETE FROM job_keys AS k USING (
 WHERE k.digest = u.digest;
 
 -- name: FirstStart :one
--- The oldest first attempt of all jobs that are there.
-SELECT coalesce(min(armed_at), @now)::timestamptz AS armed_at FROM attempts WHERE number = 1;
+-- The oldest first attempt of the jobs that are there and whose looks may meet objects of others.
+SELECT coalesce(min(first_armed_at), @now)::timestamptz AS armed_at FROM job_state
+WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 
 -- name: ForgetObjects :execrows
 DELETE FROM effects AS e USING (

@@ -39,10 +39,8 @@ SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5)
 -- name: VitalUnknown :one
 -- Those that have not changed for longest come first.
 SELECT count(*) AS jobs, coalesce(min(u.since), 'epoch')::timestamptz AS since FROM (
-    SELECT coalesce(a.armed_at, s.updated_at) AS since FROM (
-        SELECT i.job_id, i.attempt, i.updated_at FROM job_state AS i
-        WHERE i.state IN (5, 7) AND i.state = @state ORDER BY i.updated_at LIMIT @most
-    ) AS s LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
+    SELECT coalesce(i.armed_at, i.updated_at) AS since FROM job_state AS i
+    WHERE i.state IN (5, 7) AND i.state = @state ORDER BY i.updated_at LIMIT @most
 ) AS u;
 
 -- name: VitalRefused :many

@@ -63,8 +63,8 @@ func TestStartHistory(t *testing.T) {
 	f.unpack()
 	sent := "(SELECT job_id FROM job_state WHERE state = 3 AND version = 3 AND attempt = 1 ORDER BY position DESC LIMIT 1)"
 	for what, n := range map[string]int{
-		"SELECT count(*) FROM attempts WHERE number = 1 AND lag = 0 AND result = 0 AND job_id = " + sent: 1,
-		"SELECT count(*) FROM job_keys WHERE job_id = " + sent:                                           1,
+		"SELECT count(*) FROM every_attempt WHERE number = 1 AND result = 0 AND job_id = " + sent: 1,
+		"SELECT count(*) FROM job_keys WHERE job_id = " + sent:                                    1,
 		`SELECT count(*) FROM events WHERE to_state = sequence AND from_state = sequence - 1
 			AND attempt = sequence / 3 AND job_id = ` + sent: 3,
 	} {

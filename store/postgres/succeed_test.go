@@ -144,7 +144,7 @@ func TestSuccessOfAChangedJob(t *testing.T) {
 				t.Errorf("applied: %v, want %v", got.Err, tt.want)
 			}
 			succeeded := f.count("SELECT count(*) FROM job_state WHERE state = 8 AND claims = 0 AND looks = 0") == 1 &&
-				f.count("SELECT count(*) FROM attempts WHERE result = 1") == 1
+				f.count("SELECT count(*) FROM every_attempt WHERE result = 1") == 1
 			if succeeded != (tt.want == nil) {
 				t.Errorf("succeeded: %t", succeeded)
 			}
@@ -270,7 +270,7 @@ func TestSuccessesAmongOthers(t *testing.T) {
 			f.same(out[i].Snapshot)
 		}
 	}
-	n := f.count("SELECT count(*) FROM attempts WHERE result = 1 AND http_status = 204 AND bytes_written = 77 AND message = 'it answered 204'")
+	n := f.count("SELECT count(*) FROM every_attempt WHERE result = 1 AND http_status = 204 AND bytes_written = 77 AND message = 'it answered 204'")
 	if n != 4 {
 		t.Errorf("%d attempts have succeeded", n)
 	}

@@ -20,6 +20,10 @@ func twoSteps(other map[string]string) string {
 	set := map[string]string{
 		"state": "3", "version": "version + 2", "position": "position + 2", "attempt": "attempt + 1", "next_at": "now()",
 		"claim_token": "NULL", "claimed_at": "now()", "claims": "0", "updated_at": "now()", "ended_at": "NULL",
+		"armed_round": "round", "arm_token": "gen_random_uuid()", "armed_by": "'w'", "armed_at": "now()", "send_deadline": "now()",
+		"answer_deadline": "now()", "fence_at": "now()", "effect_key": "'key'", "request_digest": "'digest'",
+		"credential_version": "0", "account_identity": "''", "watermark": "''", "handle": "''", "frozen": "''", "result": "0",
+		"failure_kind": "0", "message": "''", "http_status": "0", "bytes_written": "0", "round_armed_at": "now()", "first_armed_at": "now()",
 	}
 	maps.Copy(set, other)
 	var columns []string
@@ -52,7 +56,7 @@ func rowIn(t *testing.T, conn *pgx.Conn, state job.State, other map[string]strin
 		t.Fatal(err)
 	}
 	row := of(state)
-	row["claims"] = "1"
+	row["claims"], row["result"] = "1", "2"
 	maps.Copy(row, other)
 	for _, text := range []string{
 		"ALTER TABLE job_state DISABLE TRIGGER job_state_update", twoSteps(row),

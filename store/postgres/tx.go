@@ -210,7 +210,7 @@ const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
 		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM event_pages AS e WHERE e.position = $1)),
-	m.clock_steps, m.namespace, m.armed_before OR EXISTS (SELECT 1 FROM attempts)
+	m.clock_steps, m.namespace, m.armed_before
 FROM meta AS m WHERE m.id = 1`
 
 // keepNamespace goes with beginning until something was armed: the namespace, which the

@@ -73,8 +73,7 @@ CREATE TABLE meta (
     events_from  bigint      NOT NULL DEFAULT 0,
     -- Rises with each step of the clock.
     clock_steps  bigint      NOT NULL DEFAULT 0,
-    -- Set once an attempt was removed: until then the attempts themselves show that
-    -- something was armed.
+    -- Set with the first arm ever: from then on the namespace is fixed.
     armed_before boolean     NOT NULL DEFAULT false
 );
 
@@ -419,6 +418,45 @@ CREATE TABLE job_state (
     ended_at        timestamptz,
     -- The job's own events (see store/logpage); where they are many, the newest of them.
     history         bytea       NOT NULL,
+
+    -- The newest attempt, number attempt; NULL: there is none. Earlier ones are in attempts,
+    -- and every_attempt has all of them.
+    armed_round        bigint,
+    arm_token          uuid,
+    armed_by           text,
+    attempt_claimed_at timestamptz,
+    armed_at           timestamptz,
+    send_deadline      timestamptz,
+    answer_deadline    timestamptz,
+    -- After this the attempt can no longer act.
+    fence_at           timestamptz,
+    -- That of its round.
+    effect_key         text,
+    request_digest     bytea,
+    credential_version bigint,
+    account_identity   text,
+    watermark          text,
+    handle             text,
+    -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
+    -- span; NULL: none.
+    span               bytea,
+    -- The request as it was armed.
+    frozen             bytea,
+    -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
+    -- 7 ABSENT.
+    result             smallint,
+    -- job.FailureKind, as error_kind.
+    failure_kind       smallint,
+    message            text,
+    http_status        bigint,
+    bytes_written      bigint,
+    -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
+    answer             bytea,
+    attempt_ended_at   timestamptz,
+    -- When the first attempt of armed_round was armed, and when the job's first one.
+    round_armed_at     timestamptz,
+    first_armed_at     timestamptz,
+
     -- One condition: each one of its own would be read and compiled anew by every
     -- statement that writes.
     CONSTRAINT job_state_row CHECK (
@@ -431,6 +469,13 @@ CREATE TABLE job_state (
         AND (state <> 2 OR claim_token IS NOT NULL)
         AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
         AND (effect_at IS NULL OR state = 8)
+        -- An attempt is there with all that it has, or not at all.
+        AND num_nulls(
+            armed_round, arm_token, armed_by, armed_at, send_deadline, answer_deadline, fence_at, effect_key,
+            request_digest, credential_version, account_identity, watermark, handle, frozen, result, failure_kind,
+            message, http_status, bytes_written, round_armed_at, first_armed_at
+        ) = CASE attempt WHEN 0 THEN 21 ELSE 0 END
+        AND result BETWEEN 0 AND 7 AND failure_kind BETWEEN 0 AND 10 AND octet_length(span) = 24
     )
 );
 
@@ -448,7 +493,8 @@ CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1,
 -- and the fence.
 CREATE INDEX job_state_fence ON job_state ((CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END))
     WHERE state IN (2, 3);
-CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
+-- What a connection has under way. No two intents of those have one token.
+CREATE UNIQUE INDEX job_state_in_flight ON job_state (connection_id, arm_token) WHERE state IN (2, 3);
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Unknown outcomes, for store.Vitals; there are few.
@@ -459,12 +505,25 @@ CREATE INDEX job_state_by_state ON job_state (project, state, schedule_time, job
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
 -- Most jobs have no error.
 CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
+-- The first starts of jobs whose looks may meet objects of others: HANDLE and OBSERVABLE.
+CREATE INDEX job_state_first_start ON job_state (first_armed_at) WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 -- Jobs of schedules that have not ended, apart by whether an outcome is unknown
 -- (job.State.Unresolved). The newest of either kind is found however many there are.
 CREATE INDEX job_state_under_way ON job_state (schedule_id, job_id)
     WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state NOT IN (5, 7);
 CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
     WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state IN (5, 7);
+
+-- What is read of a job: all but what only says what its newest attempt was and what became of
+-- it.
+CREATE VIEW job_head AS
+SELECT
+    job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims,
+    looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
+    class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status,
+    error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at,
+    fence_at, effect_key, request_digest, handle, result, round_armed_at
+FROM job_state;
 
 -- A history with one more event. A long one is not appended to (logpage.MaxHistory): the
 -- event begins a new one, and job_state_keep keeps what was there.
@@ -486,15 +545,46 @@ CREATE TABLE job_history (
 -- +goose StatementBegin
 CREATE FUNCTION keep_past() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
+    IF octet_length(NEW.history) < octet_length(OLD.history) THEN
+        INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
+    END IF;
+    IF NEW.attempt <> OLD.attempt THEN
+        -- At most one live intent: an attempt follows others that have an outcome, and none of
+        -- them is open under another key.
+        IF OLD.result = 0 OR OLD.result = 4 AND OLD.effect_key <> NEW.effect_key OR EXISTS (
+            SELECT 1 FROM attempts AS a
+            WHERE a.job_id = OLD.job_id AND (a.result = 0 OR a.result = 4 AND a.effect_key <> NEW.effect_key)
+        ) THEN
+            RAISE EXCEPTION USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
+                MESSAGE = 'the attempt cannot follow those before it: one is live, or open under another key';
+        END IF;
+        IF OLD.arm_token = NEW.arm_token OR EXISTS (
+            SELECT 1 FROM attempts AS a WHERE a.job_id = OLD.job_id AND a.arm_token = NEW.arm_token
+        ) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
+                MESSAGE = 'an attempt has a token of its own';
+        END IF;
+        INSERT INTO attempts (
+            job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at,
+            effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind,
+            message, http_status, bytes_written, ended_at, answer, frozen
+        ) VALUES (
+            OLD.job_id, OLD.attempt, OLD.armed_round, OLD.arm_token, OLD.armed_by, OLD.attempt_claimed_at, OLD.armed_at,
+            OLD.send_deadline, OLD.answer_deadline, OLD.fence_at, OLD.effect_key, OLD.request_digest,
+            OLD.credential_version, OLD.account_identity, OLD.watermark, OLD.handle, OLD.span, OLD.result,
+            OLD.failure_kind, OLD.message, OLD.http_status, OLD.bytes_written, OLD.attempt_ended_at, OLD.answer,
+            OLD.frozen
+        );
+    END IF;
     RETURN NEW;
 END
 $$;
 -- +goose StatementEnd
 
--- What a row can no longer hold is kept, whatever program writes.
+-- What a row can no longer hold is kept, whatever program writes: events, and an attempt that
+-- another one follows.
 CREATE TRIGGER job_state_keep BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (octet_length(NEW.history) < octet_length(OLD.history))
+WHEN (octet_length(NEW.history) < octet_length(OLD.history) OR NEW.attempt <> OLD.attempt AND OLD.attempt > 0)
 EXECUTE FUNCTION keep_past();
 
 -- A copy of job.Transitions, which a test compares with it: bit n of element s is set if a
@@ -514,8 +604,8 @@ EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (
     CASE WHEN NEW.version = OLD.version + 2 THEN
-        -- Two steps in one write: a claim that arms. No other worker ever has the lease,
-        -- and each step has its event.
+        -- Two steps in one write, as job.Transitions allows: a claim that arms. No other
+        -- worker ever has the lease, and each step has its event.
         OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
         OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
         OR NEW.position < OLD.position + 2
@@ -535,6 +625,19 @@ WHEN (
         NEW.next_at < OLD.next_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
         OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
     )
+    OR CASE WHEN NEW.attempt <> OLD.attempt THEN
+        -- An attempt begins without an outcome.
+        NEW.result <> 0
+    ELSE
+        -- A confirmed attempt stays confirmed, its fence never comes earlier, but with the
+        -- clock, and what is known of it is not forgotten.
+        OLD.result = 1 AND NEW.result <> 1
+        OR NEW.fence_at < OLD.fence_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
+        OR OLD.result <> NEW.result AND (NEW.result = 0
+            OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '')
+        OR NEW.arm_token <> OLD.arm_token OR NEW.effect_key <> OLD.effect_key OR NEW.request_digest <> OLD.request_digest
+        OR NEW.armed_round <> OLD.armed_round
+    END
     -- A job keeps its id, its project and its connection.
     OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id OR NEW.project <> OLD.project
 )
@@ -548,6 +651,8 @@ EXECUTE FUNCTION refuse('a live job is never deleted');
 -- Attempts
 --
 
+-- Earlier attempts: of a job with attempt n those from 1 to n - 1. The database itself writes
+-- them, as another one follows (job_state_keep).
 CREATE TABLE attempts (
     job_id             uuid        NOT NULL,
     number             bigint      NOT NULL,
@@ -556,66 +661,41 @@ CREATE TABLE attempts (
     worker             text        NOT NULL,
     claimed_at         timestamptz,
     armed_at           timestamptz NOT NULL,
-    -- How long after the job's time, as it was then, its first attempt was armed; of the
-    -- first attempt only.
-    lag                bigint,
-    -- The job's, for counts of starts; of the first attempt only, too.
-    connection_id      uuid,
     send_deadline      timestamptz NOT NULL,
     answer_deadline    timestamptz NOT NULL,
-    -- After this the attempt can no longer act.
     fence_at           timestamptz NOT NULL,
     effect_key         text        NOT NULL,
     request_digest     bytea       NOT NULL,
     credential_version bigint      NOT NULL,
     account_identity   text        NOT NULL,
     watermark          text        NOT NULL,
-    handle             text        NOT NULL DEFAULT '',
-    -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
-    -- span; NULL: none.
-    span               bytea       CHECK (octet_length(span) = 24),
-    -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
-    -- 7 ABSENT.
-    result             smallint    NOT NULL DEFAULT 0,
-    -- job.FailureKind, as in job_state.error_kind.
-    kind               smallint    NOT NULL DEFAULT 0,
-    message            text        NOT NULL DEFAULT '',
-    http_status        bigint      NOT NULL DEFAULT 0,
-    bytes_written      bigint      NOT NULL DEFAULT 0,
+    handle             text        NOT NULL,
+    span               bytea,
+    result             smallint    NOT NULL,
+    kind               smallint    NOT NULL,
+    message            text        NOT NULL,
+    http_status        bigint      NOT NULL,
+    bytes_written      bigint      NOT NULL,
     ended_at           timestamptz,
-    -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             bytea,
-    -- The request as it was armed.
     frozen             bytea       NOT NULL,
     PRIMARY KEY (job_id, number),
-    CONSTRAINT attempts_row CHECK (
-        number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1)
-        AND (connection_id IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
-    )
-)
--- Room for most outcomes on the page of their attempt.
-WITH (fillfactor = 70);
+    CONSTRAINT attempts_row CHECK (number >= 1 AND round >= 1 AND result BETWEEN 1 AND 7 AND kind BETWEEN 0 AND 10)
+);
 
--- No index has a column that an outcome changes, so that it stays on its page.
-CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
--- Starts, in their order, with all that is asked of them.
-CREATE INDEX attempts_first ON attempts (armed_at) INCLUDE (connection_id, lag) WHERE number = 1;
-
--- At most one live intent per job. A first attempt has nothing before it. A later one
--- follows the one before it, and none of those before it is live, nor open under
--- another key; an attempt with an outcome never becomes live again (attempts_update), and
--- two cannot follow the same one.
--- +goose StatementBegin
-CREATE FUNCTION may_follow(job uuid, attempt bigint, effect_key text) RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job AND a.number = attempt - 1)
-    AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job
-        AND (a.result = 0 OR a.result = 4 AND a.effect_key <> may_follow.effect_key));
--- +goose StatementEnd
-
-CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
-WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.effect_key))
-EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, live, or open under another key');
+CREATE VIEW every_attempt AS
+SELECT
+    a.job_id, a.number, a.round, a.arm_token, a.worker, a.claimed_at, a.armed_at, a.send_deadline, a.answer_deadline,
+    a.fence_at, a.effect_key, a.request_digest, a.credential_version, a.account_identity, a.watermark, a.handle, a.span,
+    a.result, a.kind, a.message, a.http_status, a.bytes_written, a.ended_at, a.answer, a.frozen
+FROM attempts AS a
+UNION ALL
+SELECT
+    s.job_id, s.attempt, s.armed_round, s.arm_token, s.armed_by, s.attempt_claimed_at, s.armed_at, s.send_deadline,
+    s.answer_deadline, s.fence_at, s.effect_key, s.request_digest, s.credential_version, s.account_identity, s.watermark,
+    s.handle, s.span, s.result, s.failure_kind, s.message, s.http_status, s.bytes_written, s.attempt_ended_at, s.answer,
+    s.frozen
+FROM job_state AS s WHERE s.attempt > 0;
 
 -- A confirmed attempt stays confirmed, a fence never comes earlier, but with the clock,
 -- and what is known of an attempt is not forgotten.
@@ -627,20 +707,6 @@ WHEN (
         OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '')
 )
 EXECUTE FUNCTION refuse('what is known of an attempt is not forgotten');
-
--- +goose StatementBegin
-CREATE FUNCTION note_armed_before() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF NOT (SELECT m.armed_before FROM meta AS m WHERE m.id = 1) AND EXISTS (SELECT 1 FROM removed) THEN
-        UPDATE meta SET armed_before = true WHERE id = 1;
-    END IF;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
-CREATE TRIGGER attempts_removed AFTER DELETE ON attempts REFERENCING OLD TABLE AS removed
-    FOR EACH STATEMENT EXECUTE FUNCTION note_armed_before();
 
 -- For targets that can only be looked at: at most one open intent with the same
 -- content per account.
@@ -770,8 +836,6 @@ $$;
 
 CREATE TRIGGER job_state_references AFTER INSERT ON job_state REFERENCING NEW TABLE AS written
 FOR EACH STATEMENT EXECUTE FUNCTION check_states();
-CREATE TRIGGER attempts_references AFTER INSERT ON attempts REFERENCING NEW TABLE AS written
-FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
 CREATE TRIGGER effects_references AFTER INSERT ON effects REFERENCING NEW TABLE AS written
 FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
 CREATE TRIGGER jobs_references AFTER DELETE ON jobs REFERENCING OLD TABLE AS deleted
