@@ -60,12 +60,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.blankConnectionStmt, err = db.PrepareContext(ctx, blankConnection); err != nil {
 		return nil, fmt.Errorf("error preparing query BlankConnection: %w", err)
 	}
-	if q.blankEventStmt, err = db.PrepareContext(ctx, blankEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query BlankEvent: %w", err)
-	}
-	if q.blankEventsStmt, err = db.PrepareContext(ctx, blankEvents); err != nil {
-		return nil, fmt.Errorf("error preparing query BlankEvents: %w", err)
-	}
 	if q.claimArmedStmt, err = db.PrepareContext(ctx, claimArmed); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimArmed: %w", err)
 	}
@@ -114,9 +108,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countSchedulesStmt, err = db.PrepareContext(ctx, countSchedules); err != nil {
 		return nil, fmt.Errorf("error preparing query CountSchedules: %w", err)
 	}
-	if q.countStartsStmt, err = db.PrepareContext(ctx, countStarts); err != nil {
-		return nil, fmt.Errorf("error preparing query CountStarts: %w", err)
-	}
 	if q.countUnderWayStmt, err = db.PrepareContext(ctx, countUnderWay); err != nil {
 		return nil, fmt.Errorf("error preparing query CountUnderWay: %w", err)
 	}
@@ -147,17 +138,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.dropCredentialsStmt, err = db.PrepareContext(ctx, dropCredentials); err != nil {
 		return nil, fmt.Errorf("error preparing query DropCredentials: %w", err)
 	}
-	if q.dropEventStmt, err = db.PrepareContext(ctx, dropEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query DropEvent: %w", err)
-	}
 	if q.dropLoginStmt, err = db.PrepareContext(ctx, dropLogin); err != nil {
 		return nil, fmt.Errorf("error preparing query DropLogin: %w", err)
 	}
 	if q.dropOldLoginsStmt, err = db.PrepareContext(ctx, dropOldLogins); err != nil {
 		return nil, fmt.Errorf("error preparing query DropOldLogins: %w", err)
 	}
+	if q.dropPageStmt, err = db.PrepareContext(ctx, dropPage); err != nil {
+		return nil, fmt.Errorf("error preparing query DropPage: %w", err)
+	}
 	if q.dropReadyOfStmt, err = db.PrepareContext(ctx, dropReadyOf); err != nil {
 		return nil, fmt.Errorf("error preparing query DropReadyOf: %w", err)
+	}
+	if q.dropTextsStmt, err = db.PrepareContext(ctx, dropTexts); err != nil {
+		return nil, fmt.Errorf("error preparing query DropTexts: %w", err)
 	}
 	if q.dueJobsStmt, err = db.PrepareContext(ctx, dueJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DueJobs: %w", err)
@@ -198,15 +192,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endedOfScheduleStmt, err = db.PrepareContext(ctx, endedOfSchedule); err != nil {
 		return nil, fmt.Errorf("error preparing query EndedOfSchedule: %w", err)
 	}
-	if q.eventsAfterStmt, err = db.PrepareContext(ctx, eventsAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query EventsAfter: %w", err)
-	}
-	if q.eventsAfterPlaceStmt, err = db.PrepareContext(ctx, eventsAfterPlace); err != nil {
-		return nil, fmt.Errorf("error preparing query EventsAfterPlace: %w", err)
-	}
-	if q.eventsUpToStmt, err = db.PrepareContext(ctx, eventsUpTo); err != nil {
-		return nil, fmt.Errorf("error preparing query EventsUpTo: %w", err)
-	}
 	if q.fencesOverIDsStmt, err = db.PrepareContext(ctx, fencesOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query FencesOverIDs: %w", err)
 	}
@@ -224,6 +209,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.firstStartStmt, err = db.PrepareContext(ctx, firstStart); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstStart: %w", err)
+	}
+	if q.firstStartPageStmt, err = db.PrepareContext(ctx, firstStartPage); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstStartPage: %w", err)
 	}
 	if q.forgetKeyStmt, err = db.PrepareContext(ctx, forgetKey); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetKey: %w", err)
@@ -258,6 +246,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getFiringStmt, err = db.PrepareContext(ctx, getFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query GetFiring: %w", err)
 	}
+	if q.getHistoryStmt, err = db.PrepareContext(ctx, getHistory); err != nil {
+		return nil, fmt.Errorf("error preparing query GetHistory: %w", err)
+	}
 	if q.getItemStmt, err = db.PrepareContext(ctx, getItem); err != nil {
 		return nil, fmt.Errorf("error preparing query GetItem: %w", err)
 	}
@@ -287,6 +278,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getStateStmt, err = db.PrepareContext(ctx, getState); err != nil {
 		return nil, fmt.Errorf("error preparing query GetState: %w", err)
+	}
+	if q.getTextStmt, err = db.PrepareContext(ctx, getText); err != nil {
+		return nil, fmt.Errorf("error preparing query GetText: %w", err)
 	}
 	if q.hasRepliesStmt, err = db.PrepareContext(ctx, hasReplies); err != nil {
 		return nil, fmt.Errorf("error preparing query HasReplies: %w", err)
@@ -327,9 +321,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertErasedJobStmt, err = db.PrepareContext(ctx, insertErasedJob); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertErasedJob: %w", err)
 	}
-	if q.insertEventStmt, err = db.PrepareContext(ctx, insertEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertEvent: %w", err)
-	}
 	if q.insertFiringStmt, err = db.PrepareContext(ctx, insertFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertFiring: %w", err)
 	}
@@ -345,6 +336,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertObservationStmt, err = db.PrepareContext(ctx, insertObservation); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertObservation: %w", err)
 	}
+	if q.insertPageStmt, err = db.PrepareContext(ctx, insertPage); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertPage: %w", err)
+	}
 	if q.insertProjectStmt, err = db.PrepareContext(ctx, insertProject); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertProject: %w", err)
 	}
@@ -354,17 +348,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertScheduleStmt, err = db.PrepareContext(ctx, insertSchedule); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertSchedule: %w", err)
 	}
-	if q.insertStartStmt, err = db.PrepareContext(ctx, insertStart); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertStart: %w", err)
-	}
 	if q.insertStateStmt, err = db.PrepareContext(ctx, insertState); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertState: %w", err)
+	}
+	if q.insertTextStmt, err = db.PrepareContext(ctx, insertText); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertText: %w", err)
 	}
 	if q.itemByKeyStmt, err = db.PrepareContext(ctx, itemByKey); err != nil {
 		return nil, fmt.Errorf("error preparing query ItemByKey: %w", err)
 	}
-	if q.jobEventsAfterStmt, err = db.PrepareContext(ctx, jobEventsAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query JobEventsAfter: %w", err)
+	if q.jobHistoryStmt, err = db.PrepareContext(ctx, jobHistory); err != nil {
+		return nil, fmt.Errorf("error preparing query JobHistory: %w", err)
+	}
+	if q.jobHistoryBeforeStmt, err = db.PrepareContext(ctx, jobHistoryBefore); err != nil {
+		return nil, fmt.Errorf("error preparing query JobHistoryBefore: %w", err)
 	}
 	if q.jobLabelsStmt, err = db.PrepareContext(ctx, jobLabels); err != nil {
 		return nil, fmt.Errorf("error preparing query JobLabels: %w", err)
@@ -438,11 +435,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.newestCredentialStmt, err = db.PrepareContext(ctx, newestCredential); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestCredential: %w", err)
 	}
-	if q.newestEventStmt, err = db.PrepareContext(ctx, newestEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query NewestEvent: %w", err)
-	}
 	if q.newestOpenJobStmt, err = db.PrepareContext(ctx, newestOpenJob); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestOpenJob: %w", err)
+	}
+	if q.newestPageStmt, err = db.PrepareContext(ctx, newestPage); err != nil {
+		return nil, fmt.Errorf("error preparing query NewestPage: %w", err)
 	}
 	if q.nextDeadlineStmt, err = db.PrepareContext(ctx, nextDeadline); err != nil {
 		return nil, fmt.Errorf("error preparing query NextDeadline: %w", err)
@@ -465,14 +462,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextScheduleStmt, err = db.PrepareContext(ctx, nextSchedule); err != nil {
 		return nil, fmt.Errorf("error preparing query NextSchedule: %w", err)
 	}
-	if q.nextStartProjectStmt, err = db.PrepareContext(ctx, nextStartProject); err != nil {
-		return nil, fmt.Errorf("error preparing query NextStartProject: %w", err)
-	}
 	if q.objectsBeforeStmt, err = db.PrepareContext(ctx, objectsBefore); err != nil {
 		return nil, fmt.Errorf("error preparing query ObjectsBefore: %w", err)
 	}
 	if q.oldFiringsStmt, err = db.PrepareContext(ctx, oldFirings); err != nil {
 		return nil, fmt.Errorf("error preparing query OldFirings: %w", err)
+	}
+	if q.oldPagesStmt, err = db.PrepareContext(ctx, oldPages); err != nil {
+		return nil, fmt.Errorf("error preparing query OldPages: %w", err)
 	}
 	if q.oldestDueStmt, err = db.PrepareContext(ctx, oldestDue); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestDue: %w", err)
@@ -489,6 +486,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.paceStmt, err = db.PrepareContext(ctx, pace); err != nil {
 		return nil, fmt.Errorf("error preparing query Pace: %w", err)
 	}
+	if q.pageSizesStmt, err = db.PrepareContext(ctx, pageSizes); err != nil {
+		return nil, fmt.Errorf("error preparing query PageSizes: %w", err)
+	}
+	if q.pagesAfterStmt, err = db.PrepareContext(ctx, pagesAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query PagesAfter: %w", err)
+	}
 	if q.pauseReadyStmt, err = db.PrepareContext(ctx, pauseReady); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseReady: %w", err)
 	}
@@ -500,6 +503,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.projectExistsStmt, err = db.PrepareContext(ctx, projectExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ProjectExists: %w", err)
+	}
+	if q.projectPagesStmt, err = db.PrepareContext(ctx, projectPages); err != nil {
+		return nil, fmt.Errorf("error preparing query ProjectPages: %w", err)
 	}
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
@@ -552,11 +558,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.removeEffectStmt, err = db.PrepareContext(ctx, removeEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveEffect: %w", err)
 	}
-	if q.removeEventsStmt, err = db.PrepareContext(ctx, removeEvents); err != nil {
-		return nil, fmt.Errorf("error preparing query RemoveEvents: %w", err)
-	}
 	if q.removeFiringStmt, err = db.PrepareContext(ctx, removeFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveFiring: %w", err)
+	}
+	if q.removeHistoryStmt, err = db.PrepareContext(ctx, removeHistory); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveHistory: %w", err)
 	}
 	if q.removeItemsStmt, err = db.PrepareContext(ctx, removeItems); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveItems: %w", err)
@@ -594,11 +600,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.removeScheduleJobStmt, err = db.PrepareContext(ctx, removeScheduleJob); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveScheduleJob: %w", err)
 	}
-	if q.removeStartStmt, err = db.PrepareContext(ctx, removeStart); err != nil {
-		return nil, fmt.Errorf("error preparing query RemoveStart: %w", err)
-	}
 	if q.removeStateStmt, err = db.PrepareContext(ctx, removeState); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveState: %w", err)
+	}
+	if q.removeTextsStmt, err = db.PrepareContext(ctx, removeTexts); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveTexts: %w", err)
+	}
+	if q.removeTextsOfStmt, err = db.PrepareContext(ctx, removeTextsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveTextsOf: %w", err)
 	}
 	if q.renewLeaseStmt, err = db.PrepareContext(ctx, renewLease); err != nil {
 		return nil, fmt.Errorf("error preparing query RenewLease: %w", err)
@@ -608,12 +617,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.revokeAPIKeyStmt, err = db.PrepareContext(ctx, revokeAPIKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeAPIKey: %w", err)
-	}
-	if q.rollEventsStmt, err = db.PrepareContext(ctx, rollEvents); err != nil {
-		return nil, fmt.Errorf("error preparing query RollEvents: %w", err)
-	}
-	if q.rollPastStmt, err = db.PrepareContext(ctx, rollPast); err != nil {
-		return nil, fmt.Errorf("error preparing query RollPast: %w", err)
 	}
 	if q.rollPlaceStmt, err = db.PrepareContext(ctx, rollPlace); err != nil {
 		return nil, fmt.Errorf("error preparing query RollPlace: %w", err)
@@ -669,6 +672,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setOpenedStmt, err = db.PrepareContext(ctx, setOpened); err != nil {
 		return nil, fmt.Errorf("error preparing query SetOpened: %w", err)
 	}
+	if q.setPageBodyStmt, err = db.PrepareContext(ctx, setPageBody); err != nil {
+		return nil, fmt.Errorf("error preparing query SetPageBody: %w", err)
+	}
 	if q.setPredecessorEndStmt, err = db.PrepareContext(ctx, setPredecessorEnd); err != nil {
 		return nil, fmt.Errorf("error preparing query SetPredecessorEnd: %w", err)
 	}
@@ -699,11 +705,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.someOfStateStmt, err = db.PrepareContext(ctx, someOfState); err != nil {
 		return nil, fmt.Errorf("error preparing query SomeOfState: %w", err)
 	}
-	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
-		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
-	}
 	if q.startLoginStmt, err = db.PrepareContext(ctx, startLogin); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLogin: %w", err)
+	}
+	if q.startPagesStmt, err = db.PrepareContext(ctx, startPages); err != nil {
+		return nil, fmt.Errorf("error preparing query StartPages: %w", err)
 	}
 	if q.stepAttemptsStmt, err = db.PrepareContext(ctx, stepAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query StepAttempts: %w", err)
@@ -863,16 +869,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing blankConnectionStmt: %w", cerr)
 		}
 	}
-	if q.blankEventStmt != nil {
-		if cerr := q.blankEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing blankEventStmt: %w", cerr)
-		}
-	}
-	if q.blankEventsStmt != nil {
-		if cerr := q.blankEventsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing blankEventsStmt: %w", cerr)
-		}
-	}
 	if q.claimArmedStmt != nil {
 		if cerr := q.claimArmedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimArmedStmt: %w", cerr)
@@ -953,11 +949,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countSchedulesStmt: %w", cerr)
 		}
 	}
-	if q.countStartsStmt != nil {
-		if cerr := q.countStartsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countStartsStmt: %w", cerr)
-		}
-	}
 	if q.countUnderWayStmt != nil {
 		if cerr := q.countUnderWayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countUnderWayStmt: %w", cerr)
@@ -1008,11 +999,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing dropCredentialsStmt: %w", cerr)
 		}
 	}
-	if q.dropEventStmt != nil {
-		if cerr := q.dropEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing dropEventStmt: %w", cerr)
-		}
-	}
 	if q.dropLoginStmt != nil {
 		if cerr := q.dropLoginStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dropLoginStmt: %w", cerr)
@@ -1023,9 +1009,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing dropOldLoginsStmt: %w", cerr)
 		}
 	}
+	if q.dropPageStmt != nil {
+		if cerr := q.dropPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropPageStmt: %w", cerr)
+		}
+	}
 	if q.dropReadyOfStmt != nil {
 		if cerr := q.dropReadyOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dropReadyOfStmt: %w", cerr)
+		}
+	}
+	if q.dropTextsStmt != nil {
+		if cerr := q.dropTextsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropTextsStmt: %w", cerr)
 		}
 	}
 	if q.dueJobsStmt != nil {
@@ -1093,21 +1089,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endedOfScheduleStmt: %w", cerr)
 		}
 	}
-	if q.eventsAfterStmt != nil {
-		if cerr := q.eventsAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing eventsAfterStmt: %w", cerr)
-		}
-	}
-	if q.eventsAfterPlaceStmt != nil {
-		if cerr := q.eventsAfterPlaceStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing eventsAfterPlaceStmt: %w", cerr)
-		}
-	}
-	if q.eventsUpToStmt != nil {
-		if cerr := q.eventsUpToStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing eventsUpToStmt: %w", cerr)
-		}
-	}
 	if q.fencesOverIDsStmt != nil {
 		if cerr := q.fencesOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing fencesOverIDsStmt: %w", cerr)
@@ -1136,6 +1117,11 @@ func (q *Queries) Close() error {
 	if q.firstStartStmt != nil {
 		if cerr := q.firstStartStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstStartStmt: %w", cerr)
+		}
+	}
+	if q.firstStartPageStmt != nil {
+		if cerr := q.firstStartPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstStartPageStmt: %w", cerr)
 		}
 	}
 	if q.forgetKeyStmt != nil {
@@ -1193,6 +1179,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getFiringStmt: %w", cerr)
 		}
 	}
+	if q.getHistoryStmt != nil {
+		if cerr := q.getHistoryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getHistoryStmt: %w", cerr)
+		}
+	}
 	if q.getItemStmt != nil {
 		if cerr := q.getItemStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getItemStmt: %w", cerr)
@@ -1241,6 +1232,11 @@ func (q *Queries) Close() error {
 	if q.getStateStmt != nil {
 		if cerr := q.getStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getStateStmt: %w", cerr)
+		}
+	}
+	if q.getTextStmt != nil {
+		if cerr := q.getTextStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getTextStmt: %w", cerr)
 		}
 	}
 	if q.hasRepliesStmt != nil {
@@ -1308,11 +1304,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertErasedJobStmt: %w", cerr)
 		}
 	}
-	if q.insertEventStmt != nil {
-		if cerr := q.insertEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertEventStmt: %w", cerr)
-		}
-	}
 	if q.insertFiringStmt != nil {
 		if cerr := q.insertFiringStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertFiringStmt: %w", cerr)
@@ -1338,6 +1329,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertObservationStmt: %w", cerr)
 		}
 	}
+	if q.insertPageStmt != nil {
+		if cerr := q.insertPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertPageStmt: %w", cerr)
+		}
+	}
 	if q.insertProjectStmt != nil {
 		if cerr := q.insertProjectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertProjectStmt: %w", cerr)
@@ -1353,14 +1349,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertScheduleStmt: %w", cerr)
 		}
 	}
-	if q.insertStartStmt != nil {
-		if cerr := q.insertStartStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertStartStmt: %w", cerr)
-		}
-	}
 	if q.insertStateStmt != nil {
 		if cerr := q.insertStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertStateStmt: %w", cerr)
+		}
+	}
+	if q.insertTextStmt != nil {
+		if cerr := q.insertTextStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertTextStmt: %w", cerr)
 		}
 	}
 	if q.itemByKeyStmt != nil {
@@ -1368,9 +1364,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing itemByKeyStmt: %w", cerr)
 		}
 	}
-	if q.jobEventsAfterStmt != nil {
-		if cerr := q.jobEventsAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing jobEventsAfterStmt: %w", cerr)
+	if q.jobHistoryStmt != nil {
+		if cerr := q.jobHistoryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing jobHistoryStmt: %w", cerr)
+		}
+	}
+	if q.jobHistoryBeforeStmt != nil {
+		if cerr := q.jobHistoryBeforeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing jobHistoryBeforeStmt: %w", cerr)
 		}
 	}
 	if q.jobLabelsStmt != nil {
@@ -1493,14 +1494,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing newestCredentialStmt: %w", cerr)
 		}
 	}
-	if q.newestEventStmt != nil {
-		if cerr := q.newestEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing newestEventStmt: %w", cerr)
-		}
-	}
 	if q.newestOpenJobStmt != nil {
 		if cerr := q.newestOpenJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing newestOpenJobStmt: %w", cerr)
+		}
+	}
+	if q.newestPageStmt != nil {
+		if cerr := q.newestPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing newestPageStmt: %w", cerr)
 		}
 	}
 	if q.nextDeadlineStmt != nil {
@@ -1538,11 +1539,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextScheduleStmt: %w", cerr)
 		}
 	}
-	if q.nextStartProjectStmt != nil {
-		if cerr := q.nextStartProjectStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing nextStartProjectStmt: %w", cerr)
-		}
-	}
 	if q.objectsBeforeStmt != nil {
 		if cerr := q.objectsBeforeStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing objectsBeforeStmt: %w", cerr)
@@ -1551,6 +1547,11 @@ func (q *Queries) Close() error {
 	if q.oldFiringsStmt != nil {
 		if cerr := q.oldFiringsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing oldFiringsStmt: %w", cerr)
+		}
+	}
+	if q.oldPagesStmt != nil {
+		if cerr := q.oldPagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing oldPagesStmt: %w", cerr)
 		}
 	}
 	if q.oldestDueStmt != nil {
@@ -1578,6 +1579,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing paceStmt: %w", cerr)
 		}
 	}
+	if q.pageSizesStmt != nil {
+		if cerr := q.pageSizesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pageSizesStmt: %w", cerr)
+		}
+	}
+	if q.pagesAfterStmt != nil {
+		if cerr := q.pagesAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pagesAfterStmt: %w", cerr)
+		}
+	}
 	if q.pauseReadyStmt != nil {
 		if cerr := q.pauseReadyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing pauseReadyStmt: %w", cerr)
@@ -1596,6 +1607,11 @@ func (q *Queries) Close() error {
 	if q.projectExistsStmt != nil {
 		if cerr := q.projectExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing projectExistsStmt: %w", cerr)
+		}
+	}
+	if q.projectPagesStmt != nil {
+		if cerr := q.projectPagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing projectPagesStmt: %w", cerr)
 		}
 	}
 	if q.putEffectStmt != nil {
@@ -1683,14 +1699,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing removeEffectStmt: %w", cerr)
 		}
 	}
-	if q.removeEventsStmt != nil {
-		if cerr := q.removeEventsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing removeEventsStmt: %w", cerr)
-		}
-	}
 	if q.removeFiringStmt != nil {
 		if cerr := q.removeFiringStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeFiringStmt: %w", cerr)
+		}
+	}
+	if q.removeHistoryStmt != nil {
+		if cerr := q.removeHistoryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeHistoryStmt: %w", cerr)
 		}
 	}
 	if q.removeItemsStmt != nil {
@@ -1753,14 +1769,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing removeScheduleJobStmt: %w", cerr)
 		}
 	}
-	if q.removeStartStmt != nil {
-		if cerr := q.removeStartStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing removeStartStmt: %w", cerr)
-		}
-	}
 	if q.removeStateStmt != nil {
 		if cerr := q.removeStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeStateStmt: %w", cerr)
+		}
+	}
+	if q.removeTextsStmt != nil {
+		if cerr := q.removeTextsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeTextsStmt: %w", cerr)
+		}
+	}
+	if q.removeTextsOfStmt != nil {
+		if cerr := q.removeTextsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeTextsOfStmt: %w", cerr)
 		}
 	}
 	if q.renewLeaseStmt != nil {
@@ -1776,16 +1797,6 @@ func (q *Queries) Close() error {
 	if q.revokeAPIKeyStmt != nil {
 		if cerr := q.revokeAPIKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing revokeAPIKeyStmt: %w", cerr)
-		}
-	}
-	if q.rollEventsStmt != nil {
-		if cerr := q.rollEventsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing rollEventsStmt: %w", cerr)
-		}
-	}
-	if q.rollPastStmt != nil {
-		if cerr := q.rollPastStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing rollPastStmt: %w", cerr)
 		}
 	}
 	if q.rollPlaceStmt != nil {
@@ -1878,6 +1889,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setOpenedStmt: %w", cerr)
 		}
 	}
+	if q.setPageBodyStmt != nil {
+		if cerr := q.setPageBodyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setPageBodyStmt: %w", cerr)
+		}
+	}
 	if q.setPredecessorEndStmt != nil {
 		if cerr := q.setPredecessorEndStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setPredecessorEndStmt: %w", cerr)
@@ -1928,14 +1944,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing someOfStateStmt: %w", cerr)
 		}
 	}
-	if q.startLagStmt != nil {
-		if cerr := q.startLagStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing startLagStmt: %w", cerr)
-		}
-	}
 	if q.startLoginStmt != nil {
 		if cerr := q.startLoginStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing startLoginStmt: %w", cerr)
+		}
+	}
+	if q.startPagesStmt != nil {
+		if cerr := q.startPagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing startPagesStmt: %w", cerr)
 		}
 	}
 	if q.stepAttemptsStmt != nil {
@@ -2144,8 +2160,6 @@ type Queries struct {
 	attemptMarksStmt           *sql.Stmt
 	beginStepStmt              *sql.Stmt
 	blankConnectionStmt        *sql.Stmt
-	blankEventStmt             *sql.Stmt
-	blankEventsStmt            *sql.Stmt
 	claimArmedStmt             *sql.Stmt
 	claimJobStmt               *sql.Stmt
 	closeAttemptStmt           *sql.Stmt
@@ -2162,7 +2176,6 @@ type Queries struct {
 	countObservationsStmt      *sql.Stmt
 	countRecoveredStmt         *sql.Stmt
 	countSchedulesStmt         *sql.Stmt
-	countStartsStmt            *sql.Stmt
 	countUnderWayStmt          *sql.Stmt
 	countWaitingStmt           *sql.Stmt
 	createMetaStmt             *sql.Stmt
@@ -2173,10 +2186,11 @@ type Queries struct {
 	doubtfulIDsStmt            *sql.Stmt
 	dropConnectionLabelsStmt   *sql.Stmt
 	dropCredentialsStmt        *sql.Stmt
-	dropEventStmt              *sql.Stmt
 	dropLoginStmt              *sql.Stmt
 	dropOldLoginsStmt          *sql.Stmt
+	dropPageStmt               *sql.Stmt
 	dropReadyOfStmt            *sql.Stmt
+	dropTextsStmt              *sql.Stmt
 	dueJobsStmt                *sql.Stmt
 	dueLooksStmt               *sql.Stmt
 	dueSchedulesStmt           *sql.Stmt
@@ -2190,15 +2204,13 @@ type Queries struct {
 	endedJobStmt               *sql.Stmt
 	endedJobsStmt              *sql.Stmt
 	endedOfScheduleStmt        *sql.Stmt
-	eventsAfterStmt            *sql.Stmt
-	eventsAfterPlaceStmt       *sql.Stmt
-	eventsUpToStmt             *sql.Stmt
 	fencesOverIDsStmt          *sql.Stmt
 	firingsBeforeStmt          *sql.Stmt
 	firingsOfStmt              *sql.Stmt
 	firstEndedAfterStmt        *sql.Stmt
 	firstReplyStmt             *sql.Stmt
 	firstStartStmt             *sql.Stmt
+	firstStartPageStmt         *sql.Stmt
 	forgetKeyStmt              *sql.Stmt
 	forgetKeyAgesStmt          *sql.Stmt
 	forgetObjectStmt           *sql.Stmt
@@ -2210,6 +2222,7 @@ type Queries struct {
 	getEffectStmt              *sql.Stmt
 	getErasedJobStmt           *sql.Stmt
 	getFiringStmt              *sql.Stmt
+	getHistoryStmt             *sql.Stmt
 	getItemStmt                *sql.Stmt
 	getJobStmt                 *sql.Stmt
 	getListedStmt              *sql.Stmt
@@ -2220,6 +2233,7 @@ type Queries struct {
 	getResolutionStmt          *sql.Stmt
 	getScheduleStmt            *sql.Stmt
 	getStateStmt               *sql.Stmt
+	getTextStmt                *sql.Stmt
 	hasRepliesStmt             *sql.Stmt
 	hasRollupsStmt             *sql.Stmt
 	holdAuthStmt               *sql.Stmt
@@ -2233,19 +2247,20 @@ type Queries struct {
 	insertConnectionLabelsStmt *sql.Stmt
 	insertCredentialStmt       *sql.Stmt
 	insertErasedJobStmt        *sql.Stmt
-	insertEventStmt            *sql.Stmt
 	insertFiringStmt           *sql.Stmt
 	insertItemStmt             *sql.Stmt
 	insertJobStmt              *sql.Stmt
 	insertKeyStmt              *sql.Stmt
 	insertObservationStmt      *sql.Stmt
+	insertPageStmt             *sql.Stmt
 	insertProjectStmt          *sql.Stmt
 	insertResolutionStmt       *sql.Stmt
 	insertScheduleStmt         *sql.Stmt
-	insertStartStmt            *sql.Stmt
 	insertStateStmt            *sql.Stmt
+	insertTextStmt             *sql.Stmt
 	itemByKeyStmt              *sql.Stmt
-	jobEventsAfterStmt         *sql.Stmt
+	jobHistoryStmt             *sql.Stmt
+	jobHistoryBeforeStmt       *sql.Stmt
 	jobLabelsStmt              *sql.Stmt
 	keepKeyStmt                *sql.Stmt
 	keepObjectStmt             *sql.Stmt
@@ -2270,8 +2285,8 @@ type Queries struct {
 	moveRollStmt               *sql.Stmt
 	nameTakenStmt              *sql.Stmt
 	newestCredentialStmt       *sql.Stmt
-	newestEventStmt            *sql.Stmt
 	newestOpenJobStmt          *sql.Stmt
+	newestPageStmt             *sql.Stmt
 	nextDeadlineStmt           *sql.Stmt
 	nextFenceStmt              *sql.Stmt
 	nextLeftBehindStmt         *sql.Stmt
@@ -2279,18 +2294,21 @@ type Queries struct {
 	nextProjectStmt            *sql.Stmt
 	nextRunnableStmt           *sql.Stmt
 	nextScheduleStmt           *sql.Stmt
-	nextStartProjectStmt       *sql.Stmt
 	objectsBeforeStmt          *sql.Stmt
 	oldFiringsStmt             *sql.Stmt
+	oldPagesStmt               *sql.Stmt
 	oldestDueStmt              *sql.Stmt
 	oldestUnresolvedStmt       *sql.Stmt
 	orphanIDsStmt              *sql.Stmt
 	overdueIDsStmt             *sql.Stmt
 	paceStmt                   *sql.Stmt
+	pageSizesStmt              *sql.Stmt
+	pagesAfterStmt             *sql.Stmt
 	pauseReadyStmt             *sql.Stmt
 	placeItemStmt              *sql.Stmt
 	postponeScheduleStmt       *sql.Stmt
 	projectExistsStmt          *sql.Stmt
+	projectPagesStmt           *sql.Stmt
 	putEffectStmt              *sql.Stmt
 	quarantineStmt             *sql.Stmt
 	queueHeadStmt              *sql.Stmt
@@ -2308,8 +2326,8 @@ type Queries struct {
 	removeConnectionLabelsStmt *sql.Stmt
 	removeCoolDownStmt         *sql.Stmt
 	removeEffectStmt           *sql.Stmt
-	removeEventsStmt           *sql.Stmt
 	removeFiringStmt           *sql.Stmt
+	removeHistoryStmt          *sql.Stmt
 	removeItemsStmt            *sql.Stmt
 	removeItemsOfStmt          *sql.Stmt
 	removeJobStmt              *sql.Stmt
@@ -2322,13 +2340,12 @@ type Queries struct {
 	removeRollupsStmt          *sql.Stmt
 	removeScheduleStmt         *sql.Stmt
 	removeScheduleJobStmt      *sql.Stmt
-	removeStartStmt            *sql.Stmt
 	removeStateStmt            *sql.Stmt
+	removeTextsStmt            *sql.Stmt
+	removeTextsOfStmt          *sql.Stmt
 	renewLeaseStmt             *sql.Stmt
 	resealStmt                 *sql.Stmt
 	revokeAPIKeyStmt           *sql.Stmt
-	rollEventsStmt             *sql.Stmt
-	rollPastStmt               *sql.Stmt
 	rollPlaceStmt              *sql.Stmt
 	rollupsStmt                *sql.Stmt
 	saturateStmt               *sql.Stmt
@@ -2347,6 +2364,7 @@ type Queries struct {
 	setItemStmt                *sql.Stmt
 	setNamespaceStmt           *sql.Stmt
 	setOpenedStmt              *sql.Stmt
+	setPageBodyStmt            *sql.Stmt
 	setPredecessorEndStmt      *sql.Stmt
 	setProjectErasedStmt       *sql.Stmt
 	setReleasedStmt            *sql.Stmt
@@ -2357,8 +2375,8 @@ type Queries struct {
 	settleAttemptStmt          *sql.Stmt
 	shareEffectStmt            *sql.Stmt
 	someOfStateStmt            *sql.Stmt
-	startLagStmt               *sql.Stmt
 	startLoginStmt             *sql.Stmt
+	startPagesStmt             *sql.Stmt
 	stepAttemptsStmt           *sql.Stmt
 	stepBucketsStmt            *sql.Stmt
 	stepCoolDownsStmt          *sql.Stmt
@@ -2408,8 +2426,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		attemptMarksStmt:           q.attemptMarksStmt,
 		beginStepStmt:              q.beginStepStmt,
 		blankConnectionStmt:        q.blankConnectionStmt,
-		blankEventStmt:             q.blankEventStmt,
-		blankEventsStmt:            q.blankEventsStmt,
 		claimArmedStmt:             q.claimArmedStmt,
 		claimJobStmt:               q.claimJobStmt,
 		closeAttemptStmt:           q.closeAttemptStmt,
@@ -2426,7 +2442,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countObservationsStmt:      q.countObservationsStmt,
 		countRecoveredStmt:         q.countRecoveredStmt,
 		countSchedulesStmt:         q.countSchedulesStmt,
-		countStartsStmt:            q.countStartsStmt,
 		countUnderWayStmt:          q.countUnderWayStmt,
 		countWaitingStmt:           q.countWaitingStmt,
 		createMetaStmt:             q.createMetaStmt,
@@ -2437,10 +2452,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		doubtfulIDsStmt:            q.doubtfulIDsStmt,
 		dropConnectionLabelsStmt:   q.dropConnectionLabelsStmt,
 		dropCredentialsStmt:        q.dropCredentialsStmt,
-		dropEventStmt:              q.dropEventStmt,
 		dropLoginStmt:              q.dropLoginStmt,
 		dropOldLoginsStmt:          q.dropOldLoginsStmt,
+		dropPageStmt:               q.dropPageStmt,
 		dropReadyOfStmt:            q.dropReadyOfStmt,
+		dropTextsStmt:              q.dropTextsStmt,
 		dueJobsStmt:                q.dueJobsStmt,
 		dueLooksStmt:               q.dueLooksStmt,
 		dueSchedulesStmt:           q.dueSchedulesStmt,
@@ -2454,15 +2470,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endedJobStmt:               q.endedJobStmt,
 		endedJobsStmt:              q.endedJobsStmt,
 		endedOfScheduleStmt:        q.endedOfScheduleStmt,
-		eventsAfterStmt:            q.eventsAfterStmt,
-		eventsAfterPlaceStmt:       q.eventsAfterPlaceStmt,
-		eventsUpToStmt:             q.eventsUpToStmt,
 		fencesOverIDsStmt:          q.fencesOverIDsStmt,
 		firingsBeforeStmt:          q.firingsBeforeStmt,
 		firingsOfStmt:              q.firingsOfStmt,
 		firstEndedAfterStmt:        q.firstEndedAfterStmt,
 		firstReplyStmt:             q.firstReplyStmt,
 		firstStartStmt:             q.firstStartStmt,
+		firstStartPageStmt:         q.firstStartPageStmt,
 		forgetKeyStmt:              q.forgetKeyStmt,
 		forgetKeyAgesStmt:          q.forgetKeyAgesStmt,
 		forgetObjectStmt:           q.forgetObjectStmt,
@@ -2474,6 +2488,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getEffectStmt:              q.getEffectStmt,
 		getErasedJobStmt:           q.getErasedJobStmt,
 		getFiringStmt:              q.getFiringStmt,
+		getHistoryStmt:             q.getHistoryStmt,
 		getItemStmt:                q.getItemStmt,
 		getJobStmt:                 q.getJobStmt,
 		getListedStmt:              q.getListedStmt,
@@ -2484,6 +2499,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getResolutionStmt:          q.getResolutionStmt,
 		getScheduleStmt:            q.getScheduleStmt,
 		getStateStmt:               q.getStateStmt,
+		getTextStmt:                q.getTextStmt,
 		hasRepliesStmt:             q.hasRepliesStmt,
 		hasRollupsStmt:             q.hasRollupsStmt,
 		holdAuthStmt:               q.holdAuthStmt,
@@ -2497,19 +2513,20 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertConnectionLabelsStmt: q.insertConnectionLabelsStmt,
 		insertCredentialStmt:       q.insertCredentialStmt,
 		insertErasedJobStmt:        q.insertErasedJobStmt,
-		insertEventStmt:            q.insertEventStmt,
 		insertFiringStmt:           q.insertFiringStmt,
 		insertItemStmt:             q.insertItemStmt,
 		insertJobStmt:              q.insertJobStmt,
 		insertKeyStmt:              q.insertKeyStmt,
 		insertObservationStmt:      q.insertObservationStmt,
+		insertPageStmt:             q.insertPageStmt,
 		insertProjectStmt:          q.insertProjectStmt,
 		insertResolutionStmt:       q.insertResolutionStmt,
 		insertScheduleStmt:         q.insertScheduleStmt,
-		insertStartStmt:            q.insertStartStmt,
 		insertStateStmt:            q.insertStateStmt,
+		insertTextStmt:             q.insertTextStmt,
 		itemByKeyStmt:              q.itemByKeyStmt,
-		jobEventsAfterStmt:         q.jobEventsAfterStmt,
+		jobHistoryStmt:             q.jobHistoryStmt,
+		jobHistoryBeforeStmt:       q.jobHistoryBeforeStmt,
 		jobLabelsStmt:              q.jobLabelsStmt,
 		keepKeyStmt:                q.keepKeyStmt,
 		keepObjectStmt:             q.keepObjectStmt,
@@ -2534,8 +2551,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		moveRollStmt:               q.moveRollStmt,
 		nameTakenStmt:              q.nameTakenStmt,
 		newestCredentialStmt:       q.newestCredentialStmt,
-		newestEventStmt:            q.newestEventStmt,
 		newestOpenJobStmt:          q.newestOpenJobStmt,
+		newestPageStmt:             q.newestPageStmt,
 		nextDeadlineStmt:           q.nextDeadlineStmt,
 		nextFenceStmt:              q.nextFenceStmt,
 		nextLeftBehindStmt:         q.nextLeftBehindStmt,
@@ -2543,18 +2560,21 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		nextProjectStmt:            q.nextProjectStmt,
 		nextRunnableStmt:           q.nextRunnableStmt,
 		nextScheduleStmt:           q.nextScheduleStmt,
-		nextStartProjectStmt:       q.nextStartProjectStmt,
 		objectsBeforeStmt:          q.objectsBeforeStmt,
 		oldFiringsStmt:             q.oldFiringsStmt,
+		oldPagesStmt:               q.oldPagesStmt,
 		oldestDueStmt:              q.oldestDueStmt,
 		oldestUnresolvedStmt:       q.oldestUnresolvedStmt,
 		orphanIDsStmt:              q.orphanIDsStmt,
 		overdueIDsStmt:             q.overdueIDsStmt,
 		paceStmt:                   q.paceStmt,
+		pageSizesStmt:              q.pageSizesStmt,
+		pagesAfterStmt:             q.pagesAfterStmt,
 		pauseReadyStmt:             q.pauseReadyStmt,
 		placeItemStmt:              q.placeItemStmt,
 		postponeScheduleStmt:       q.postponeScheduleStmt,
 		projectExistsStmt:          q.projectExistsStmt,
+		projectPagesStmt:           q.projectPagesStmt,
 		putEffectStmt:              q.putEffectStmt,
 		quarantineStmt:             q.quarantineStmt,
 		queueHeadStmt:              q.queueHeadStmt,
@@ -2572,8 +2592,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		removeConnectionLabelsStmt: q.removeConnectionLabelsStmt,
 		removeCoolDownStmt:         q.removeCoolDownStmt,
 		removeEffectStmt:           q.removeEffectStmt,
-		removeEventsStmt:           q.removeEventsStmt,
 		removeFiringStmt:           q.removeFiringStmt,
+		removeHistoryStmt:          q.removeHistoryStmt,
 		removeItemsStmt:            q.removeItemsStmt,
 		removeItemsOfStmt:          q.removeItemsOfStmt,
 		removeJobStmt:              q.removeJobStmt,
@@ -2586,13 +2606,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		removeRollupsStmt:          q.removeRollupsStmt,
 		removeScheduleStmt:         q.removeScheduleStmt,
 		removeScheduleJobStmt:      q.removeScheduleJobStmt,
-		removeStartStmt:            q.removeStartStmt,
 		removeStateStmt:            q.removeStateStmt,
+		removeTextsStmt:            q.removeTextsStmt,
+		removeTextsOfStmt:          q.removeTextsOfStmt,
 		renewLeaseStmt:             q.renewLeaseStmt,
 		resealStmt:                 q.resealStmt,
 		revokeAPIKeyStmt:           q.revokeAPIKeyStmt,
-		rollEventsStmt:             q.rollEventsStmt,
-		rollPastStmt:               q.rollPastStmt,
 		rollPlaceStmt:              q.rollPlaceStmt,
 		rollupsStmt:                q.rollupsStmt,
 		saturateStmt:               q.saturateStmt,
@@ -2611,6 +2630,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setItemStmt:                q.setItemStmt,
 		setNamespaceStmt:           q.setNamespaceStmt,
 		setOpenedStmt:              q.setOpenedStmt,
+		setPageBodyStmt:            q.setPageBodyStmt,
 		setPredecessorEndStmt:      q.setPredecessorEndStmt,
 		setProjectErasedStmt:       q.setProjectErasedStmt,
 		setReleasedStmt:            q.setReleasedStmt,
@@ -2621,8 +2641,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		settleAttemptStmt:          q.settleAttemptStmt,
 		shareEffectStmt:            q.shareEffectStmt,
 		someOfStateStmt:            q.someOfStateStmt,
-		startLagStmt:               q.startLagStmt,
 		startLoginStmt:             q.startLoginStmt,
+		startPagesStmt:             q.startPagesStmt,
 		stepAttemptsStmt:           q.stepAttemptsStmt,
 		stepBucketsStmt:            q.stepBucketsStmt,
 		stepCoolDownsStmt:          q.stepCoolDownsStmt,

@@ -149,23 +149,6 @@ type ErasedJob struct {
 	Actor        string
 }
 
-type Event struct {
-	Position     int64
-	Project      string
-	JobID        []byte
-	ConnectionID []byte
-	ScheduleID   []byte
-	Sequence     int64
-	FromState    int64
-	ToState      int64
-	Cause        int64
-	Attempt      int64
-	Actor        string
-	Reason       string
-	Detail       string
-	At           int64
-}
-
 type Firing struct {
 	ScheduleID  []byte
 	Name        string
@@ -243,7 +226,10 @@ type JobState struct {
 	EffectAttempt  sql.NullInt64
 	CreatedAt      int64
 	UpdatedAt      int64
+	StateSince     int64
+	FirstArmedAt   sql.NullInt64
 	EndedAt        sql.NullInt64
+	History        []byte
 }
 
 type Meta struct {

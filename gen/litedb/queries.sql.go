@@ -40,8 +40,10 @@ func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
 const armJob = `-- name: ArmJob :execrows
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1, class = ?1,
-    next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4
-WHERE job_id = ?5 AND version = ?6 AND claim_token = ?7 AND state = ?8
+    next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4, state_since = ?4,
+    first_armed_at = coalesce(first_armed_at, ?4),
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
+WHERE job_id = ?6 AND version = ?7 AND claim_token = ?8 AND state = ?9
 `
 
 type ArmJobParams struct {
@@ -49,6 +51,7 @@ type ArmJobParams struct {
 	Fence      sql.NullInt64
 	Worker     string
 	Now        int64
+	History    []byte
 	JobID      []byte
 	Version    int64
 	ClaimToken []byte
@@ -62,6 +65,7 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 		arg.Fence,
 		arg.Worker,
 		arg.Now,
+		arg.History,
 		arg.JobID,
 		arg.Version,
 		arg.ClaimToken,
@@ -177,8 +181,10 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 const claimArmed = `-- name: ClaimArmed :execrows
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = ?1,
-    next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3
-WHERE job_state.job_id = ?5 AND version = ?6 AND state IN (1, 6)
+    next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3, state_since = ?3,
+    first_armed_at = coalesce(first_armed_at, ?3),
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
+WHERE job_state.job_id = ?6 AND version = ?7 AND state IN (1, 6)
 `
 
 type ClaimArmedParams struct {
@@ -186,6 +192,7 @@ type ClaimArmedParams struct {
 	Fence   sql.NullInt64
 	Now     sql.NullInt64
 	Worker  string
+	History []byte
 	JobID   []byte
 	Version int64
 }
@@ -198,6 +205,7 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, 
 		arg.Fence,
 		arg.Now,
 		arg.Worker,
+		arg.History,
 		arg.JobID,
 		arg.Version,
 	)
@@ -210,8 +218,9 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, 
 const claimJob = `-- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = ?1, claimed_at = ?2,
-    worker = ?3, next_at = ?4, blocked = '', updated_at = ?2
-WHERE job_id = ?5 AND version = ?6 AND state IN (1, 6) AND waits_for IS NULL
+    worker = ?3, next_at = ?4, blocked = '', updated_at = ?2, state_since = ?2,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
+WHERE job_id = ?6 AND version = ?7 AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= ?2 AND start_deadline > ?2
 `
 
@@ -220,6 +229,7 @@ type ClaimJobParams struct {
 	Now        sql.NullInt64
 	Worker     string
 	LeaseEnd   sql.NullInt64
+	History    []byte
 	JobID      []byte
 	Version    int64
 }
@@ -230,6 +240,7 @@ func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, erro
 		arg.Now,
 		arg.Worker,
 		arg.LeaseEnd,
+		arg.History,
 		arg.JobID,
 		arg.Version,
 	)
@@ -450,31 +461,6 @@ func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) 
 	row := q.queryRow(ctx, q.countRecoveredStmt, countRecovered,
 		arg.Since,
 		arg.Project,
-		arg.One,
-		arg.ConnectionID,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countStarts = `-- name: CountStarts :one
-SELECT count(*) FROM starts
-WHERE project = ?1 AND armed_at >= ?2
-    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
-`
-
-type CountStartsParams struct {
-	Project      string
-	Since        int64
-	One          int64
-	ConnectionID []byte
-}
-
-func (q *Queries) CountStarts(ctx context.Context, arg CountStartsParams) (int64, error) {
-	row := q.queryRow(ctx, q.countStartsStmt, countStarts,
-		arg.Project,
-		arg.Since,
 		arg.One,
 		arg.ConnectionID,
 	)
@@ -879,53 +865,6 @@ func (q *Queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
 	return err
 }
 
-const eventsAfter = `-- name: EventsAfter :many
-SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events WHERE position > ?1 ORDER BY position LIMIT ?2
-`
-
-type EventsAfterParams struct {
-	After   int64
-	MaxRows int64
-}
-
-func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Event, error) {
-	rows, err := q.query(ctx, q.eventsAfterStmt, eventsAfter, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Event
-	for rows.Next() {
-		var i Event
-		if err := rows.Scan(
-			&i.Position,
-			&i.Project,
-			&i.JobID,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.Sequence,
-			&i.FromState,
-			&i.ToState,
-			&i.Cause,
-			&i.Attempt,
-			&i.Actor,
-			&i.Reason,
-			&i.Detail,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const fencesOverIDs = `-- name: FencesOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= ?1 ORDER BY next_at LIMIT ?2
 `
@@ -956,6 +895,31 @@ func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const firstStartPage = `-- name: FirstStartPage :one
+SELECT position, starts, body FROM event_pages
+WHERE project = ?1 AND at >= ?2 AND starts IS NOT NULL
+ORDER BY at LIMIT 1
+`
+
+type FirstStartPageParams struct {
+	Project string
+	Since   int64
+}
+
+type FirstStartPageRow struct {
+	Position int64
+	Starts   []byte
+	Body     []byte
+}
+
+// Of those the first, which may have events from before.
+func (q *Queries) FirstStartPage(ctx context.Context, arg FirstStartPageParams) (FirstStartPageRow, error) {
+	row := q.queryRow(ctx, q.firstStartPageStmt, firstStartPage, arg.Project, arg.Since)
+	var i FirstStartPageRow
+	err := row.Scan(&i.Position, &i.Starts, &i.Body)
+	return i, err
 }
 
 const gateOwner = `-- name: GateOwner :one
@@ -1081,8 +1045,34 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 	return i, err
 }
 
+const getHistory = `-- name: GetHistory :one
+SELECT s.version, s.project, s.connection_id, j.schedule_id, s.history
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.job_id = ?
+`
+
+type GetHistoryRow struct {
+	Version      int64
+	Project      string
+	ConnectionID []byte
+	ScheduleID   []byte
+	History      []byte
+}
+
+func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, error) {
+	row := q.queryRow(ctx, q.getHistoryStmt, getHistory, jobID)
+	var i GetHistoryRow
+	err := row.Scan(
+		&i.Version,
+		&i.Project,
+		&i.ConnectionID,
+		&i.ScheduleID,
+		&i.History,
+	)
+	return i, err
+}
+
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.ended_at
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1153,7 +1143,10 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.EffectAttempt,
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
+		&i.JobState.StateSince,
+		&i.JobState.FirstArmedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.History,
 	)
 	return i, err
 }
@@ -1163,7 +1156,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.ended_at
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1255,7 +1248,10 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.EffectAttempt,
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
+		&i.JobState.StateSince,
+		&i.JobState.FirstArmedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.History,
 	)
 	return i, err
 }
@@ -1336,7 +1332,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, ended_at FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1377,8 +1373,32 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.EffectAttempt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.StateSince,
+		&i.FirstArmedAt,
 		&i.EndedAt,
+		&i.History,
 	)
+	return i, err
+}
+
+const getText = `-- name: GetText :one
+SELECT reason, detail FROM event_texts WHERE job_id = ? AND sequence = ?
+`
+
+type GetTextParams struct {
+	JobID    []byte
+	Sequence int64
+}
+
+type GetTextRow struct {
+	Reason string
+	Detail string
+}
+
+func (q *Queries) GetText(ctx context.Context, arg GetTextParams) (GetTextRow, error) {
+	row := q.queryRow(ctx, q.getTextStmt, getText, arg.JobID, arg.Sequence)
+	var i GetTextRow
+	err := row.Scan(&i.Reason, &i.Detail)
 	return i, err
 }
 
@@ -1638,50 +1658,6 @@ func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialPara
 	return err
 }
 
-const insertEvent = `-- name: InsertEvent :exec
-
-INSERT INTO events (
-    project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-    cause, attempt, actor, reason, detail, at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertEventParams struct {
-	Project      string
-	JobID        []byte
-	ConnectionID []byte
-	ScheduleID   []byte
-	Sequence     int64
-	FromState    int64
-	ToState      int64
-	Cause        int64
-	Attempt      int64
-	Actor        string
-	Reason       string
-	Detail       string
-	At           int64
-}
-
-// events
-func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error {
-	_, err := q.exec(ctx, q.insertEventStmt, insertEvent,
-		arg.Project,
-		arg.JobID,
-		arg.ConnectionID,
-		arg.ScheduleID,
-		arg.Sequence,
-		arg.FromState,
-		arg.ToState,
-		arg.Cause,
-		arg.Attempt,
-		arg.Actor,
-		arg.Reason,
-		arg.Detail,
-		arg.At,
-	)
-	return err
-}
-
 const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
@@ -1796,6 +1772,35 @@ func (q *Queries) InsertObservation(ctx context.Context, arg InsertObservationPa
 	return err
 }
 
+const insertPage = `-- name: InsertPage :exec
+
+INSERT INTO event_pages (position, first, project, at, events, starts, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+`
+
+type InsertPageParams struct {
+	Position int64
+	First    int64
+	Project  string
+	At       int64
+	Events   int64
+	Starts   []byte
+	Body     []byte
+}
+
+// events
+func (q *Queries) InsertPage(ctx context.Context, arg InsertPageParams) error {
+	_, err := q.exec(ctx, q.insertPageStmt, insertPage,
+		arg.Position,
+		arg.First,
+		arg.Project,
+		arg.At,
+		arg.Events,
+		arg.Starts,
+		arg.Body,
+	)
+	return err
+}
+
 const insertResolution = `-- name: InsertResolution :one
 INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id
 `
@@ -1821,34 +1826,12 @@ func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionPara
 	return id, err
 }
 
-const insertStart = `-- name: InsertStart :exec
-INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?)
-`
-
-type InsertStartParams struct {
-	Project      string
-	ArmedAt      int64
-	JobID        []byte
-	ConnectionID []byte
-	Lag          int64
-}
-
-func (q *Queries) InsertStart(ctx context.Context, arg InsertStartParams) error {
-	_, err := q.exec(ctx, q.insertStartStmt, insertStart,
-		arg.Project,
-		arg.ArmedAt,
-		arg.JobID,
-		arg.ConnectionID,
-		arg.Lag,
-	)
-	return err
-}
-
 const insertState = `-- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
+    state_since, history
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
@@ -1865,6 +1848,8 @@ type InsertStateParams struct {
 	WaitWindow     int64
 	CreatedAt      int64
 	UpdatedAt      int64
+	StateSince     int64
+	History        []byte
 }
 
 func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error {
@@ -1882,45 +1867,99 @@ func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error 
 		arg.WaitWindow,
 		arg.CreatedAt,
 		arg.UpdatedAt,
+		arg.StateSince,
+		arg.History,
 	)
 	return err
 }
 
-const jobEventsAfter = `-- name: JobEventsAfter :many
-SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events WHERE job_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3
+const insertText = `-- name: InsertText :exec
+INSERT INTO event_texts (job_id, sequence, position, reason, detail) VALUES (?, ?, ?, ?, ?)
 `
 
-type JobEventsAfterParams struct {
+type InsertTextParams struct {
+	JobID    []byte
+	Sequence int64
+	Position int64
+	Reason   string
+	Detail   string
+}
+
+func (q *Queries) InsertText(ctx context.Context, arg InsertTextParams) error {
+	_, err := q.exec(ctx, q.insertTextStmt, insertText,
+		arg.JobID,
+		arg.Sequence,
+		arg.Position,
+		arg.Reason,
+		arg.Detail,
+	)
+	return err
+}
+
+const jobHistory = `-- name: JobHistory :many
+SELECT last_sequence, body FROM job_history WHERE job_id = ?1 AND last_sequence > ?2 ORDER BY last_sequence LIMIT ?3
+`
+
+type JobHistoryParams struct {
 	JobID   []byte
 	After   int64
 	MaxRows int64
 }
 
-func (q *Queries) JobEventsAfter(ctx context.Context, arg JobEventsAfterParams) ([]Event, error) {
-	rows, err := q.query(ctx, q.jobEventsAfterStmt, jobEventsAfter, arg.JobID, arg.After, arg.MaxRows)
+type JobHistoryRow struct {
+	LastSequence int64
+	Body         []byte
+}
+
+// Of the older events of a job those that end after a sequence.
+func (q *Queries) JobHistory(ctx context.Context, arg JobHistoryParams) ([]JobHistoryRow, error) {
+	rows, err := q.query(ctx, q.jobHistoryStmt, jobHistory, arg.JobID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Event
+	var items []JobHistoryRow
 	for rows.Next() {
-		var i Event
-		if err := rows.Scan(
-			&i.Position,
-			&i.Project,
-			&i.JobID,
-			&i.ConnectionID,
-			&i.ScheduleID,
-			&i.Sequence,
-			&i.FromState,
-			&i.ToState,
-			&i.Cause,
-			&i.Attempt,
-			&i.Actor,
-			&i.Reason,
-			&i.Detail,
-			&i.At,
-		); err != nil {
+		var i JobHistoryRow
+		if err := rows.Scan(&i.LastSequence, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const jobHistoryBefore = `-- name: JobHistoryBefore :many
+SELECT last_sequence, body FROM job_history WHERE job_id = ?1 ORDER BY last_sequence DESC LIMIT ?2
+`
+
+type JobHistoryBeforeParams struct {
+	JobID   []byte
+	MaxRows int64
+}
+
+type JobHistoryBeforeRow struct {
+	LastSequence int64
+	Body         []byte
+}
+
+// The newest first.
+func (q *Queries) JobHistoryBefore(ctx context.Context, arg JobHistoryBeforeParams) ([]JobHistoryBeforeRow, error) {
+	rows, err := q.query(ctx, q.jobHistoryBeforeStmt, jobHistoryBefore, arg.JobID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []JobHistoryBeforeRow
+	for rows.Next() {
+		var i JobHistoryBeforeRow
+		if err := rows.Scan(&i.LastSequence, &i.Body); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1959,7 +1998,7 @@ func (q *Queries) KeyOwner(ctx context.Context, digest []byte) ([]byte, error) {
 }
 
 const lastPosition = `-- name: LastPosition :one
-SELECT CAST(coalesce((SELECT max(position) FROM events), 0) AS INTEGER)
+SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER)
 `
 
 func (q *Queries) LastPosition(ctx context.Context) (int64, error) {
@@ -2399,6 +2438,123 @@ func (q *Queries) Pace(ctx context.Context, arg PaceParams) error {
 	return err
 }
 
+const pageSizes = `-- name: PageSizes :many
+SELECT position, events FROM event_pages WHERE project = ?1 AND position > ?2 ORDER BY position LIMIT ?3
+`
+
+type PageSizesParams struct {
+	Project string
+	After   int64
+	MaxRows int64
+}
+
+type PageSizesRow struct {
+	Position int64
+	Events   int64
+}
+
+// Of the next pages of a project.
+func (q *Queries) PageSizes(ctx context.Context, arg PageSizesParams) ([]PageSizesRow, error) {
+	rows, err := q.query(ctx, q.pageSizesStmt, pageSizes, arg.Project, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageSizesRow
+	for rows.Next() {
+		var i PageSizesRow
+		if err := rows.Scan(&i.Position, &i.Events); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pagesAfter = `-- name: PagesAfter :many
+SELECT position, project, body FROM event_pages WHERE position > ?1 ORDER BY position LIMIT ?2
+`
+
+type PagesAfterParams struct {
+	After   int64
+	MaxRows int64
+}
+
+type PagesAfterRow struct {
+	Position int64
+	Project  string
+	Body     []byte
+}
+
+// Of all projects.
+func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
+	rows, err := q.query(ctx, q.pagesAfterStmt, pagesAfter, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PagesAfterRow
+	for rows.Next() {
+		var i PagesAfterRow
+		if err := rows.Scan(&i.Position, &i.Project, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const projectPages = `-- name: ProjectPages :many
+SELECT position, body FROM event_pages
+WHERE project = ?1 AND position > ?2 AND position <= ?3 ORDER BY position
+`
+
+type ProjectPagesParams struct {
+	Project string
+	After   int64
+	UpTo    int64
+}
+
+type ProjectPagesRow struct {
+	Position int64
+	Body     []byte
+}
+
+func (q *Queries) ProjectPages(ctx context.Context, arg ProjectPagesParams) ([]ProjectPagesRow, error) {
+	rows, err := q.query(ctx, q.projectPagesStmt, projectPages, arg.Project, arg.After, arg.UpTo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProjectPagesRow
+	for rows.Next() {
+		var i ProjectPagesRow
+		if err := rows.Scan(&i.Position, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const putEffect = `-- name: PutEffect :exec
 INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -2782,8 +2938,9 @@ UPDATE OR FAIL job_state SET
     error_kind = ?17, error_message = ?18,
     error_status = ?19, error_at = ?20,
     resolution_id = ?21, updated_at = ?22, ended_at = ?23,
-    effect_attempt = ?24
-WHERE job_id = ?25 AND version = ?3 - 1
+    effect_attempt = ?24, state_since = ?25,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?26 AS BLOB) AS BLOB)
+WHERE job_id = ?27 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
@@ -2811,10 +2968,13 @@ type SetStateParams struct {
 	UpdatedAt     int64
 	EndedAt       sql.NullInt64
 	EffectAttempt sql.NullInt64
+	StateSince    int64
+	History       []byte
 	JobID         []byte
 }
 
-// Every change of a job but claims, arms and leases.
+// Every change of a job but claims, arms and leases. A history of more than logpage.MaxHistory
+// is followed by a new one, here and below.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
 	result, err := q.exec(ctx, q.setStateStmt, setState,
 		arg.State,
@@ -2841,6 +3001,8 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.UpdatedAt,
 		arg.EndedAt,
 		arg.EffectAttempt,
+		arg.StateSince,
+		arg.History,
 		arg.JobID,
 	)
 	if err != nil {
@@ -2903,45 +3065,52 @@ func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error 
 	return err
 }
 
-const startLag = `-- name: StartLag :one
-SELECT lag FROM starts
-WHERE project = ?1 AND armed_at >= ?2
-    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
-ORDER BY lag LIMIT 1 OFFSET ?5
+const startPages = `-- name: StartPages :many
+SELECT starts FROM event_pages
+WHERE project = ?1 AND at >= ?2 AND starts IS NOT NULL
+ORDER BY at
 `
 
-type StartLagParams struct {
-	Project      string
-	Since        int64
-	One          int64
-	ConnectionID []byte
-	Skip         int64
+type StartPagesParams struct {
+	Project string
+	Since   int64
 }
 
-// The lag that @skip starts of the window are below.
-func (q *Queries) StartLag(ctx context.Context, arg StartLagParams) (int64, error) {
-	row := q.queryRow(ctx, q.startLagStmt, startLag,
-		arg.Project,
-		arg.Since,
-		arg.One,
-		arg.ConnectionID,
-		arg.Skip,
-	)
-	var lag int64
-	err := row.Scan(&lag)
-	return lag, err
+func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([][]byte, error) {
+	rows, err := q.query(ctx, q.startPagesStmt, startPages, arg.Project, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var starts []byte
+		if err := rows.Scan(&starts); err != nil {
+			return nil, err
+		}
+		items = append(items, starts)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const succeed = `-- name: Succeed :execrows
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
-    effect_attempt = ?2
-WHERE job_id = ?3 AND version = ?4 AND state = 3
+    effect_attempt = ?2, state_since = ?1,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?3 AS BLOB) AS BLOB)
+WHERE job_id = ?4 AND version = ?5 AND state = 3
 `
 
 type SucceedParams struct {
 	Now           int64
 	EffectAttempt sql.NullInt64
+	History       []byte
 	JobID         []byte
 	Version       int64
 }
@@ -2951,6 +3120,7 @@ func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error)
 	result, err := q.exec(ctx, q.succeedStmt, succeed,
 		arg.Now,
 		arg.EffectAttempt,
+		arg.History,
 		arg.JobID,
 		arg.Version,
 	)

@@ -23,29 +23,6 @@ func (q *Queries) BlankConnection(ctx context.Context, id []byte) error {
 	return err
 }
 
-const blankEvent = `-- name: BlankEvent :execrows
-UPDATE events SET reason = '', detail = '', actor = '' WHERE position = ? AND (reason <> '' OR detail <> '' OR actor <> '')
-`
-
-func (q *Queries) BlankEvent(ctx context.Context, position int64) (int64, error) {
-	result, err := q.exec(ctx, q.blankEventStmt, blankEvent, position)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-const blankEvents = `-- name: BlankEvents :exec
-
-UPDATE events SET reason = '', detail = '' WHERE job_id = ? AND (reason <> '' OR detail <> '')
-`
-
-// Erasure: what retention does not remove, or not yet.
-func (q *Queries) BlankEvents(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.blankEventsStmt, blankEvents, jobID)
-	return err
-}
-
 const connectionsOf = `-- name: ConnectionsOf :many
 SELECT id FROM connections WHERE project = ?1 ORDER BY created_at, id LIMIT ?2
 `
@@ -68,44 +45,6 @@ func (q *Queries) ConnectionsOf(ctx context.Context, arg ConnectionsOfParams) ([
 			return nil, err
 		}
 		items = append(items, id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const eventsAfterPlace = `-- name: EventsAfterPlace :many
-SELECT e.position, e.project FROM events AS e WHERE e.position > ?1 ORDER BY e.position LIMIT ?2
-`
-
-type EventsAfterPlaceParams struct {
-	After   int64
-	MaxRows int64
-}
-
-type EventsAfterPlaceRow struct {
-	Position int64
-	Project  string
-}
-
-// The next events of the log, whoever's they are.
-func (q *Queries) EventsAfterPlace(ctx context.Context, arg EventsAfterPlaceParams) ([]EventsAfterPlaceRow, error) {
-	rows, err := q.query(ctx, q.eventsAfterPlaceStmt, eventsAfterPlace, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EventsAfterPlaceRow
-	for rows.Next() {
-		var i EventsAfterPlaceRow
-		if err := rows.Scan(&i.Position, &i.Project); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -304,6 +243,31 @@ DELETE FROM oauth_renewals WHERE connection_id = ?
 
 func (q *Queries) RemoveRenewal(ctx context.Context, connectionID []byte) error {
 	_, err := q.exec(ctx, q.removeRenewalStmt, removeRenewal, connectionID)
+	return err
+}
+
+const removeTextsOf = `-- name: RemoveTextsOf :exec
+
+DELETE FROM event_texts WHERE job_id = ?
+`
+
+// Erasure: what retention does not remove, or not yet.
+func (q *Queries) RemoveTextsOf(ctx context.Context, jobID []byte) error {
+	_, err := q.exec(ctx, q.removeTextsOfStmt, removeTextsOf, jobID)
+	return err
+}
+
+const setPageBody = `-- name: SetPageBody :exec
+UPDATE event_pages SET body = ?1 WHERE position = ?2
+`
+
+type SetPageBodyParams struct {
+	Body     []byte
+	Position int64
+}
+
+func (q *Queries) SetPageBody(ctx context.Context, arg SetPageBodyParams) error {
+	_, err := q.exec(ctx, q.setPageBodyStmt, setPageBody, arg.Body, arg.Position)
 	return err
 }
 

@@ -10,12 +10,28 @@ import (
 	"database/sql"
 )
 
-const dropEvent = `-- name: DropEvent :exec
-DELETE FROM events WHERE position = ?
+const dropPage = `-- name: DropPage :exec
+DELETE FROM event_pages WHERE position = ?
 `
 
-func (q *Queries) DropEvent(ctx context.Context, position int64) error {
-	_, err := q.exec(ctx, q.dropEventStmt, dropEvent, position)
+func (q *Queries) DropPage(ctx context.Context, position int64) error {
+	_, err := q.exec(ctx, q.dropPageStmt, dropPage, position)
+	return err
+}
+
+const dropTexts = `-- name: DropTexts :exec
+DELETE FROM event_texts WHERE event_texts.position > ?1 AND event_texts.position <= ?2
+    AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = event_texts.job_id)
+`
+
+type DropTextsParams struct {
+	After int64
+	UpTo  int64
+}
+
+// Of events of jobs that are gone.
+func (q *Queries) DropTexts(ctx context.Context, arg DropTextsParams) error {
+	_, err := q.exec(ctx, q.dropTextsStmt, dropTexts, arg.After, arg.UpTo)
 	return err
 }
 
@@ -133,55 +149,17 @@ func (q *Queries) EndedJobs(ctx context.Context, arg EndedJobsParams) ([]EndedJo
 	return items, nil
 }
 
-const eventsUpTo = `-- name: EventsUpTo :many
-SELECT e.position, CAST(EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = e.job_id) AS INTEGER) AS job_exists
-FROM events AS e
-WHERE e.position > ?1 AND e.position <= ?2 ORDER BY e.position LIMIT ?3
-`
-
-type EventsUpToParams struct {
-	After   int64
-	UpTo    int64
-	MaxRows int64
-}
-
-type EventsUpToRow struct {
-	Position  int64
-	JobExists int64
-}
-
-func (q *Queries) EventsUpTo(ctx context.Context, arg EventsUpToParams) ([]EventsUpToRow, error) {
-	rows, err := q.query(ctx, q.eventsUpToStmt, eventsUpTo, arg.After, arg.UpTo, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EventsUpToRow
-	for rows.Next() {
-		var i EventsUpToRow
-		if err := rows.Scan(&i.Position, &i.JobExists); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const firstStart = `-- name: FirstStart :one
-SELECT armed_at FROM starts WHERE project = ? ORDER BY armed_at LIMIT 1
+SELECT s.first_armed_at FROM job_state AS s
+WHERE s.class IN (2, 3) AND s.first_armed_at IS NOT NULL ORDER BY s.first_armed_at LIMIT 1
 `
 
-func (q *Queries) FirstStart(ctx context.Context, project string) (int64, error) {
-	row := q.queryRow(ctx, q.firstStartStmt, firstStart, project)
-	var armed_at int64
-	err := row.Scan(&armed_at)
-	return armed_at, err
+// Of all jobs that look for their objects.
+func (q *Queries) FirstStart(ctx context.Context) (sql.NullInt64, error) {
+	row := q.queryRow(ctx, q.firstStartStmt, firstStart)
+	var first_armed_at sql.NullInt64
+	err := row.Scan(&first_armed_at)
+	return first_armed_at, err
 }
 
 const forgetKey = `-- name: ForgetKey :exec
@@ -271,15 +249,15 @@ func (q *Queries) KeysOver(ctx context.Context, arg KeysOverParams) ([][]byte, e
 	return items, nil
 }
 
-const newestEvent = `-- name: NewestEvent :one
+const newestPage = `-- name: NewestPage :one
 
 
-SELECT events.position, events.at FROM events
-WHERE events.position <= ?1 AND events.position < (SELECT max(l.position) FROM events AS l)
-ORDER BY events.position DESC LIMIT 1
+SELECT p.position, p.at FROM event_pages AS p
+WHERE p.position <= ?1 AND p.position < (SELECT max(l.position) FROM event_pages AS l)
+ORDER BY p.position DESC LIMIT 1
 `
 
-type NewestEventRow struct {
+type NewestPageRow struct {
 	Position int64
 	At       int64
 }
@@ -287,11 +265,11 @@ type NewestEventRow struct {
 // Retention. Each statement finds its rows by an index: the writer has no time to
 // look around.
 // the log
-// Of those at or before a position, but never the log's very last one: positions
-// are compared with it.
-func (q *Queries) NewestEvent(ctx context.Context, at int64) (NewestEventRow, error) {
-	row := q.queryRow(ctx, q.newestEventStmt, newestEvent, at)
-	var i NewestEventRow
+// Of those at or before a position, but never the log's very last one: positions go on
+// from it, and are compared with it.
+func (q *Queries) NewestPage(ctx context.Context, at int64) (NewestPageRow, error) {
+	row := q.queryRow(ctx, q.newestPageStmt, newestPage, at)
+	var i NewestPageRow
 	err := row.Scan(&i.Position, &i.At)
 	return i, err
 }
@@ -302,17 +280,6 @@ SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > ? ORDER B
 
 func (q *Queries) NextProject(ctx context.Context, project string) (string, error) {
 	row := q.queryRow(ctx, q.nextProjectStmt, nextProject, project)
-	var project_2 string
-	err := row.Scan(&project_2)
-	return project_2, err
-}
-
-const nextStartProject = `-- name: NextStartProject :one
-SELECT project FROM starts WHERE project > ? ORDER BY project LIMIT 1
-`
-
-func (q *Queries) NextStartProject(ctx context.Context, project string) (string, error) {
-	row := q.queryRow(ctx, q.nextStartProjectStmt, nextStartProject, project)
 	var project_2 string
 	err := row.Scan(&project_2)
 	return project_2, err
@@ -350,6 +317,45 @@ func (q *Queries) ObjectsBefore(ctx context.Context, arg ObjectsBeforeParams) ([
 	return items, nil
 }
 
+const oldPages = `-- name: OldPages :many
+SELECT p.position, p.events FROM event_pages AS p
+WHERE p.position > ?1 AND p.position <= ?2 ORDER BY p.position LIMIT ?3
+`
+
+type OldPagesParams struct {
+	After   int64
+	UpTo    int64
+	MaxRows int64
+}
+
+type OldPagesRow struct {
+	Position int64
+	Events   int64
+}
+
+func (q *Queries) OldPages(ctx context.Context, arg OldPagesParams) ([]OldPagesRow, error) {
+	rows, err := q.query(ctx, q.oldPagesStmt, oldPages, arg.After, arg.UpTo, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OldPagesRow
+	for rows.Next() {
+		var i OldPagesRow
+		if err := rows.Scan(&i.Position, &i.Events); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const raiseEventsFrom = `-- name: RaiseEventsFrom :exec
 UPDATE meta SET events_from = ?1 WHERE id = 1 AND events_from < ?1
 `
@@ -377,22 +383,13 @@ func (q *Queries) RemoveEffect(ctx context.Context, jobID []byte) error {
 	return err
 }
 
-const removeEvents = `-- name: RemoveEvents :execrows
-DELETE FROM events WHERE job_id = ?1 AND position <= ?2
+const removeHistory = `-- name: RemoveHistory :exec
+DELETE FROM job_history WHERE job_id = ?
 `
 
-type RemoveEventsParams struct {
-	JobID     []byte
-	DroppedTo int64
-}
-
-// What comes later is dropped with the log.
-func (q *Queries) RemoveEvents(ctx context.Context, arg RemoveEventsParams) (int64, error) {
-	result, err := q.exec(ctx, q.removeEventsStmt, removeEvents, arg.JobID, arg.DroppedTo)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+func (q *Queries) RemoveHistory(ctx context.Context, jobID []byte) error {
+	_, err := q.exec(ctx, q.removeHistoryStmt, removeHistory, jobID)
+	return err
 }
 
 const removeJob = `-- name: RemoveJob :exec
@@ -439,27 +436,27 @@ func (q *Queries) RemoveResolutions(ctx context.Context, jobID []byte) error {
 	return err
 }
 
-const removeStart = `-- name: RemoveStart :exec
-DELETE FROM starts WHERE starts.project = ?1 AND starts.job_id = ?2
-    AND starts.armed_at = (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = ?2 AND a.number = 1)
-`
-
-type RemoveStartParams struct {
-	Project string
-	JobID   []byte
-}
-
-func (q *Queries) RemoveStart(ctx context.Context, arg RemoveStartParams) error {
-	_, err := q.exec(ctx, q.removeStartStmt, removeStart, arg.Project, arg.JobID)
-	return err
-}
-
 const removeState = `-- name: RemoveState :exec
 DELETE FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) RemoveState(ctx context.Context, jobID []byte) error {
 	_, err := q.exec(ctx, q.removeStateStmt, removeState, jobID)
+	return err
+}
+
+const removeTexts = `-- name: RemoveTexts :exec
+DELETE FROM event_texts WHERE job_id = ?1 AND position <= ?2
+`
+
+type RemoveTextsParams struct {
+	JobID     []byte
+	DroppedTo int64
+}
+
+// What comes later goes with the log.
+func (q *Queries) RemoveTexts(ctx context.Context, arg RemoveTextsParams) error {
+	_, err := q.exec(ctx, q.removeTextsStmt, removeTexts, arg.JobID, arg.DroppedTo)
 	return err
 }
 

@@ -101,8 +101,6 @@ func (c *change) sound(next job.Job) error {
 	switch {
 	case next.Round < 1 || least < 0:
 		return fmt.Errorf("%w: a counter is below its least value", store.ErrIllegal)
-	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseAlreadyPresent:
-		return fmt.Errorf("%w: cause %d", store.ErrIllegal, d.Cause)
 	case d.LastError != nil && d.LastError.Kind > job.FailAlreadyPresent:
 		return fmt.Errorf("%w: failure kind %d", store.ErrIllegal, d.LastError.Kind)
 	case d.Observed != nil && (d.Observed.Verdict < job.SawPresent || d.Observed.Verdict > job.SawHandle):

@@ -114,6 +114,8 @@ func check(c store.Change, st job.Status) error {
 		return fmt.Errorf("%w: from %s to %s", store.ErrIllegal, from, to)
 	case from != to && (to == job.Sending || to == job.Claimed):
 		return fmt.Errorf("%w: a decision moves no job to %s", store.ErrIllegal, to)
+	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseAlreadyPresent:
+		return fmt.Errorf("%w: cause %d", store.ErrIllegal, d.Cause)
 	case d.Effect != nil && to != job.Succeeded:
 		return fmt.Errorf("%w: an effect in state %s", store.ErrIllegal, to)
 	case d.Cause == job.CausePredecessorEnded && st.PredecessorEnd == 0:

@@ -56,24 +56,25 @@ func TestCheck(t *testing.T) {
 		c    store.Change
 		want error
 	}{
-		{"good", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled}}, nil},
-		{"another version", store.Change{Version: 2, Decision: job.Decision{To: job.Canceled}}, store.ErrStale},
-		{"an action", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Action: job.ActObserve}}, store.ErrIllegal},
-		{"no listed move", store.Change{Version: 3, Decision: job.Decision{To: job.Retrying}}, store.ErrIllegal},
-		{"a lease", store.Change{Version: 3, Decision: job.Decision{To: job.Claimed}}, store.ErrIllegal},
-		{"an effect without success", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Effect: &job.Effect{}}}, store.ErrIllegal},
+		{"good", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Cause: job.CauseResolved}}, nil},
+		{"another version", store.Change{Version: 2, Decision: job.Decision{To: job.Canceled, Cause: job.CauseResolved}}, store.ErrStale},
+		{"no cause", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled}}, store.ErrIllegal},
+		{"an action", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Cause: job.CauseResolved, Action: job.ActObserve}}, store.ErrIllegal},
+		{"no listed move", store.Change{Version: 3, Decision: job.Decision{To: job.Retrying, Cause: job.CauseResolved}}, store.ErrIllegal},
+		{"a lease", store.Change{Version: 3, Decision: job.Decision{To: job.Claimed, Cause: job.CauseResolved}}, store.ErrIllegal},
+		{"an effect without success", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Cause: job.CauseResolved, Effect: &job.Effect{}}}, store.ErrIllegal},
 		{"new content", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseUpdated}}, nil},
 		{"of another cause", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseRunNow}}, store.ErrIllegal},
 		{"with a move", store.Change{Version: 3, Content: content, Decision: job.Decision{To: job.Canceled, Cause: job.CauseUpdated}}, store.ErrIllegal},
-		{"a new time", store.Change{Version: 3, Decision: job.Decision{To: job.Scheduled, Reschedule: true}}, nil},
-		{"of a job that ends", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Reschedule: true}}, store.ErrIllegal},
+		{"a new time", store.Change{Version: 3, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseRescheduled, Reschedule: true}}, nil},
+		{"of a job that ends", store.Change{Version: 3, Decision: job.Decision{To: job.Canceled, Cause: job.CauseRescheduled, Reschedule: true}}, store.ErrIllegal},
 	} {
 		if err := check(tt.c, st); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
 	st.State = job.Sending
-	c := store.Change{Version: 3, Decision: job.Decision{To: job.Sending}}
+	c := store.Change{Version: 3, Decision: job.Decision{To: job.Sending, Cause: job.CauseCancelRequested}}
 	if err := check(c, st); err != nil {
 		t.Errorf("a note on a job in mid-send: %v", err)
 	}

@@ -83,13 +83,6 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err := c.write(ctx); err != nil {
 		return store.Applied{}, err
 	}
-	err = t.event(ctx, c.job.ScheduleID, c.st, litedb.InsertEventParams{
-		FromState: c.old.State, Cause: int64(c.Decision.Cause), Attempt: int64(c.Decision.Attempt),
-		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
-	})
-	if err != nil {
-		return store.Applied{}, err
-	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
 	out := store.Applied{Snapshot: snap}
 	if c.Tells {
@@ -262,11 +255,15 @@ func (c *change) write(ctx context.Context) error {
 }
 
 func (c *change) setState(ctx context.Context) (int64, error) {
+	history := c.note(c.job.ScheduleID, &c.st, job.Event{
+		From: job.State(c.old.State), Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
+		Actor: c.Actor, Reason: c.Reason, Detail: c.Decision.Detail,
+	})
 	if !onlySucceeded(c.st, c.old) {
-		return c.q.SetState(ctx, setStateParams(c.st))
+		return c.q.SetState(ctx, setStateParams(c.st, history))
 	}
 	return c.q.Succeed(ctx, litedb.SucceedParams{
-		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version,
+		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
 	})
 }
 

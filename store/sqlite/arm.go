@@ -76,18 +76,15 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 		}
 	}
 	t.w.cache.moved(h.st.ConnectionID, from, job.Sending)
-	return t.armed(ctx, h, next, attempt, from)
+	return t.armed(h, next, attempt), nil
 }
 
-// armed remembers a job that was armed, appends the event and returns the answer.
-func (t *tx) armed(ctx context.Context, h *held, next job.Snapshot, attempt job.Attempt, from job.State) (store.Armed, error) {
+// armed remembers a job that was armed and returns the answer.
+func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed {
 	h.account = attempt.AccountIdentity
 	h.marks = append(h.marks, rules.MarkOf(next, attempt))
 	t.w.cache.keep(h)
-	err := t.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
-		FromState: int64(from), Cause: int64(job.CauseArmed), Attempt: int64(attempt.Number), Actor: attempt.Worker,
-	})
-	return store.Armed{Snapshot: next, Attempt: attempt}, err
+	return store.Armed{Snapshot: next, Attempt: attempt}
 }
 
 // armable is a job as an intent finds it; snap is the job as it is.
@@ -156,9 +153,11 @@ func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) erro
 
 // writeArm moves the job to SENDING and writes the attempt.
 func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
+	st := armedRow(h.st, next)
 	n, err := t.q.ArmJob(ctx, litedb.ArmJobParams{
 		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: t.now,
 		JobID: h.st.JobID, Version: a.Version, ClaimToken: fromID(a.Claim), State: h.st.State,
+		History: t.noteArm(h.job.ScheduleID, &st, job.State(h.st.State)),
 	})
 	if err != nil {
 		return fmt.Errorf("arm job: %w", err)
@@ -166,21 +165,14 @@ func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapsh
 	if n != 1 {
 		return fmt.Errorf("arm job %s: %w: judged on another row than is written", a.Job, store.ErrIllegal)
 	}
-	return t.begin(ctx, h, next, attempt)
+	h.st = st
+	return t.begin(ctx, next, attempt)
 }
 
-// begin writes the attempt of a job that was armed, and leaves the state row as it is
-// now.
-func (t *tx) begin(ctx context.Context, h *held, next job.Snapshot, attempt job.Attempt) error {
+// begin writes the attempt of a job that was armed.
+func (t *tx) begin(ctx context.Context, next job.Snapshot, attempt job.Attempt) error {
 	if err := t.q.InsertAttempt(ctx, insertAttemptParams(next.ID, attempt, next.Fence)); err != nil {
 		return fmt.Errorf("attempt: %w", err)
-	}
-	setArmed(&h.st, next.Status)
-	if attempt.Number > 1 {
-		return nil
-	}
-	if err := t.q.InsertStart(ctx, startParams(h.st, t.now)); err != nil {
-		return fmt.Errorf("start: %w", err)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, c
 func (c *claimer) lease(ctx context.Context, was litedb.JobState, h *held) error {
 	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
 		ClaimToken: h.st.ClaimToken, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: h.st.NextAt,
-		JobID: was.JobID, Version: was.Version,
+		JobID: was.JobID, Version: was.Version, History: c.noteClaim(was, h),
 	})
 	if err != nil {
 		return fmt.Errorf("claim job: %w", err)
@@ -175,14 +175,12 @@ func (c *claimer) lease(ctx context.Context, was litedb.JobState, h *held) error
 	}
 	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Claimed)
 	c.w.cache.keep(h)
-	return c.claimedEvent(ctx, was, h)
+	return nil
 }
 
-// claimedEvent appends the event of a claim; h is the job that it left.
-func (c *claimer) claimedEvent(ctx context.Context, was litedb.JobState, h *held) error {
-	return c.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
-		FromState: was.State, Cause: int64(job.CauseClaimed), Actor: c.p.Worker,
-	})
+// noteClaim notes the event of a claim; h is the job that it leaves.
+func (c *claimer) noteClaim(was litedb.JobState, h *held) []byte {
+	return c.note(h.job.ScheduleID, &h.st, job.Event{From: job.State(was.State), Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
 // connection reads a connection once per claim and finds how much it may take.

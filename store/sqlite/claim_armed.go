@@ -58,23 +58,24 @@ func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, snap
 		return nil, nil
 	}
 	next, attempt := rules.Begin(*a, j)
+	mark, st := c.w.log.mark(), armedRow(h.st, next)
+	history := append(c.noteClaim(was, h), c.noteArm(h.job.ScheduleID, &st, job.Claimed)...)
 	n, err := c.q.ClaimArmed(ctx, litedb.ClaimArmedParams{
 		Class: int64(next.Class), Fence: toMicros(next.Fence), Now: someMicros(c.now), Worker: next.Worker,
-		JobID: was.JobID, Version: was.Version,
+		JobID: was.JobID, Version: was.Version, History: history,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim and arm job: %w", err)
 	}
 	if n != 1 {
+		c.w.log.cut(mark)
 		return nil, nil
 	}
-	if err := c.claimedEvent(ctx, was, h); err != nil {
-		return nil, err
-	}
-	if err := c.begin(ctx, h, next, attempt); err != nil {
+	h.st = st
+	if err := c.begin(ctx, next, attempt); err != nil {
 		return nil, err
 	}
 	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Sending)
-	armed, err := c.armed(ctx, h, next, attempt, job.Claimed)
-	return &armed, err
+	armed := c.armed(h, next, attempt)
+	return &armed, nil
 }

@@ -135,7 +135,7 @@ func newRows(n job.Job) (litedb.Job, litedb.JobState, error) {
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
 		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(),
 		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
-		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created,
+		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
 	}
 	return j, st, nil
 }
@@ -145,11 +145,11 @@ func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
 		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
 		Class: st.Class, WaitsFor: st.WaitsFor, PredecessorEnd: st.PredecessorEnd, WaitWindow: st.WaitWindow,
-		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt,
+		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, StateSince: st.StateSince, History: st.History,
 	}
 }
 
-func setStateParams(st litedb.JobState) litedb.SetStateParams {
+func setStateParams(st litedb.JobState, history []byte) litedb.SetStateParams {
 	return litedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
 		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, HoldKey: st.HoldKey,
@@ -157,7 +157,7 @@ func setStateParams(st litedb.JobState) litedb.SetStateParams {
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
 		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
-		EffectAttempt: st.EffectAttempt,
+		EffectAttempt: st.EffectAttempt, StateSince: st.StateSince, History: history,
 	}
 }
 
@@ -280,18 +280,25 @@ func toReply(r litedb.WaitingJobsRow) job.Job {
 
 // setLeased writes what a claim, or a lease for a look, changes of a job.
 func setLeased(st *litedb.JobState, s job.Status, now int64) {
+	if st.State != int64(s.State) {
+		st.StateSince = now
+	}
 	st.State, st.Version, st.ClaimToken, st.ClaimedAt = int64(s.State), s.Version, fromID(s.ClaimToken), someMicros(now)
 	st.Worker, st.NextAt, st.Blocked, st.UpdatedAt = s.Worker, toMicros(s.NextAt), s.Blocked, s.Updated.UnixMicro()
 }
 
-// setArmed writes what an arm may change of a job.
-func setArmed(st *litedb.JobState, s job.Status) {
-	setStatus(st, s)
+// armedRow is the row of a job that an arm leaves so.
+func armedRow(st litedb.JobState, s job.Snapshot) litedb.JobState {
+	setStatus(&st, s.Status)
 	st.Attempt, st.Class, st.Worker = int64(s.Attempt), int64(s.Class), s.Worker
+	return st
 }
 
 // setStatus writes what a decision may change of a job.
 func setStatus(st *litedb.JobState, s job.Status) {
+	if st.State != int64(s.State) {
+		st.StateSince = s.Updated.UnixMicro()
+	}
 	st.State, st.Version = int64(s.State), s.Version
 	if !s.State.InFlight() {
 		st.Listed = st.State
@@ -374,12 +381,6 @@ func insertAttemptParams(id job.ID, a job.Attempt, fence time.Time) litedb.Inser
 	}
 }
 
-func startParams(st litedb.JobState, armedAt int64) litedb.InsertStartParams {
-	return litedb.InsertStartParams{
-		Project: st.Project, ArmedAt: armedAt, JobID: st.JobID, ConnectionID: st.ConnectionID, Lag: armedAt - st.ScheduleTime,
-	}
-}
-
 func insertObservationParams(id job.ID, o job.Observation) litedb.InsertObservationParams {
 	return litedb.InsertObservationParams{
 		JobID: fromID(id), Attempt: int64(o.Attempt), Verdict: int64(o.Verdict), ExternalID: o.ExternalID,
@@ -393,15 +394,6 @@ func toObservation(o litedb.Observation) job.Observation {
 		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
 		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
 		BegunAt: fromNullMicros(o.BegunAt), EndedAt: fromNullMicros(o.EndedAt),
-	}
-}
-
-func toEvent(e litedb.Event) job.Event {
-	return job.Event{
-		Position: e.Position, Project: e.Project, Job: toID(e.JobID), Connection: toID(e.ConnectionID),
-		Schedule: toID(e.ScheduleID), Sequence: e.Sequence, From: job.State(e.FromState), To: job.State(e.ToState),
-		Cause: job.Cause(e.Cause), Attempt: int(e.Attempt), Actor: e.Actor, Reason: e.Reason,
-		Detail: e.Detail, At: fromMicros(e.At),
 	}
 }
 

@@ -153,6 +153,7 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n 
 	if err := t.q.InsertJob(ctx, litedb.InsertJobParams(j)); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
+	st.History = t.noteFirst(j.ScheduleID, &st, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
 	if err := t.q.InsertState(ctx, insertStateParams(st)); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -168,10 +169,7 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n 
 	if err := t.followJob(ctx, j.ScheduleID, j.ID, 0, job.Scheduled); err != nil {
 		return err
 	}
-	if err := t.makeReady(ctx, st); err != nil {
-		return err
-	}
-	return t.event(ctx, j.ScheduleID, st, litedb.InsertEventParams{Cause: int64(job.CauseSubmitted), Actor: n.Actor})
+	return t.makeReady(ctx, st)
 }
 
 // makeReady lowers the ready row's due time to a job that has become runnable,
@@ -195,18 +193,6 @@ func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
 	})
 	if err != nil {
 		return fmt.Errorf("ready row: %w", err)
-	}
-	return nil
-}
-
-// event appends the event of a write. st is the state after it; what was
-// written and why is in e.
-func (t *tx) event(ctx context.Context, schedule []byte, st litedb.JobState, e litedb.InsertEventParams) error {
-	t.hint[store.WatchEvents] = true
-	e.Project, e.JobID, e.ConnectionID, e.ScheduleID = st.Project, st.JobID, st.ConnectionID, schedule
-	e.Sequence, e.ToState, e.At = st.Version, st.State, t.now
-	if err := t.w.log.add(ctx, t, e); err != nil {
-		return fmt.Errorf("event: %w", err)
 	}
 	return nil
 }

@@ -143,10 +143,9 @@ func (c *change) tell(ctx context.Context) error {
 	c.w.cache.drop(c.owner.Job)
 	st := row.JobState
 	st.Version, st.UpdatedAt = st.Version+1, c.now
-	if _, err := c.q.SetState(ctx, setStateParams(st)); err != nil {
-		return err
-	}
-	return c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
-		FromState: st.State, Cause: int64(job.CauseEffectShared), Detail: c.Told(toID(c.st.JobID)),
+	history := c.note(row.Job.ScheduleID, &st, job.Event{
+		From: job.State(st.State), Cause: job.CauseEffectShared, Detail: c.Told(toID(c.st.JobID)),
 	})
+	_, err = c.q.SetState(ctx, setStateParams(st, history))
+	return err
 }

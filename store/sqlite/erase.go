@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // Rules of this file:
@@ -112,7 +113,7 @@ func (r *retaining) leaveErased(ctx context.Context, id []byte) error {
 	if err := r.q.InsertErasedJob(ctx, insertErasedJobParams(e)); err != nil {
 		return err
 	}
-	return r.q.BlankEvents(ctx, id)
+	return r.q.RemoveTextsOf(ctx, id)
 }
 
 // ErasedJob implements store.Store.
@@ -320,26 +321,52 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// log takes the words from the events that are left.
+// log takes the words and the actors from the events that are left.
 func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
-	rows, err := e.q.EventsAfterPlace(ctx, litedb.EventsAfterPlaceParams{After: e.place.Position, MaxRows: e.most})
+	most := min(e.most, mostPages)
+	pages, err := e.q.PageSizes(ctx, litedb.PageSizesParams{Project: e.project, After: e.place.Position, MaxRows: most})
 	if err != nil {
 		return false, fmt.Errorf("log: %w", err)
 	}
-	for i, row := range rows {
-		e.place.Position = row.Position
-		if row.Project != e.project {
-			continue
+	for i, p := range pages {
+		if err := e.blankPage(ctx, p.Position); err != nil {
+			return false, fmt.Errorf("page %d of the log: %w", p.Position, err)
 		}
-		n, err := e.q.BlankEvent(ctx, row.Position)
-		if err != nil {
-			return false, fmt.Errorf("log: %w", err)
-		}
-		if e.out.Events += int(n); e.over() && i+1 < len(rows) {
+		if e.place.Position = p.Position; e.over() && i+1 < len(pages) {
 			return true, nil
 		}
 	}
-	return int64(len(rows)) == e.most, nil
+	return int64(len(pages)) == most, nil
+}
+
+// blankPage writes a page anew without words and actors, unless it has none.
+func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
+	pages, err := e.q.ProjectPages(ctx, litedb.ProjectPagesParams{Project: e.project, After: position - 1, UpTo: position})
+	if err != nil || len(pages) == 0 {
+		return err
+	}
+	entries, err := logpage.Decode(e.project, pages[0].Body)
+	if err != nil {
+		return err
+	}
+	blanked := 0
+	for i := range entries {
+		entry := &entries[i]
+		if entry.Texts {
+			if err := e.q.RemoveTextsOf(ctx, fromID(entry.Job)); err != nil {
+				return err
+			}
+		}
+		if entry.Texts || entry.Actor != "" {
+			entry.Texts, entry.Actor = false, ""
+			blanked++
+		}
+	}
+	if blanked == 0 {
+		return nil
+	}
+	e.out.Events += blanked
+	return e.q.SetPageBody(ctx, litedb.SetPageBodyParams{Body: logpage.Encode(entries), Position: position})
 }
 
 // holdings removes what the project has beside jobs, unless a job came meanwhile.

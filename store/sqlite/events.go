@@ -46,16 +46,17 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery, p store.EventPa
 	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
 		return p, err
 	}
-	rows, err := v.q.JobEventsAfter(ctx, litedb.JobEventsAfterParams{
-		JobID: fromID(q.Job), After: q.After, MaxRows: most + 1,
-	})
+	events, err := v.history(ctx, fromID(q.Job), q.After, int(most)+1)
 	if err != nil {
 		return p, err
 	}
-	p.More = int64(len(rows)) > most
-	for _, r := range rows[:min(len(rows), int(most))] {
-		p.Events = append(p.Events, toEvent(r))
-		p.Next = r.Sequence
+	p.More = int64(len(events)) > most
+	for _, e := range events[:min(len(events), int(most))] {
+		event, err := v.worded(ctx, e.Event, e.Texts)
+		if err != nil {
+			return p, err
+		}
+		p.Events, p.Next = append(p.Events, event), e.Sequence
 	}
 	return p, nil
 }
@@ -63,14 +64,13 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery, p store.EventPa
 func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage) (store.EventPage, error) {
 	most, jobs := int(page(q.Limit)), labeled{view: v, known: make(map[job.ID]bool)}
 	for scanned := 0; scanned < maxScan; {
-		rows, err := v.q.EventsAfter(ctx, litedb.EventsAfterParams{After: p.Next, MaxRows: store.MaxBatch})
+		entries, more, err := v.entries(ctx, q.Project, p.Next, min(most, maxScan-scanned))
 		if err != nil {
 			return p, err
 		}
-		for _, r := range rows {
-			p.Next = r.Position
-			e := toEvent(r)
-			ok, err := wanted(q, e), error(nil)
+		for _, e := range entries {
+			p.Next = e.Position
+			ok, err := wanted(q, e.Event), error(nil)
 			if ok && len(q.Labels) > 0 {
 				ok, err = jobs.have(ctx, q.Labels, e.Job)
 			}
@@ -78,18 +78,22 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 				return p, err
 			}
 			if ok {
-				p.Events = append(p.Events, e)
+				event, err := v.worded(ctx, e.Event, e.Texts)
+				if err != nil {
+					return p, err
+				}
+				p.Events = append(p.Events, event)
 			}
 			if len(p.Events) == most {
 				p.More = p.Next < p.End
 				return p, nil
 			}
 		}
-		if len(rows) < store.MaxBatch {
+		if !more {
 			p.Next = max(p.Next, p.End)
 			return p, nil
 		}
-		scanned += len(rows)
+		scanned += len(entries)
 	}
 	p.More = p.Next < p.End
 	return p, nil

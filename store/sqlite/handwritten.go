@@ -211,10 +211,7 @@ func (l *listing) times(now int64) {
 	l.span("s.ended_at", q.EndedFrom, q.EndedBefore,
 		"SELECT job_id AS id FROM job_state WHERE project = ? AND state IN (8, 9, 10, 11)")
 	if q.InState > 0 {
-		// Each change is an event: the last one that changed the state is no later than the
-		// last one of all.
-		l.must(`(s.updated_at <= ? OR (SELECT e.at FROM events AS e WHERE e.job_id = s.job_id AND e.from_state <> e.to_state
-			ORDER BY e.sequence DESC LIMIT 1) <= ?)`, now-micros(q.InState), now-micros(q.InState))
+		l.must("s.state_since <= ?", now-micros(q.InState))
 	}
 }
 

@@ -1,128 +1,122 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// Rules of this file: the events of a group are written together, in their order,
-// before its commit. An operation that reads the log within its group would not
-// find them; none does. What many events have in common is given to SQLite once: a
-// parameter costs as much as a column that is written.
+// Rules of this file:
+//   - an operation notes its events as it writes the changes that they are about, in the order of
+//     their positions; what is refused or rolled back takes its events back;
+//   - the pages are made of what is noted right before the commit, so they hold only what
+//     took place. An operation that reads the log within its group would not find them; none
+//     does.
 
-// logRows are the numbers of events that one statement writes.
-var logRows = []int{32, 4, 1}
+// unknownPosition is the end of the log after a commit of which nobody knows whether it took place.
+const unknownPosition = -1
 
-// eventLog holds the events that are still to be written.
+// eventLog holds the events of the transaction under way.
 type eventLog struct {
-	waiting []litedb.InsertEventParams
-	// texts are the queries for so many events of any kind, usual those for the usual.
-	texts, usual map[int]string
-	args         []any
+	// base is the position of the newest event that is committed.
+	base    int64
+	entries []logpage.Entry
 }
 
-func newEventLog() *eventLog {
-	l := &eventLog{texts: make(map[int]string), usual: make(map[int]string)}
-	for _, n := range logRows {
-		l.texts[n], l.usual[n] = insertEvents(n), insertUsual(n)
+// note gives an event its position and its time, and returns what it adds to the history of
+// its job. st is the job after the event; what was done and why is in e.
+func (t *tx) note(schedule []byte, st *litedb.JobState, e job.Event) []byte {
+	entry := t.noted(schedule, st, e)
+	return logpage.HistoryEntry(entry.Event, entry.Texts)
+}
+
+// noteFirst is note for a job that has no history yet.
+func (t *tx) noteFirst(schedule []byte, st *litedb.JobState, e job.Event) []byte {
+	entry := t.noted(schedule, st, e)
+	return logpage.AppendHistory(nil, entry.Event, entry.Texts)
+}
+
+// noteArm is note for an arm, from a state of the job.
+func (t *tx) noteArm(schedule []byte, st *litedb.JobState, from job.State) []byte {
+	entry := t.noted(schedule, st, job.Event{From: from, Cause: job.CauseArmed, Attempt: int(st.Attempt), Actor: st.Worker})
+	if entry.Start = st.Attempt == 1; entry.Start {
+		entry.Lag = fromDuration(t.now - st.ScheduleTime)
 	}
-	return l
+	return logpage.HistoryEntry(entry.Event, entry.Texts)
 }
 
-const insertEventsText = `-- name: InsertEvents :exec
-INSERT INTO events (
-    project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-    cause, attempt, actor, reason, detail, at
-) VALUES `
-
-// insertEvents is the query InsertEvent for n events.
-func insertEvents(n int) string {
-	row := "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	return insertEventsText + row + strings.Repeat(", "+row, n-1)
+func (t *tx) noted(schedule []byte, st *litedb.JobState, e job.Event) *logpage.Entry {
+	l := t.w.log
+	e.Position, e.At = l.base+int64(len(l.entries))+1, fromMicros(t.now)
+	e.Project, e.Job, e.Connection, e.Schedule = st.Project, toID(st.JobID), toID(st.ConnectionID), toID(schedule)
+	e.Sequence, e.To = st.Version, job.State(st.State)
+	l.entries = append(l.entries, logpage.Entry{Event: e, Texts: e.Reason != "" || e.Detail != "", Class: job.Class(st.Class)})
+	t.hint[store.WatchEvents] = true
+	return &l.entries[len(l.entries)-1]
 }
 
-// insertUsual is the query for n usual events of one project and one actor, which are
-// its parameters 1 and 9.
-func insertUsual(n int) string {
-	return insertEventsText + "(?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, '', '', ?)" +
-		strings.Repeat(", (?1, ?, ?, NULL, ?, ?, ?, ?, ?, ?9, '', '', ?)", n-1)
+// mark is the place to which cut takes events back.
+func (l *eventLog) mark() int { return len(l.entries) }
+
+func (l *eventLog) cut(mark int) {
+	clear(l.entries[mark:])
+	l.entries = l.entries[:mark]
 }
 
-// isUsual tells an event about which nothing more is said, and of no schedule.
-func isUsual(e *litedb.InsertEventParams) bool {
-	return e.ScheduleID == nil && e.Reason == "" && e.Detail == ""
-}
+// forget takes back all events of the transaction.
+func (l *eventLog) forget() { l.cut(0) }
 
-// add takes an event. In a careful transaction it is written at once, so that
-// what is wrong with it is the fault of its own item.
-func (l *eventLog) add(ctx context.Context, t *tx, e litedb.InsertEventParams) error {
-	if t.careful {
-		return t.q.InsertEvent(ctx, e)
-	}
-	t.w.ses.dirty = true
-	l.waiting = append(l.waiting, e)
-	return nil
-}
-
-// flush writes what waits.
-func (l *eventLog) flush(ctx context.Context, s *session) error {
-	for rest := l.waiting; len(rest) > 0; {
-		alike, usual := run(rest)
-		for _, n := range logRows {
-			for ; alike >= n; rest, alike = rest[n:], alike-n {
-				if err := l.write(ctx, s, rest[:n], usual); err != nil {
-					return fmt.Errorf("events: %w", err)
-				}
-			}
-		}
-	}
+// committed makes the events of the transaction those that others go on from.
+func (l *eventLog) committed() {
+	l.base += int64(len(l.entries))
 	l.forget()
+}
+
+// write writes the pages, and the texts of their events.
+func (l *eventLog) write(ctx context.Context, q *litedb.Queries) error {
+	for i := range l.entries {
+		e := &l.entries[i]
+		if !e.Texts {
+			continue
+		}
+		err := q.InsertText(ctx, litedb.InsertTextParams{
+			JobID: fromID(e.Job), Sequence: e.Sequence, Position: e.Position, Reason: e.Reason, Detail: e.Detail,
+		})
+		if err != nil {
+			return fmt.Errorf("texts of events: %w", err)
+		}
+	}
+	for _, entries := range pagesOf(l.entries) {
+		first, last := &entries[0], &entries[len(entries)-1]
+		err := q.InsertPage(ctx, litedb.InsertPageParams{
+			Position: last.Position, First: first.Position, Project: first.Project, At: last.At.UnixMicro(),
+			Events: int64(len(entries)), Starts: logpage.EncodeStarts(entries), Body: logpage.Encode(entries),
+		})
+		if err != nil {
+			return fmt.Errorf("page of the log: %w", err)
+		}
+	}
 	return nil
 }
 
-// run counts the events at the beginning that are written alike: usual ones that share
-// what those share, or others.
-func run(events []litedb.InsertEventParams) (n int, usual bool) {
-	first := &events[0]
-	usual = isUsual(first)
-	for n = 1; n < len(events); n++ {
-		e := &events[n]
-		if isUsual(e) != usual || usual && (e.Project != first.Project || e.Actor != first.Actor) {
-			break
+// pagesOf returns events by project, in their order, as many as a page may have.
+func pagesOf(entries []logpage.Entry) [][]logpage.Entry {
+	if slices.ContainsFunc(entries, func(e logpage.Entry) bool { return e.Project != entries[0].Project }) {
+		entries = slices.Clone(entries)
+		slices.SortStableFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Project, y.Project) })
+	}
+	var out [][]logpage.Entry
+	for begin, i := 0, 1; i <= len(entries); i++ {
+		if i == len(entries) || i == begin+logpage.MaxEvents || entries[i].Project != entries[begin].Project {
+			out = append(out, entries[begin:i])
+			begin = i
 		}
 	}
-	return n, usual
-}
-
-// write writes as many events as there is a query for.
-func (l *eventLog) write(ctx context.Context, s *session, events []litedb.InsertEventParams, usual bool) error {
-	l.args = l.args[:0]
-	for i, e := range events {
-		switch {
-		case !usual:
-			l.args = append(l.args,
-				e.Project, e.JobID, e.ConnectionID, e.ScheduleID, e.Sequence, e.FromState, e.ToState,
-				e.Cause, e.Attempt, e.Actor, e.Reason, e.Detail, e.At)
-		case i == 0:
-			l.args = append(l.args,
-				e.Project, e.JobID, e.ConnectionID, e.Sequence, e.FromState, e.ToState, e.Cause, e.Attempt, e.Actor, e.At)
-		default:
-			l.args = append(l.args, e.JobID, e.ConnectionID, e.Sequence, e.FromState, e.ToState, e.Cause, e.Attempt, e.At)
-		}
-	}
-	text := l.texts[len(events)]
-	if usual {
-		text = l.usual[len(events)]
-	}
-	_, err := s.ExecContext(ctx, text, l.args...)
-	return err
-}
-
-// forget drops what waits.
-func (l *eventLog) forget() {
-	clear(l.waiting)
-	l.waiting = l.waiting[:0]
+	return out
 }

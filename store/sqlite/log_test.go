@@ -2,23 +2,22 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// TestLogKeepsAll: however events are written together, each is read as it was given, in
+// TestLogKeepsAll: however events come together in pages, each is read as it was given, in
 // their order.
 func TestLogKeepsAll(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
 	var want []job.Event
-	var rows []litedb.InsertEventParams
-	// Runs of usual events that end in the middle of a statement, of two actors and two
-	// projects, and unusual ones between them.
-	for i := range 120 {
+	for i := range 2*logpage.MaxEvents + 100 {
 		e := job.Event{
 			Project: testProject, Job: randomID(), Connection: randomID(), Sequence: int64(i + 1),
 			From: job.Sending, To: job.Succeeded, Cause: job.CauseAnswered, Attempt: i, Actor: "one", At: testStart,
@@ -36,30 +35,119 @@ func TestLogKeepsAll(t *testing.T) {
 			e.Project = "other"
 		}
 		want = append(want, e)
-		rows = append(rows, litedb.InsertEventParams{
-			Project: e.Project, JobID: fromID(e.Job), ConnectionID: fromID(e.Connection), ScheduleID: fromOptionalID(e.Schedule),
-			Sequence: e.Sequence, FromState: int64(e.From), ToState: int64(e.To), Cause: int64(e.Cause),
-			Attempt: int64(e.Attempt), Actor: e.Actor, Reason: e.Reason, Detail: e.Detail, At: e.At.UnixMicro(),
-		})
 	}
-	_, err := write(t.Context(), s, "log", func(ctx context.Context, tx *tx) (struct{}, error) {
-		for _, r := range rows {
-			if err := tx.w.log.add(ctx, tx, r); err != nil {
-				return struct{}{}, err
+	_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
+		for _, e := range want {
+			st := litedb.JobState{
+				Project: e.Project, JobID: fromID(e.Job), ConnectionID: fromID(e.Connection), Version: e.Sequence, State: int64(e.To),
 			}
+			tx.note(fromOptionalID(e.Schedule), &st, e)
 		}
 		return struct{}{}, nil
 	})
 	must(t, err)
-	p, err := s.Events(t.Context(), store.EventQuery{Limit: len(want)})
-	must(t, err)
-	if len(p.Events) != len(want) {
-		t.Fatalf("%d events of %d", len(p.Events), len(want))
-	}
-	for i, got := range p.Events {
-		want[i].Position = got.Position
-		if fmt.Sprint(got) != fmt.Sprint(want[i]) || i > 0 && got.Position != p.Events[i-1].Position+1 {
-			t.Errorf("event %d: %+v, want %+v", i, got, want[i])
+	for _, project := range []string{"", testProject, "other"} {
+		q := store.EventQuery{Project: project}
+		var got []job.Event
+		for more := true; more; {
+			p, err := s.Events(t.Context(), q)
+			must(t, err)
+			got, q.After, more = append(got, p.Events...), p.Next, p.More
 		}
+		n := 0
+		for i, e := range want {
+			if project != "" && e.Project != project {
+				continue
+			}
+			e.Position = int64(i + 1)
+			if n >= len(got) || fmt.Sprint(got[n]) != fmt.Sprint(e) {
+				t.Fatalf("project %q: %d events, number %d is not %+v", project, len(got), n, e)
+			}
+			n++
+		}
+		if n != len(got) {
+			t.Errorf("project %q: %d events of %d", project, len(got), n)
+		}
+	}
+}
+
+// TestLogOfInterleavedPages: a reader of all projects gets the events of a transaction in
+// their order, from wherever it goes on.
+func TestLogOfInterleavedPages(t *testing.T) {
+	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
+	const rounds, projects = 5, 7
+	for range rounds {
+		_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
+			for i := range 3 * projects {
+				id := randomID()
+				tx.note(nil, &litedb.JobState{
+					Project: fmt.Sprint("p", i*i%projects), JobID: id[:], ConnectionID: id[:], Version: 1, State: int64(job.Scheduled),
+				}, job.Event{Cause: job.CauseSubmitted})
+			}
+			return struct{}{}, nil
+		})
+		must(t, err)
+	}
+	last := int64(rounds * 3 * projects)
+	for after := range last {
+		for _, most := range []int{1, 10, 2000} {
+			_, err := read(t.Context(), s, "log", func(ctx context.Context, v view) (struct{}, error) {
+				entries, more, err := v.allEntries(ctx, after, most)
+				must(t, err)
+				if len(entries) == 0 || !more && entries[len(entries)-1].Position != last {
+					t.Fatalf("after %d: %d events, more %v", after, len(entries), more)
+				}
+				for i, e := range entries {
+					if e.Position != after+int64(i)+1 {
+						t.Fatalf("after %d: event %d has position %d", after, i, e.Position)
+					}
+				}
+				return struct{}{}, nil
+			})
+			must(t, err)
+		}
+	}
+}
+
+// TestLogOfRefusals: what an operation is refused with leaves no event, whether it has a
+// savepoint or not.
+func TestLogOfRefusals(t *testing.T) {
+	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
+	conn := mustConnect(t, s)
+	refused := errors.New("refused")
+	note := func(tx *tx, n job.ID) {
+		tx.note(nil, &litedb.JobState{
+			Project: testProject, JobID: n[:], ConnectionID: fromID(conn.ID), Version: 1, State: int64(job.Scheduled),
+		}, job.Event{Cause: job.CauseSubmitted})
+	}
+	for _, dirty := range []bool{false, true} {
+		_, err := write(t.Context(), s, "refused", func(_ context.Context, tx *tx) (struct{}, error) {
+			note(tx, randomID())
+			tx.w.ses.dirty = dirty
+			return struct{}{}, refused
+		})
+		wantErr(t, err, refused)
+		_, err = write(t.Context(), s, "items", func(ctx context.Context, tx *tx) (struct{}, error) {
+			for i := range 3 {
+				_, fatal := tx.item(ctx, 3, func() error {
+					note(tx, randomID())
+					if i == 1 {
+						tx.w.ses.dirty = dirty
+						return store.ErrStale
+					}
+					return nil
+				})
+				if fatal != nil {
+					return struct{}{}, fatal
+				}
+			}
+			return struct{}{}, nil
+		})
+		must(t, err)
+	}
+	p, err := s.Events(t.Context(), store.EventQuery{Project: testProject})
+	must(t, err)
+	if len(p.Events) != 4 || p.End != 4 {
+		t.Errorf("%d events, the log ends at %d; want 4", len(p.Events), p.End)
 	}
 }

@@ -384,7 +384,7 @@ func TestCursorExpires(t *testing.T) {
 	mustCreate(t, s, newJob(conn), newJob(conn), newJob(conn))
 	must(t, s.Close())
 	db := raw(t, path)
-	for _, text := range []string{"DELETE FROM events WHERE position <= 2", "UPDATE meta SET events_from = 2"} {
+	for _, text := range []string{"DELETE FROM event_pages WHERE position <= 2", "UPDATE meta SET events_from = 2"} {
 		_, err := db.Exec(text)
 		must(t, err)
 	}

@@ -70,8 +70,9 @@ INSERT INTO jobs (
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
+    state_since, history
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetJob :one
 SELECT sqlc.embed(jobs), sqlc.embed(job_state)
@@ -92,7 +93,8 @@ WHERE jobs.id = ?;
 SELECT * FROM job_state WHERE job_id = ?;
 
 -- name: SetState :execrows
--- Every change of a job but claims, arms and leases.
+-- Every change of a job but claims, arms and leases. A history of more than logpage.MaxHistory
+-- is followed by a new one, here and below.
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
@@ -102,14 +104,16 @@ UPDATE OR FAIL job_state SET
     error_kind = @error_kind, error_message = @error_message,
     error_status = @error_status, error_at = @error_at,
     resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at,
-    effect_attempt = @effect_attempt
+    effect_attempt = @effect_attempt, state_since = @state_since,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version - 1;
 
 -- name: Succeed :execrows
 -- What SetState writes of a success that says nothing else.
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
-    effect_attempt = @effect_attempt
+    effect_attempt = @effect_attempt, state_since = @now,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state = 3;
 
 -- name: SetContent :exec
@@ -180,7 +184,8 @@ ORDER BY job_state.next_at LIMIT @max_rows;
 -- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = @claim_token, claimed_at = @now,
-    worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+    worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now, state_since = @now,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
 
@@ -189,7 +194,9 @@ WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for 
 -- else ever has the lease.
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = @class,
-    next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now
+    next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
+    first_armed_at = coalesce(first_armed_at, @now),
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 
 -- name: InFlight :many
@@ -322,11 +329,10 @@ INSERT OR FAIL INTO attempts (
 -- As store/rules judged. What must never be, the trigger of attempts refuses.
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1, class = @class,
-    next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now
+    next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
+    first_armed_at = coalesce(first_armed_at, @now),
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
-
--- name: InsertStart :exec
-INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?);
 
 -- name: AttemptMarks :many
 SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
@@ -423,20 +429,41 @@ SELECT * FROM resolutions WHERE id = ?;
 
 -- events
 
--- name: InsertEvent :exec
-INSERT INTO events (
-    project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-    cause, attempt, actor, reason, detail, at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- name: InsertPage :exec
+INSERT INTO event_pages (position, first, project, at, events, starts, body) VALUES (?, ?, ?, ?, ?, ?, ?);
 
--- name: EventsAfter :many
-SELECT * FROM events WHERE position > @after ORDER BY position LIMIT @max_rows;
+-- name: InsertText :exec
+INSERT INTO event_texts (job_id, sequence, position, reason, detail) VALUES (?, ?, ?, ?, ?);
 
--- name: JobEventsAfter :many
-SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY sequence LIMIT @max_rows;
+-- name: GetText :one
+SELECT reason, detail FROM event_texts WHERE job_id = ? AND sequence = ?;
+
+-- name: PageSizes :many
+-- Of the next pages of a project.
+SELECT position, events FROM event_pages WHERE project = @project AND position > @after ORDER BY position LIMIT @max_rows;
+
+-- name: ProjectPages :many
+SELECT position, body FROM event_pages
+WHERE project = @project AND position > @after AND position <= @up_to ORDER BY position;
+
+-- name: PagesAfter :many
+-- Of all projects.
+SELECT position, project, body FROM event_pages WHERE position > @after ORDER BY position LIMIT @max_rows;
+
+-- name: JobHistory :many
+-- Of the older events of a job those that end after a sequence.
+SELECT last_sequence, body FROM job_history WHERE job_id = @job_id AND last_sequence > @after ORDER BY last_sequence LIMIT @max_rows;
+
+-- name: JobHistoryBefore :many
+-- The newest first.
+SELECT last_sequence, body FROM job_history WHERE job_id = @job_id ORDER BY last_sequence DESC LIMIT @max_rows;
+
+-- name: GetHistory :one
+SELECT s.version, s.project, s.connection_id, j.schedule_id, s.history
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.job_id = ?;
 
 -- name: LastPosition :one
-SELECT CAST(coalesce((SELECT max(position) FROM events), 0) AS INTEGER);
+SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER);
 
 -- statistics; @one is 1 to count one connection only
 
@@ -480,17 +507,16 @@ FROM job_state AS s
 WHERE s.project = @project AND s.listed IN (5, 7) AND s.state IN (5, 7)
     AND (CAST(@one AS INTEGER) = 0 OR s.connection_id = @connection_id);
 
--- name: CountStarts :one
-SELECT count(*) FROM starts
-WHERE project = @project AND armed_at >= @since
-    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
+-- name: StartPages :many
+SELECT starts FROM event_pages
+WHERE project = @project AND at >= @since AND starts IS NOT NULL
+ORDER BY at;
 
--- name: StartLag :one
--- The lag that @skip starts of the window are below.
-SELECT lag FROM starts
-WHERE project = @project AND armed_at >= @since
-    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id)
-ORDER BY lag LIMIT 1 OFFSET @skip;
+-- name: FirstStartPage :one
+-- Of those the first, which may have events from before.
+SELECT position, starts, body FROM event_pages
+WHERE project = @project AND at >= @since AND starts IS NOT NULL
+ORDER BY at LIMIT 1;
 
 -- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id

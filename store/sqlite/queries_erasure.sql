@@ -1,7 +1,7 @@
 -- Erasure: what retention does not remove, or not yet.
 
--- name: BlankEvents :exec
-UPDATE events SET reason = '', detail = '' WHERE job_id = ? AND (reason <> '' OR detail <> '');
+-- name: RemoveTextsOf :exec
+DELETE FROM event_texts WHERE job_id = ?;
 
 -- name: InsertErasedJob :exec
 INSERT INTO erased_jobs (
@@ -26,12 +26,8 @@ SELECT s.ended_at FROM job_state AS s
 WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL AND s.ended_at > @after
 ORDER BY s.ended_at LIMIT 1;
 
--- name: EventsAfterPlace :many
--- The next events of the log, whoever's they are.
-SELECT e.position, e.project FROM events AS e WHERE e.position > @after ORDER BY e.position LIMIT @max_rows;
-
--- name: BlankEvent :execrows
-UPDATE events SET reason = '', detail = '', actor = '' WHERE position = ? AND (reason <> '' OR detail <> '' OR actor <> '');
+-- name: SetPageBody :exec
+UPDATE event_pages SET body = @body WHERE position = @position;
 
 -- name: LiveConnections :many
 SELECT id FROM connections WHERE project = @project AND deleted_at IS NULL LIMIT @max_rows;

@@ -3,23 +3,27 @@
 
 -- the log
 
--- name: NewestEvent :one
--- Of those at or before a position, but never the log's very last one: positions
--- are compared with it.
-SELECT events.position, events.at FROM events
-WHERE events.position <= @at AND events.position < (SELECT max(l.position) FROM events AS l)
-ORDER BY events.position DESC LIMIT 1;
+-- name: NewestPage :one
+-- Of those at or before a position, but never the log's very last one: positions go on
+-- from it, and are compared with it.
+SELECT p.position, p.at FROM event_pages AS p
+WHERE p.position <= @at AND p.position < (SELECT max(l.position) FROM event_pages AS l)
+ORDER BY p.position DESC LIMIT 1;
 
 -- name: RaiseEventsFrom :exec
 UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
 
--- name: EventsUpTo :many
-SELECT e.position, CAST(EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = e.job_id) AS INTEGER) AS job_exists
-FROM events AS e
-WHERE e.position > @after AND e.position <= @up_to ORDER BY e.position LIMIT @max_rows;
+-- name: OldPages :many
+SELECT p.position, p.events FROM event_pages AS p
+WHERE p.position > @after AND p.position <= @up_to ORDER BY p.position LIMIT @max_rows;
 
--- name: DropEvent :exec
-DELETE FROM events WHERE position = ?;
+-- name: DropPage :exec
+DELETE FROM event_pages WHERE position = ?;
+
+-- name: DropTexts :exec
+-- Of events of jobs that are gone.
+DELETE FROM event_texts WHERE event_texts.position > @after AND event_texts.position <= @up_to
+    AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = event_texts.job_id);
 
 -- name: SetDroppedTo :exec
 UPDATE meta SET dropped_to = @dropped_to WHERE id = 1;
@@ -49,10 +53,6 @@ SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > ? ORDER B
 -- name: HasReplies :one
 SELECT CAST(EXISTS (SELECT 1 FROM jobs AS r WHERE r.reply_to = ?) AS INTEGER);
 
--- name: RemoveStart :exec
-DELETE FROM starts WHERE starts.project = @project AND starts.job_id = @job_id
-    AND starts.armed_at = (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = @job_id AND a.number = 1);
-
 -- name: RemoveAttempts :exec
 DELETE FROM attempts WHERE job_id = ?;
 
@@ -68,9 +68,12 @@ UPDATE effects SET job_removed = 1, external_url = '' WHERE job_id = ? AND owns_
 -- name: RemoveEffect :exec
 DELETE FROM effects WHERE job_id = ? AND job_removed = 0;
 
--- name: RemoveEvents :execrows
--- What comes later is dropped with the log.
-DELETE FROM events WHERE job_id = @job_id AND position <= @dropped_to;
+-- name: RemoveHistory :exec
+DELETE FROM job_history WHERE job_id = ?;
+
+-- name: RemoveTexts :exec
+-- What comes later goes with the log.
+DELETE FROM event_texts WHERE job_id = @job_id AND position <= @dropped_to;
 
 -- name: RemoveKey :execrows
 DELETE FROM job_keys WHERE digest = ? AND job_id = ?;
@@ -92,11 +95,10 @@ SELECT digest FROM job_keys WHERE kept_until <= @now ORDER BY kept_until LIMIT @
 -- name: ForgetKey :exec
 DELETE FROM job_keys WHERE digest = ?;
 
--- name: NextStartProject :one
-SELECT project FROM starts WHERE project > ? ORDER BY project LIMIT 1;
-
 -- name: FirstStart :one
-SELECT armed_at FROM starts WHERE project = ? ORDER BY armed_at LIMIT 1;
+-- Of all jobs that look for their objects.
+SELECT s.first_armed_at FROM job_state AS s
+WHERE s.class IN (2, 3) AND s.first_armed_at IS NOT NULL ORDER BY s.first_armed_at LIMIT 1;
 
 -- name: ObjectsBefore :many
 SELECT job_id FROM effects WHERE job_removed = 1 AND at < @before ORDER BY at LIMIT @max_rows;

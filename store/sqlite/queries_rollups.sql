@@ -3,23 +3,6 @@
 -- name: RollPlace :one
 SELECT position, at FROM rollup_place WHERE id = 1;
 
--- name: RollEvents :many
--- The next events. The rest of what a roll asks for is read of those alone that count.
-SELECT
-    e.position, e.project, e.job_id, e.connection_id, e.sequence, e.from_state, e.to_state, e.cause, e.attempt, e.at,
-    CAST(coalesce(c.connector, '') AS TEXT) AS connector, CAST(coalesce(s.class, c.class, 0) AS INTEGER) AS class,
-    CAST(coalesce(f.lag, -1) AS INTEGER) AS start_lag
-FROM events AS e
-LEFT JOIN connections AS c ON e.from_state <> e.to_state AND e.to_state <> 2 AND c.id = e.connection_id
-LEFT JOIN job_state AS s ON e.from_state <> e.to_state AND e.to_state <> 2 AND s.job_id = e.job_id
-LEFT JOIN starts AS f ON e.to_state = 3 AND e.attempt = 1 AND f.project = e.project AND f.armed_at = e.at AND f.job_id = e.job_id
-WHERE e.position > @after ORDER BY e.position LIMIT @max_rows;
-
--- name: RollPast :many
--- The newest first.
-SELECT sequence, to_state, at FROM events
-WHERE job_id = @job_id AND sequence < @before ORDER BY sequence DESC LIMIT @max_rows;
-
 -- name: MoveRoll :execrows
 UPDATE rollup_place SET position = @position, at = @at WHERE id = 1 AND position = @was;
 

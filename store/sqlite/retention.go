@@ -16,9 +16,9 @@ import (
 // Rules of this file:
 //   - a step is one operation of the only writer, which everybody waits for: it ends
 //     when its time is over, after one item at least;
-//   - an event goes once the log no longer gives it and its job is gone, whichever
-//     comes last;
-//   - the newest event stays: positions are compared with it after a restore.
+//   - pages go once the log no longer gives them; a job has its history in its row. The texts
+//     of an event go once the log no longer gives it and its job is gone, whichever comes last;
+//   - the newest page stays: positions go on from it, and are compared with it after a restore.
 
 // stepTime is how long a step takes of the writer's time.
 const stepTime = 4 * time.Millisecond
@@ -98,18 +98,19 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	if to >= from {
 		return false, nil
 	}
-	rows, err := r.q.EventsUpTo(ctx, litedb.EventsUpToParams{After: to, UpTo: from, MaxRows: r.most})
+	rows, err := r.q.OldPages(ctx, litedb.OldPagesParams{After: to, UpTo: from, MaxRows: r.most})
 	if err != nil {
-		return false, fmt.Errorf("events: %w", err)
+		return false, fmt.Errorf("pages: %w", err)
 	}
-	for _, e := range rows {
-		if e.JobExists == 0 {
-			if err := r.q.DropEvent(ctx, e.Position); err != nil {
-				return false, fmt.Errorf("events: %w", err)
-			}
-			r.out.Events++
+	for _, p := range rows {
+		if err := r.q.DropPage(ctx, p.Position); err != nil {
+			return false, fmt.Errorf("pages: %w", err)
 		}
-		to = e.Position
+		if err := r.q.DropTexts(ctx, litedb.DropTextsParams{After: to, UpTo: p.Position}); err != nil {
+			return false, fmt.Errorf("texts: %w", err)
+		}
+		r.out.Events += int(p.Events)
+		to = p.Position
 		if more = r.over(); more {
 			break
 		}
@@ -118,7 +119,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 		to = from
 	}
 	if err := r.q.SetDroppedTo(ctx, to); err != nil {
-		return false, fmt.Errorf("events: %w", err)
+		return false, fmt.Errorf("pages: %w", err)
 	}
 	return more, nil
 }
@@ -134,7 +135,7 @@ func (r *retaining) raise(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	from, err := store.Newest(r.meta.EventsFrom, last, func(at int64) (int64, bool, error) {
-		e, err := r.q.NewestEvent(ctx, at)
+		e, err := r.q.NewestPage(ctx, at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, false, nil
 		}
@@ -240,9 +241,6 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 	if err := r.removeKey(ctx, row); err != nil {
 		return fmt.Errorf("key: %w", err)
 	}
-	if err := r.q.RemoveStart(ctx, litedb.RemoveStartParams{Project: row.Project, JobID: id}); err != nil {
-		return fmt.Errorf("start: %w", err)
-	}
 	if class := job.Class(row.Class); class == job.Handle || class == job.Observable {
 		// A look of another job may meet the object.
 		if err := r.q.KeepObject(ctx, id); err != nil {
@@ -250,15 +248,14 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 		}
 	}
 	for _, remove := range []func(context.Context, []byte) error{
-		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.RemoveEffect,
+		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.RemoveEffect, r.q.RemoveHistory,
 	} {
 		if err := remove(ctx, id); err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
 	}
-	events, err := r.q.RemoveEvents(ctx, litedb.RemoveEventsParams{JobID: id, DroppedTo: r.meta.DroppedTo})
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
+	if err := r.q.RemoveTexts(ctx, litedb.RemoveTextsParams{JobID: id, DroppedTo: r.meta.DroppedTo}); err != nil {
+		return fmt.Errorf("texts: %w", err)
 	}
 	if err := r.q.RemoveState(ctx, id); err != nil {
 		return fmt.Errorf("state: %w", err)
@@ -269,7 +266,7 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 	if err := r.w.usage.add(ctx, r.tx, row.Project, -1, -row.Bytes); err != nil {
 		return err
 	}
-	r.out.Jobs, r.out.Events = r.out.Jobs+1, r.out.Events+int(events)
+	r.out.Jobs++
 	return nil
 }
 
@@ -356,24 +353,14 @@ func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 	return int64(len(rows)) == r.most, nil
 }
 
-// firstStart is the oldest first attempt of all jobs that are there; now if there
+// firstStart is the oldest first attempt of all jobs that look for their objects; now if there
 // is none.
 func (r *retaining) firstStart(ctx context.Context) (int64, error) {
-	first, project := r.now, ""
-	for {
-		var err error
-		if project, err = r.q.NextStartProject(ctx, project); errors.Is(err, sql.ErrNoRows) {
-			return first, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		at, err := r.q.FirstStart(ctx, project)
-		if err != nil {
-			return 0, err
-		}
-		first = min(first, at)
+	first, err := r.q.FirstStart(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r.now, nil
 	}
+	return min(first.Int64, r.now), err
 }
 
 // digestOf is the digest under which a key is bound.

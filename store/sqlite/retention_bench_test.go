@@ -25,8 +25,8 @@ func init() {
 	})
 }
 
-// fillEnded writes jobs that ended at a time, with one attempt, an effect and four
-// events each, as the work leaves them.
+// fillEnded writes jobs that ended at a time, with one attempt and an effect each, and
+// pages of the log with the events of ten, as the work leaves them.
 var fillEnded = []string{
 	`CREATE TEMP TABLE filled AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
 		SELECT i, randomblob(16) AS id, ?2 + i AS at, ?3 AS conn FROM n`,
@@ -36,17 +36,15 @@ var fillEnded = []string{
 	SELECT id, 'default', 'old-' || i, conn, 'account', 'webhook', 0, 0, 0, 0, 0, 0, 0, 1, '', '{}', '', x'01', at, randomblob(600) FROM filled`,
 	`INSERT INTO job_keys (digest, job_id) SELECT test_key_digest('default', 'old-' || i), id FROM filled`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, schedule_time, start_deadline,
-		class, predecessor_end, wait_window, updated_at, ended_at, created_at)
-	SELECT id, 'default', conn, 'account', 8, 8, 4, 1, at, at, 1, 0, 0, at, at, at FROM filled`,
+		class, predecessor_end, wait_window, updated_at, ended_at, created_at, state_since, history)
+	SELECT id, 'default', conn, 'account', 8, 8, 4, 1, at, at, 1, 0, 0, at, at, at, at, randomblob(80) FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, armed_at, send_deadline, answer_deadline, fence_at,
 		effect_key, request_digest, credential_version, account_identity, watermark, result, ended_at, frozen)
 	SELECT id, 1, 1, randomblob(16), 'w', at, at, at, at, 'k', x'01', 1, '', '', 1, at, randomblob(600) FROM filled`,
-	`INSERT INTO starts SELECT 'default', at, id, conn, 0 FROM filled`,
 	`INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
 	SELECT id, 'account', 'fake', '', '', 1, 1, 1, at FROM filled`,
-	`INSERT INTO events (project, job_id, connection_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at)
-	SELECT 'default', filled.id, conn, s.value, CASE s.value WHEN 1 THEN 0 ELSE 1 END, 8, 1, 1, 'w', '', '', at
-	FROM filled, json_each('[1,2,3,4]') AS s ORDER BY i, s.value`,
+	`INSERT INTO event_pages (position, first, project, at, events, starts, body)
+	SELECT 40 * i, 40 * i - 39, 'default', at, 40, randomblob(50), randomblob(800) FROM filled WHERE i % 10 = 0`,
 }
 
 // BenchmarkRetain removes ended jobs step by step, without pauses, and shows how

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // Rules of this file: the log is read beside the writer, and only what was added up is
@@ -59,6 +62,8 @@ type rolling struct {
 	events   int
 	more     bool
 	old      []litedb.RemoveRollupsParams
+	// connectors are those of the connections that were met.
+	connectors map[job.ID]string
 }
 
 func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
@@ -66,58 +71,76 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rolling{roll: store.NewRoll(), from: place.Position, to: place.Position}
+	r := &rolling{roll: store.NewRoll(), from: place.Position, to: place.Position, connectors: make(map[job.ID]string)}
 	if err := v.oldRollups(ctx, r); err != nil {
 		return nil, err
 	}
 	events, counts := p.Bounds()
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// What the log no longer gives is not counted.
+	r.to = max(r.to, m.EventsFrom)
 	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
 		asked := min(store.RollRead, events-r.events)
-		rows, err := v.q.RollEvents(ctx, litedb.RollEventsParams{After: r.to, MaxRows: int64(asked)})
+		entries, more, err := v.allEntries(ctx, r.to, asked)
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
-		read := r.events + len(rows)
-		if err := v.add(ctx, r, rows, counts); err != nil {
+		if len(entries) > asked {
+			entries, more = entries[:asked], true
+		}
+		read := r.events + len(entries)
+		if err := v.add(ctx, r, entries, counts); err != nil {
 			return nil, err
 		}
-		r.more = r.events < read || len(rows) == asked
+		r.more = r.events < read || more
 	}
 	return r, nil
 }
 
 // add counts the next events, as far as the step goes.
-func (v view) add(ctx context.Context, r *rolling, rows []litedb.RollEventsRow, counts int) (err error) {
-	for _, row := range rows {
+func (v view) add(ctx context.Context, r *rolling, entries []logpage.Entry, counts int) error {
+	for _, entry := range entries {
 		if r.roll.Len() >= counts {
 			return nil
 		}
-		e := toRollEvent(row)
+		e := store.RollEvent{Event: entry.Event, Class: entry.Class, Lag: -1}
+		if entry.Start {
+			e.Lag = entry.Lag
+		}
+		if store.Moved(e.From, e.To) {
+			connector, err := r.connector(ctx, v, e.Connection)
+			if err != nil {
+				return err
+			}
+			e.Connector = connector
+		}
 		var past []store.PastEvent
 		if e.AsksPast() {
+			var err error
 			if past, err = v.past(ctx, e); err != nil {
 				return err
 			}
 		}
 		r.roll.Add(e, past)
-		r.to, r.events = row.Position, r.events+1
+		r.to, r.events = e.Position, r.events+1
 	}
 	return nil
 }
 
-// past reads the earlier events of a job, in their order.
-func (v view) past(ctx context.Context, e store.RollEvent) ([]store.PastEvent, error) {
-	rows, err := v.q.RollPast(ctx, litedb.RollPastParams{JobID: fromID(e.Job), Before: e.Sequence, MaxRows: store.MaxPast})
-	if err != nil {
-		return nil, fmt.Errorf("earlier events: %w", err)
+// connector is that of a connection, empty if it is gone.
+func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, error) {
+	if name, ok := r.connectors[id]; ok {
+		return name, nil
 	}
-	var past []store.PastEvent
-	for _, row := range slices.Backward(rows) {
-		past = append(past, store.PastEvent{
-			Job: e.Job, Sequence: row.Sequence, To: job.State(row.ToState), At: fromMicros(row.At),
-		})
+	c, err := v.q.GetConnection(ctx, fromID(id))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("connection: %w", err)
 	}
-	return past, nil
+	r.connectors[id] = c.Connector
+	return c.Connector, nil
 }
 
 // oldRollups finds the widths that have buckets to remove. None are removed while the
@@ -195,16 +218,5 @@ func addRollup(c store.RollCount) litedb.AddRollupParams {
 	return litedb.AddRollupParams{
 		Project: c.Project, ConnectionID: fromID(c.Connection), Width: int64(c.Width), StartAt: c.Start, Connector: c.Connector,
 		Class: int64(c.Class), Measure: int64(c.Measure), Bin: int64(c.Bin), Count: c.Count,
-	}
-}
-
-func toRollEvent(r litedb.RollEventsRow) store.RollEvent {
-	return store.RollEvent{
-		Event: job.Event{
-			Position: r.Position, Project: r.Project, Job: toID(r.JobID), Connection: toID(r.ConnectionID), Sequence: r.Sequence,
-			From: job.State(r.FromState), To: job.State(r.ToState), Cause: job.Cause(r.Cause), Attempt: int(r.Attempt),
-			At: fromMicros(r.At),
-		},
-		Connector: r.Connector, Class: job.Class(r.Class), Lag: fromDuration(r.StartLag),
 	}
 }

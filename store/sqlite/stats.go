@@ -2,11 +2,16 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
 // Stats implements store.Store.
@@ -91,27 +96,48 @@ func (m measure) age(at int64) time.Duration {
 	return fromDuration(max(0, m.now-at))
 }
 
-// starts takes percentiles by the nearest rank.
+// starts takes percentiles by the nearest rank. Times rise with positions, so only the first page
+// may have starts from before.
 func (m measure) starts(ctx context.Context, out *store.Stats) error {
-	var err error
-	out.Started, err = m.q.CountStarts(ctx, litedb.CountStartsParams{
-		Project: m.project, Since: m.since, One: m.one, ConnectionID: m.connection,
-	})
-	if err != nil || out.Started == 0 {
+	first, err := m.q.FirstStartPage(ctx, litedb.FirstStartPageParams{Project: m.project, Since: m.since})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	for _, p := range []struct {
-		percent int64
-		to      *time.Duration
-	}{{50, &out.StartLagP50}, {99, &out.StartLagP99}} {
-		lag, err := m.q.StartLag(ctx, litedb.StartLagParams{
-			Project: m.project, Since: m.since, One: m.one, ConnectionID: m.connection,
-			Skip: (out.Started*p.percent+99)/100 - 1,
-		})
-		if err != nil {
-			return err
+	pages, err := m.q.StartPages(ctx, litedb.StartPagesParams{Project: m.project, Since: m.since})
+	if err != nil {
+		return err
+	}
+	var lags []time.Duration
+	add := func(connection job.ID, lag time.Duration) {
+		if m.one == 0 || connection == toID(m.connection) {
+			lags = append(lags, lag)
 		}
-		*p.to = fromDuration(lag)
+	}
+	entries, err := logpage.Decode(m.project, first.Body)
+	if err != nil {
+		return fmt.Errorf("page %d of the log: %w", first.Position, err)
+	}
+	for _, e := range entries {
+		if e.Start && e.At.UnixMicro() >= m.since {
+			add(e.Connection, e.Lag)
+		}
+	}
+	for _, p := range pages[1:] {
+		starts, err := logpage.DecodeStarts(p)
+		if err != nil {
+			return fmt.Errorf("starts of a page of the log: %w", err)
+		}
+		for _, s := range starts {
+			add(s.Connection, s.Lag)
+		}
+	}
+	slices.Sort(lags)
+	if out.Started = int64(len(lags)); len(lags) > 0 {
+		rank := func(percent int) time.Duration { return lags[(len(lags)*percent+99)/100-1] }
+		out.StartLagP50, out.StartLagP99 = rank(50), rank(99)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
-	w.cache, w.log, w.usage = newCache(), newEventLog(), newUsage()
+	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
 	w.ses = newSession(conn)
 	w.q = queries{Queries: litedb.New(w.ses), w: w}
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
@@ -190,7 +190,7 @@ func (w *writer) group(first *op) (following *op) {
 	// interrupt the others' transaction.
 	ctx := context.Background()
 	w.stepClock(ctx)
-	if err := w.ses.control(ctx, begin); err != nil {
+	if err := w.begin(ctx); err != nil {
 		first.done <- w.because(fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err))
 		return nil
 	}
@@ -213,20 +213,35 @@ func (w *writer) group(first *op) (following *op) {
 		}
 		ran = append(ran, o)
 	}
-	if w.log.flush(ctx, w.ses) != nil || w.usage.flush(ctx, w.q.Queries) != nil {
+	if w.usage.flush(ctx, w.q.Queries) != nil {
 		return w.again(ctx, ran, taken, following)
 	}
 	w.finish(ctx, t, ran)
 	return following
 }
 
+// begin begins a transaction, and finds out where the log ends, if that is not known.
+func (w *writer) begin(ctx context.Context) error {
+	if err := w.ses.control(ctx, begin); err != nil || w.log.base != unknownPosition {
+		return err
+	}
+	newest, err := w.q.LastPosition(ctx)
+	if err != nil {
+		w.undo(ctx)
+		return fmt.Errorf("end of the log: %w", err)
+	}
+	w.log.base = newest
+	return nil
+}
+
 // one runs an operation at the time that was set. spoiled says that it failed having written something,
 // or in a way after which SQLite may have ended the transaction.
 func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
-	hints := t.hint
+	hints, mark := t.hint, w.log.mark()
 	w.ses.dirty = false
 	if err = translate(o.run(ctx, t)); err != nil {
 		t.hint = hints
+		w.log.cut(mark)
 	}
 	spoiled = err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable))
 	if w.check != nil && !spoiled {
@@ -239,7 +254,7 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 // operation in its savepoint. It returns what begins the next group.
 func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op) *op {
 	w.undo(ctx)
-	if err := w.ses.control(ctx, begin); err != nil {
+	if err := w.begin(ctx); err != nil {
 		w.abandon(ctx, ops, fmt.Errorf("begin: %w", err))
 		return following
 	}
@@ -296,10 +311,11 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	if err := w.ses.control(ctx, "SAVEPOINT op"); err != nil {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
-	hints := t.hint
+	hints, mark := t.hint, w.log.mark()
 	err = translate(o.run(ctx, t))
 	if err != nil {
 		t.hint, w.cache = hints, newCache()
+		w.log.cut(mark)
 		if rerr := w.ses.control(ctx, rollbackOp); rerr != nil {
 			return nil, fmt.Errorf("%w (after %w)", rerr, err)
 		}
@@ -323,6 +339,8 @@ func (w *writer) undo(ctx context.Context) {
 	_ = w.ses.control(ctx, rollback)
 }
 
+func (w *writer) writeLog(ctx context.Context) error { return w.log.write(ctx, w.q.Queries) }
+
 func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 	w.undo(ctx)
 	for _, o := range ops {
@@ -335,14 +353,19 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 		w.abandon(ctx, ops, err)
 		return
 	}
-	if err := w.saveClock(ctx); err != nil {
-		w.abandon(ctx, ops, err)
-		return
+	for _, last := range []func(context.Context) error{w.saveClock, w.writeLog} {
+		if err := last(ctx); err != nil {
+			w.abandon(ctx, ops, err)
+			return
+		}
 	}
 	err := w.commit(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 		w.undo(ctx)
+		w.log.base = unknownPosition
+	} else {
+		w.log.committed()
 	}
 	w.note()
 	// Hints go first, so that a caller who has its answer finds its own hint given.
@@ -389,11 +412,14 @@ func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal e
 		return t.carefulItem(ctx, n, fn)
 	}
 	ses := t.w.ses
-	before := ses.dirty
+	before, mark := ses.dirty, t.w.log.mark()
 	ses.dirty = false
 	err := translate(fn())
 	wrote := ses.dirty
 	ses.dirty = wrote || before
+	if err != nil {
+		t.w.log.cut(mark)
+	}
 	if err != nil && (wrote || !rules.Verdict(err)) {
 		return nil, err
 	}
@@ -410,7 +436,11 @@ func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, 
 			return nil, err
 		}
 	}
+	mark := t.w.log.mark()
 	err := translate(fn())
+	if err != nil {
+		t.w.log.cut(mark)
+	}
 	if err != nil && !rules.Verdict(err) {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ CREATE TABLE meta (
     incarnation   INTEGER NOT NULL DEFAULT 1 CHECK (incarnation >= 1),
     -- Events up to and including this position may have been dropped.
     events_from   INTEGER NOT NULL DEFAULT 0,
-    -- Up to here no event is left whose job is gone.
+    -- Up to here pages were dropped, and the texts of events whose job is gone.
     dropped_to    INTEGER NOT NULL DEFAULT 0,
     -- 1 once an attempt was removed: until then the attempts themselves show that
     -- something was armed.
@@ -332,7 +332,14 @@ CREATE TABLE job_state (
     -- A copy of jobs.created_at, for lists.
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
+    -- When the job came to its state.
+    state_since     INTEGER NOT NULL,
+    -- When its first attempt was armed; a step of the clock leaves it.
+    first_armed_at  INTEGER,
     ended_at        INTEGER,
+    -- The job's newest events (store/logpage), each written with the change that it is about.
+    -- The last one has the row's version as its sequence.
+    history         BLOB    NOT NULL,
     -- NEEDS_RESOLUTION and the ends have nothing due; all others do.
     CHECK ((next_at IS NULL) = (state >= 7)),
     CHECK (claim_token IS NULL OR state = 2 OR state = 4 OR state = 5),
@@ -364,6 +371,8 @@ CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (
 CREATE INDEX job_state_by_time ON job_state (project, listed, schedule_time, job_id, connection_id);
 CREATE INDEX job_state_by_creation ON job_state (project, listed, created_at, job_id);
 CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id) WHERE ended_at IS NOT NULL;
+-- The oldest job that other jobs' objects are still kept for: of HANDLE and OBSERVABLE.
+CREATE INDEX job_state_first_armed ON job_state (first_armed_at) WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 -- Most jobs have no error.
 CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
 
@@ -406,6 +415,15 @@ WHEN
     OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id
 BEGIN
     SELECT RAISE(FAIL, 'the protocol has no such change of a job');
+END;
+-- +goose StatementEnd
+
+-- An update that begins a new history keeps the one before.
+-- +goose StatementBegin
+CREATE TRIGGER job_state_history BEFORE UPDATE OF history ON job_state
+WHEN length(NEW.history) < length(OLD.history)
+BEGIN
+    INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
 END;
 -- +goose StatementEnd
 
@@ -503,17 +521,6 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- Each job's first attempt. lag is how long after its time, as it was then, the
--- job was armed.
-CREATE TABLE starts (
-    project       TEXT    NOT NULL,
-    armed_at      INTEGER NOT NULL,
-    job_id        BLOB    NOT NULL,
-    connection_id BLOB    NOT NULL,
-    lag           INTEGER NOT NULL,
-    PRIMARY KEY (project, armed_at, job_id)
-) STRICT, WITHOUT ROWID;
-
 -- For targets that can only be looked at: at most one open intent with the same
 -- content per account.
 CREATE TABLE open_intents (
@@ -592,32 +599,52 @@ CREATE INDEX resolutions_job ON resolutions (job_id, id);
 -- The event log
 --
 
--- Positions are never used twice; with one writer their order is the order of the commits.
-CREATE TABLE events (
-    position      INTEGER PRIMARY KEY AUTOINCREMENT,
-    project       TEXT    NOT NULL,
-    job_id        BLOB    NOT NULL CHECK (length(job_id) = 16),
-    connection_id BLOB    NOT NULL,
-    schedule_id   BLOB,
-    -- The job's version after the event.
-    sequence      INTEGER NOT NULL CHECK (sequence >= 1),
-    -- job.State, as in job_state; from_state is 0 for a new job.
-    from_state    INTEGER NOT NULL CHECK (from_state BETWEEN 0 AND 11),
-    to_state      INTEGER NOT NULL CHECK (to_state BETWEEN 1 AND 11),
-    -- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
-    -- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
-    -- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
-    -- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
-    cause         INTEGER NOT NULL CHECK (cause BETWEEN 1 AND 24),
-    -- The attempt concerned; 0: none.
-    attempt       INTEGER NOT NULL,
-    actor         TEXT    NOT NULL,
-    reason        TEXT    NOT NULL,
-    detail        TEXT    NOT NULL,
-    at            INTEGER NOT NULL
+-- A page has the events that one transaction wrote of one project (store/logpage): a
+-- project is read without the pages of others. Positions rise by one with each event and are
+-- never used twice; with one writer their order is the order of the commits. The pages of a
+-- transaction may have positions between each other's.
+--
+-- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
+-- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
+-- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
+-- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
+CREATE TABLE event_pages (
+    -- Of the last event. The newest page stays: positions go on from it.
+    position INTEGER PRIMARY KEY,
+    first    INTEGER NOT NULL CHECK (first <= position),
+    project  TEXT    NOT NULL,
+    -- When the last event was written.
+    at       INTEGER NOT NULL,
+    events   INTEGER NOT NULL CHECK (events >= 1),
+    -- The first attempts among them; NULL: none.
+    starts   BLOB,
+    body     BLOB    NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX events_job ON events (job_id, sequence);
+CREATE INDEX event_pages_project ON event_pages (project, position, events);
+-- Statistics of starts.
+CREATE INDEX event_pages_starts ON event_pages (project, at) WHERE starts IS NOT NULL;
+
+-- The older events of jobs that have many, as job_state.history had them.
+CREATE TABLE job_history (
+    job_id        BLOB    NOT NULL,
+    -- The sequence of the last event.
+    last_sequence INTEGER NOT NULL,
+    body          BLOB    NOT NULL,
+    PRIMARY KEY (job_id, last_sequence)
+) STRICT, WITHOUT ROWID;
+
+-- What a person or a target wrote, apart from the log, so that it can be erased.
+CREATE TABLE event_texts (
+    job_id   BLOB    NOT NULL,
+    sequence INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    reason   TEXT    NOT NULL,
+    detail   TEXT    NOT NULL,
+    PRIMARY KEY (job_id, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_texts_position ON event_texts (position);
 
 --
 -- Schedules, their firings and their queues
