@@ -45,9 +45,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.armJobStmt, err = db.PrepareContext(ctx, armJob); err != nil {
 		return nil, fmt.Errorf("error preparing query ArmJob: %w", err)
 	}
-	if q.armedEverStmt, err = db.PrepareContext(ctx, armedEver); err != nil {
-		return nil, fmt.Errorf("error preparing query ArmedEver: %w", err)
-	}
 	if q.attemptByTokenStmt, err = db.PrepareContext(ctx, attemptByToken); err != nil {
 		return nil, fmt.Errorf("error preparing query AttemptByToken: %w", err)
 	}
@@ -125,9 +122,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.credentialsOfOthersStmt, err = db.PrepareContext(ctx, credentialsOfOthers); err != nil {
 		return nil, fmt.Errorf("error preparing query CredentialsOfOthers: %w", err)
-	}
-	if q.delayLooksStmt, err = db.PrepareContext(ctx, delayLooks); err != nil {
-		return nil, fmt.Errorf("error preparing query DelayLooks: %w", err)
 	}
 	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
@@ -212,6 +206,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.firstStartPageStmt, err = db.PrepareContext(ctx, firstStartPage); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstStartPage: %w", err)
+	}
+	if q.forgetEarlierKeyAgesStmt, err = db.PrepareContext(ctx, forgetEarlierKeyAges); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetEarlierKeyAges: %w", err)
 	}
 	if q.forgetKeyStmt, err = db.PrepareContext(ctx, forgetKey); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetKey: %w", err)
@@ -306,9 +303,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertAPIKeyStmt, err = db.PrepareContext(ctx, insertAPIKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertAPIKey: %w", err)
 	}
-	if q.insertAttemptStmt, err = db.PrepareContext(ctx, insertAttempt); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertAttempt: %w", err)
-	}
 	if q.insertConnectionStmt, err = db.PrepareContext(ctx, insertConnection); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertConnection: %w", err)
 	}
@@ -386,6 +380,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
+	}
+	if q.latestAttemptStmt, err = db.PrepareContext(ctx, latestAttempt); err != nil {
+		return nil, fmt.Errorf("error preparing query LatestAttempt: %w", err)
 	}
 	if q.leaseLookStmt, err = db.PrepareContext(ctx, leaseLook); err != nil {
 		return nil, fmt.Errorf("error preparing query LeaseLook: %w", err)
@@ -645,6 +642,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.servedStmt, err = db.PrepareContext(ctx, served); err != nil {
 		return nil, fmt.Errorf("error preparing query Served: %w", err)
 	}
+	if q.setArmedStmt, err = db.PrepareContext(ctx, setArmed); err != nil {
+		return nil, fmt.Errorf("error preparing query SetArmed: %w", err)
+	}
 	if q.setBucketStmt, err = db.PrepareContext(ctx, setBucket); err != nil {
 		return nil, fmt.Errorf("error preparing query SetBucket: %w", err)
 	}
@@ -719,6 +719,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.stepCoolDownsStmt, err = db.PrepareContext(ctx, stepCoolDowns); err != nil {
 		return nil, fmt.Errorf("error preparing query StepCoolDowns: %w", err)
+	}
+	if q.stepEarlierAttemptsStmt, err = db.PrepareContext(ctx, stepEarlierAttempts); err != nil {
+		return nil, fmt.Errorf("error preparing query StepEarlierAttempts: %w", err)
 	}
 	if q.stepEndsStmt, err = db.PrepareContext(ctx, stepEnds); err != nil {
 		return nil, fmt.Errorf("error preparing query StepEnds: %w", err)
@@ -842,11 +845,6 @@ func (q *Queries) Close() error {
 	if q.armJobStmt != nil {
 		if cerr := q.armJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing armJobStmt: %w", cerr)
-		}
-	}
-	if q.armedEverStmt != nil {
-		if cerr := q.armedEverStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing armedEverStmt: %w", cerr)
 		}
 	}
 	if q.attemptByTokenStmt != nil {
@@ -977,11 +975,6 @@ func (q *Queries) Close() error {
 	if q.credentialsOfOthersStmt != nil {
 		if cerr := q.credentialsOfOthersStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing credentialsOfOthersStmt: %w", cerr)
-		}
-	}
-	if q.delayLooksStmt != nil {
-		if cerr := q.delayLooksStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing delayLooksStmt: %w", cerr)
 		}
 	}
 	if q.doubtfulIDsStmt != nil {
@@ -1122,6 +1115,11 @@ func (q *Queries) Close() error {
 	if q.firstStartPageStmt != nil {
 		if cerr := q.firstStartPageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstStartPageStmt: %w", cerr)
+		}
+	}
+	if q.forgetEarlierKeyAgesStmt != nil {
+		if cerr := q.forgetEarlierKeyAgesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetEarlierKeyAgesStmt: %w", cerr)
 		}
 	}
 	if q.forgetKeyStmt != nil {
@@ -1279,11 +1277,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertAPIKeyStmt: %w", cerr)
 		}
 	}
-	if q.insertAttemptStmt != nil {
-		if cerr := q.insertAttemptStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertAttemptStmt: %w", cerr)
-		}
-	}
 	if q.insertConnectionStmt != nil {
 		if cerr := q.insertConnectionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertConnectionStmt: %w", cerr)
@@ -1412,6 +1405,11 @@ func (q *Queries) Close() error {
 	if q.lastTurnStmt != nil {
 		if cerr := q.lastTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
+		}
+	}
+	if q.latestAttemptStmt != nil {
+		if cerr := q.latestAttemptStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing latestAttemptStmt: %w", cerr)
 		}
 	}
 	if q.leaseLookStmt != nil {
@@ -1844,6 +1842,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing servedStmt: %w", cerr)
 		}
 	}
+	if q.setArmedStmt != nil {
+		if cerr := q.setArmedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setArmedStmt: %w", cerr)
+		}
+	}
 	if q.setBucketStmt != nil {
 		if cerr := q.setBucketStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setBucketStmt: %w", cerr)
@@ -1967,6 +1970,11 @@ func (q *Queries) Close() error {
 	if q.stepCoolDownsStmt != nil {
 		if cerr := q.stepCoolDownsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepCoolDownsStmt: %w", cerr)
+		}
+	}
+	if q.stepEarlierAttemptsStmt != nil {
+		if cerr := q.stepEarlierAttemptsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepEarlierAttemptsStmt: %w", cerr)
 		}
 	}
 	if q.stepEndsStmt != nil {
@@ -2155,7 +2163,6 @@ type Queries struct {
 	answerBytesStmt            *sql.Stmt
 	anyWaitingStmt             *sql.Stmt
 	armJobStmt                 *sql.Stmt
-	armedEverStmt              *sql.Stmt
 	attemptByTokenStmt         *sql.Stmt
 	attemptMarksStmt           *sql.Stmt
 	beginStepStmt              *sql.Stmt
@@ -2182,7 +2189,6 @@ type Queries struct {
 	credentialKeysStmt         *sql.Stmt
 	credentialVersionStmt      *sql.Stmt
 	credentialsOfOthersStmt    *sql.Stmt
-	delayLooksStmt             *sql.Stmt
 	doubtfulIDsStmt            *sql.Stmt
 	dropConnectionLabelsStmt   *sql.Stmt
 	dropCredentialsStmt        *sql.Stmt
@@ -2211,6 +2217,7 @@ type Queries struct {
 	firstReplyStmt             *sql.Stmt
 	firstStartStmt             *sql.Stmt
 	firstStartPageStmt         *sql.Stmt
+	forgetEarlierKeyAgesStmt   *sql.Stmt
 	forgetKeyStmt              *sql.Stmt
 	forgetKeyAgesStmt          *sql.Stmt
 	forgetObjectStmt           *sql.Stmt
@@ -2242,7 +2249,6 @@ type Queries struct {
 	holdSchedulesStmt          *sql.Stmt
 	inFlightStmt               *sql.Stmt
 	insertAPIKeyStmt           *sql.Stmt
-	insertAttemptStmt          *sql.Stmt
 	insertConnectionStmt       *sql.Stmt
 	insertConnectionLabelsStmt *sql.Stmt
 	insertCredentialStmt       *sql.Stmt
@@ -2269,6 +2275,7 @@ type Queries struct {
 	keysOverStmt               *sql.Stmt
 	lastPositionStmt           *sql.Stmt
 	lastTurnStmt               *sql.Stmt
+	latestAttemptStmt          *sql.Stmt
 	leaseLookStmt              *sql.Stmt
 	leftBehindIDsStmt          *sql.Stmt
 	liftAuthStmt               *sql.Stmt
@@ -2355,6 +2362,7 @@ type Queries struct {
 	schedulesOfStmt            *sql.Stmt
 	schedulesPageStmt          *sql.Stmt
 	servedStmt                 *sql.Stmt
+	setArmedStmt               *sql.Stmt
 	setBucketStmt              *sql.Stmt
 	setConnectionStmt          *sql.Stmt
 	setContentStmt             *sql.Stmt
@@ -2380,6 +2388,7 @@ type Queries struct {
 	stepAttemptsStmt           *sql.Stmt
 	stepBucketsStmt            *sql.Stmt
 	stepCoolDownsStmt          *sql.Stmt
+	stepEarlierAttemptsStmt    *sql.Stmt
 	stepEndsStmt               *sql.Stmt
 	stepHoldsStmt              *sql.Stmt
 	stepLeasesStmt             *sql.Stmt
@@ -2421,7 +2430,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		answerBytesStmt:            q.answerBytesStmt,
 		anyWaitingStmt:             q.anyWaitingStmt,
 		armJobStmt:                 q.armJobStmt,
-		armedEverStmt:              q.armedEverStmt,
 		attemptByTokenStmt:         q.attemptByTokenStmt,
 		attemptMarksStmt:           q.attemptMarksStmt,
 		beginStepStmt:              q.beginStepStmt,
@@ -2448,7 +2456,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		credentialKeysStmt:         q.credentialKeysStmt,
 		credentialVersionStmt:      q.credentialVersionStmt,
 		credentialsOfOthersStmt:    q.credentialsOfOthersStmt,
-		delayLooksStmt:             q.delayLooksStmt,
 		doubtfulIDsStmt:            q.doubtfulIDsStmt,
 		dropConnectionLabelsStmt:   q.dropConnectionLabelsStmt,
 		dropCredentialsStmt:        q.dropCredentialsStmt,
@@ -2477,6 +2484,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		firstReplyStmt:             q.firstReplyStmt,
 		firstStartStmt:             q.firstStartStmt,
 		firstStartPageStmt:         q.firstStartPageStmt,
+		forgetEarlierKeyAgesStmt:   q.forgetEarlierKeyAgesStmt,
 		forgetKeyStmt:              q.forgetKeyStmt,
 		forgetKeyAgesStmt:          q.forgetKeyAgesStmt,
 		forgetObjectStmt:           q.forgetObjectStmt,
@@ -2508,7 +2516,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		holdSchedulesStmt:          q.holdSchedulesStmt,
 		inFlightStmt:               q.inFlightStmt,
 		insertAPIKeyStmt:           q.insertAPIKeyStmt,
-		insertAttemptStmt:          q.insertAttemptStmt,
 		insertConnectionStmt:       q.insertConnectionStmt,
 		insertConnectionLabelsStmt: q.insertConnectionLabelsStmt,
 		insertCredentialStmt:       q.insertCredentialStmt,
@@ -2535,6 +2542,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		keysOverStmt:               q.keysOverStmt,
 		lastPositionStmt:           q.lastPositionStmt,
 		lastTurnStmt:               q.lastTurnStmt,
+		latestAttemptStmt:          q.latestAttemptStmt,
 		leaseLookStmt:              q.leaseLookStmt,
 		leftBehindIDsStmt:          q.leftBehindIDsStmt,
 		liftAuthStmt:               q.liftAuthStmt,
@@ -2621,6 +2629,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		schedulesOfStmt:            q.schedulesOfStmt,
 		schedulesPageStmt:          q.schedulesPageStmt,
 		servedStmt:                 q.servedStmt,
+		setArmedStmt:               q.setArmedStmt,
 		setBucketStmt:              q.setBucketStmt,
 		setConnectionStmt:          q.setConnectionStmt,
 		setContentStmt:             q.setContentStmt,
@@ -2646,6 +2655,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		stepAttemptsStmt:           q.stepAttemptsStmt,
 		stepBucketsStmt:            q.stepBucketsStmt,
 		stepCoolDownsStmt:          q.stepCoolDownsStmt,
+		stepEarlierAttemptsStmt:    q.stepEarlierAttemptsStmt,
 		stepEndsStmt:               q.stepEndsStmt,
 		stepHoldsStmt:              q.stepHoldsStmt,
 		stepLeasesStmt:             q.stepLeasesStmt,

@@ -11,7 +11,11 @@ import (
 )
 
 const answerBytes = `-- name: AnswerBytes :one
-SELECT CAST(coalesce(length(answer), 0) AS INTEGER) FROM attempts WHERE job_id = ? AND number = ?
+SELECT CAST(coalesce((
+    SELECT length(s.answer) FROM job_state AS s WHERE s.job_id = ?1 AND s.attempt = ?2
+), (
+    SELECT length(a.answer) FROM attempts AS a WHERE a.job_id = ?1 AND a.number = ?2
+), 0) AS INTEGER)
 `
 
 type AnswerBytesParams struct {
@@ -19,6 +23,7 @@ type AnswerBytesParams struct {
 	Number int64
 }
 
+// Of the newest attempt or an earlier one.
 func (q *Queries) AnswerBytes(ctx context.Context, arg AnswerBytesParams) (int64, error) {
 	row := q.queryRow(ctx, q.answerBytesStmt, answerBytes, arg.JobID, arg.Number)
 	var column_1 int64
@@ -38,33 +43,62 @@ func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
 }
 
 const armJob = `-- name: ArmJob :execrows
+
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1, class = ?1,
     next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4, state_since = ?4,
     first_armed_at = coalesce(first_armed_at, ?4),
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
-WHERE job_id = ?6 AND version = ?7 AND claim_token = ?8 AND state = ?9
+    armed_round = round, arm_token = ?5, armed_by = ?3, armed_claimed_at = claimed_at, armed_at = ?4,
+    send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
+    request_digest = ?9, credential_version = ?10, account_identity = ?11,
+    watermark = ?12, handle = ?13, span = ?14, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?15,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?16 AS BLOB) AS BLOB)
+WHERE job_id = ?17 AND version = ?18 AND claim_token = ?19 AND state = ?20
 `
 
 type ArmJobParams struct {
-	Class      int64
-	Fence      sql.NullInt64
-	Worker     string
-	Now        int64
-	History    []byte
-	JobID      []byte
-	Version    int64
-	ClaimToken []byte
-	State      int64
+	Class             int64
+	Fence             sql.NullInt64
+	Worker            string
+	Now               int64
+	ArmToken          []byte
+	SendDeadline      sql.NullInt64
+	AnswerDeadline    sql.NullInt64
+	EffectKey         sql.NullString
+	RequestDigest     []byte
+	CredentialVersion sql.NullInt64
+	AccountIdentity   sql.NullString
+	Watermark         sql.NullString
+	Handle            sql.NullString
+	Span              []byte
+	Frozen            []byte
+	History           []byte
+	JobID             []byte
+	Version           int64
+	ClaimToken        []byte
+	State             int64
 }
 
-// As store/rules judged. What must never be, the trigger of attempts refuses.
+// attempts
+// As store/rules judged. What must never be, the triggers refuse.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	result, err := q.exec(ctx, q.armJobStmt, armJob,
 		arg.Class,
 		arg.Fence,
 		arg.Worker,
 		arg.Now,
+		arg.ArmToken,
+		arg.SendDeadline,
+		arg.AnswerDeadline,
+		arg.EffectKey,
+		arg.RequestDigest,
+		arg.CredentialVersion,
+		arg.AccountIdentity,
+		arg.Watermark,
+		arg.Handle,
+		arg.Span,
+		arg.Frozen,
 		arg.History,
 		arg.JobID,
 		arg.Version,
@@ -75,17 +109,6 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const armedEver = `-- name: ArmedEver :one
-SELECT CAST(m.armed_before = 1 OR EXISTS (SELECT 1 FROM attempts) AS INTEGER) FROM meta AS m WHERE m.id = 1
-`
-
-func (q *Queries) ArmedEver(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.armedEverStmt, armedEver)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
@@ -183,18 +206,33 @@ UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = ?1,
     next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3, state_since = ?3,
     first_armed_at = coalesce(first_armed_at, ?3),
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
-WHERE job_state.job_id = ?6 AND version = ?7 AND state IN (1, 6)
+    armed_round = round, arm_token = ?5, armed_by = ?4, armed_claimed_at = ?3, armed_at = ?3,
+    send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
+    request_digest = ?9, credential_version = ?10, account_identity = ?11,
+    watermark = ?12, handle = '', span = ?13, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?14,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?15 AS BLOB) AS BLOB)
+WHERE job_state.job_id = ?16 AND version = ?17 AND state IN (1, 6)
 `
 
 type ClaimArmedParams struct {
-	Class   int64
-	Fence   sql.NullInt64
-	Now     sql.NullInt64
-	Worker  string
-	History []byte
-	JobID   []byte
-	Version int64
+	Class             int64
+	Fence             sql.NullInt64
+	Now               sql.NullInt64
+	Worker            string
+	ArmToken          []byte
+	SendDeadline      sql.NullInt64
+	AnswerDeadline    sql.NullInt64
+	EffectKey         sql.NullString
+	RequestDigest     []byte
+	CredentialVersion sql.NullInt64
+	AccountIdentity   sql.NullString
+	Watermark         sql.NullString
+	Span              []byte
+	Frozen            []byte
+	History           []byte
+	JobID             []byte
+	Version           int64
 }
 
 // A claim that arms: both steps in one version of the row, each with its event. Nobody
@@ -205,6 +243,16 @@ func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, 
 		arg.Fence,
 		arg.Now,
 		arg.Worker,
+		arg.ArmToken,
+		arg.SendDeadline,
+		arg.AnswerDeadline,
+		arg.EffectKey,
+		arg.RequestDigest,
+		arg.CredentialVersion,
+		arg.AccountIdentity,
+		arg.Watermark,
+		arg.Span,
+		arg.Frozen,
 		arg.History,
 		arg.JobID,
 		arg.Version,
@@ -262,6 +310,7 @@ type CloseAttemptParams struct {
 	Number int64
 }
 
+// An earlier one.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
 	_, err := q.exec(ctx, q.closeAttemptStmt, closeAttempt,
 		arg.Result,
@@ -570,19 +619,6 @@ func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const delayLooks = `-- name: DelayLooks :exec
-UPDATE job_state SET negatives = 0, claim_token = NULL, next_at = max(next_at, (
-    SELECT a.fence_at FROM attempts AS a WHERE a.job_id = job_state.job_id AND a.number = job_state.attempt
-))
-WHERE state IN (3, 5) AND class <> CAST(?1 AS INTEGER)
-`
-
-// Such jobs are due no earlier than their raised fence. No change of theirs: no version, no event.
-func (q *Queries) DelayLooks(ctx context.Context, keyed int64) error {
-	_, err := q.exec(ctx, q.delayLooksStmt, delayLooks, keyed)
-	return err
 }
 
 const doubtfulIDs = `-- name: DoubtfulIDs :many
@@ -1072,7 +1108,7 @@ func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, 
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1147,6 +1183,29 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.FirstArmedAt,
 		&i.JobState.EndedAt,
 		&i.JobState.History,
+		&i.JobState.ArmedRound,
+		&i.JobState.ArmToken,
+		&i.JobState.ArmedBy,
+		&i.JobState.ArmedClaimedAt,
+		&i.JobState.ArmedAt,
+		&i.JobState.SendDeadline,
+		&i.JobState.AnswerDeadline,
+		&i.JobState.FenceAt,
+		&i.JobState.EffectKey,
+		&i.JobState.RequestDigest,
+		&i.JobState.CredentialVersion,
+		&i.JobState.AccountIdentity,
+		&i.JobState.Watermark,
+		&i.JobState.Handle,
+		&i.JobState.Span,
+		&i.JobState.Result,
+		&i.JobState.Kind,
+		&i.JobState.Message,
+		&i.JobState.HttpStatus,
+		&i.JobState.BytesWritten,
+		&i.JobState.AttemptEndedAt,
+		&i.JobState.Answer,
+		&i.JobState.Frozen,
 	)
 	return i, err
 }
@@ -1156,7 +1215,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1252,6 +1311,29 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.FirstArmedAt,
 		&i.JobState.EndedAt,
 		&i.JobState.History,
+		&i.JobState.ArmedRound,
+		&i.JobState.ArmToken,
+		&i.JobState.ArmedBy,
+		&i.JobState.ArmedClaimedAt,
+		&i.JobState.ArmedAt,
+		&i.JobState.SendDeadline,
+		&i.JobState.AnswerDeadline,
+		&i.JobState.FenceAt,
+		&i.JobState.EffectKey,
+		&i.JobState.RequestDigest,
+		&i.JobState.CredentialVersion,
+		&i.JobState.AccountIdentity,
+		&i.JobState.Watermark,
+		&i.JobState.Handle,
+		&i.JobState.Span,
+		&i.JobState.Result,
+		&i.JobState.Kind,
+		&i.JobState.Message,
+		&i.JobState.HttpStatus,
+		&i.JobState.BytesWritten,
+		&i.JobState.AttemptEndedAt,
+		&i.JobState.Answer,
+		&i.JobState.Frozen,
 	)
 	return i, err
 }
@@ -1332,7 +1414,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1377,6 +1459,29 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.FirstArmedAt,
 		&i.EndedAt,
 		&i.History,
+		&i.ArmedRound,
+		&i.ArmToken,
+		&i.ArmedBy,
+		&i.ArmedClaimedAt,
+		&i.ArmedAt,
+		&i.SendDeadline,
+		&i.AnswerDeadline,
+		&i.FenceAt,
+		&i.EffectKey,
+		&i.RequestDigest,
+		&i.CredentialVersion,
+		&i.AccountIdentity,
+		&i.Watermark,
+		&i.Handle,
+		&i.Span,
+		&i.Result,
+		&i.Kind,
+		&i.Message,
+		&i.HttpStatus,
+		&i.BytesWritten,
+		&i.AttemptEndedAt,
+		&i.Answer,
+		&i.Frozen,
 	)
 	return i, err
 }
@@ -1507,61 +1612,6 @@ func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const insertAttempt = `-- name: InsertAttempt :exec
-
-INSERT OR FAIL INTO attempts (
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
-    answer_deadline, fence_at, effect_key, request_digest, credential_version,
-    account_identity, watermark, handle, frozen, span
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertAttemptParams struct {
-	JobID             []byte
-	Number            int64
-	Round             int64
-	ArmToken          []byte
-	Worker            string
-	ClaimedAt         sql.NullInt64
-	ArmedAt           int64
-	SendDeadline      int64
-	AnswerDeadline    int64
-	FenceAt           int64
-	EffectKey         string
-	RequestDigest     []byte
-	CredentialVersion int64
-	AccountIdentity   string
-	Watermark         string
-	Handle            string
-	Frozen            []byte
-	Span              []byte
-}
-
-// attempts
-func (q *Queries) InsertAttempt(ctx context.Context, arg InsertAttemptParams) error {
-	_, err := q.exec(ctx, q.insertAttemptStmt, insertAttempt,
-		arg.JobID,
-		arg.Number,
-		arg.Round,
-		arg.ArmToken,
-		arg.Worker,
-		arg.ClaimedAt,
-		arg.ArmedAt,
-		arg.SendDeadline,
-		arg.AnswerDeadline,
-		arg.FenceAt,
-		arg.EffectKey,
-		arg.RequestDigest,
-		arg.CredentialVersion,
-		arg.AccountIdentity,
-		arg.Watermark,
-		arg.Handle,
-		arg.Frozen,
-		arg.Span,
-	)
-	return err
 }
 
 const insertConnection = `-- name: InsertConnection :exec
@@ -2019,6 +2069,80 @@ func (q *Queries) LastTurn(ctx context.Context) (int64, error) {
 	return column_1, err
 }
 
+const latestAttempt = `-- name: LatestAttempt :one
+SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(arm_token AS BLOB) AS arm_token,
+    CAST(armed_by AS TEXT) AS worker, armed_claimed_at AS claimed_at, CAST(armed_at AS INTEGER) AS armed_at,
+    CAST(send_deadline AS INTEGER) AS send_deadline, CAST(answer_deadline AS INTEGER) AS answer_deadline,
+    CAST(fence_at AS INTEGER) AS fence_at, CAST(effect_key AS TEXT) AS effect_key, CAST(request_digest AS BLOB) AS request_digest,
+    CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
+    CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
+    CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
+    CAST(bytes_written AS INTEGER) AS bytes_written, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
+FROM job_state WHERE job_id = ? AND attempt > 0
+`
+
+type LatestAttemptRow struct {
+	JobID             []byte
+	Number            int64
+	Round             int64
+	ArmToken          []byte
+	Worker            string
+	ClaimedAt         sql.NullInt64
+	ArmedAt           int64
+	SendDeadline      int64
+	AnswerDeadline    int64
+	FenceAt           int64
+	EffectKey         string
+	RequestDigest     []byte
+	CredentialVersion int64
+	AccountIdentity   string
+	Watermark         string
+	Handle            string
+	Span              []byte
+	Result            int64
+	Kind              int64
+	Message           string
+	HttpStatus        int64
+	BytesWritten      int64
+	EndedAt           sql.NullInt64
+	Answer            []byte
+	Frozen            []byte
+}
+
+// The newest attempt, as a row of attempts.
+func (q *Queries) LatestAttempt(ctx context.Context, jobID []byte) (LatestAttemptRow, error) {
+	row := q.queryRow(ctx, q.latestAttemptStmt, latestAttempt, jobID)
+	var i LatestAttemptRow
+	err := row.Scan(
+		&i.JobID,
+		&i.Number,
+		&i.Round,
+		&i.ArmToken,
+		&i.Worker,
+		&i.ClaimedAt,
+		&i.ArmedAt,
+		&i.SendDeadline,
+		&i.AnswerDeadline,
+		&i.FenceAt,
+		&i.EffectKey,
+		&i.RequestDigest,
+		&i.CredentialVersion,
+		&i.AccountIdentity,
+		&i.Watermark,
+		&i.Handle,
+		&i.Span,
+		&i.Result,
+		&i.Kind,
+		&i.Message,
+		&i.HttpStatus,
+		&i.BytesWritten,
+		&i.EndedAt,
+		&i.Answer,
+		&i.Frozen,
+	)
+	return i, err
+}
+
 const leaseLook = `-- name: LeaseLook :execrows
 UPDATE OR FAIL job_state SET claim_token = ?1, claimed_at = ?2, worker = ?3, next_at = ?4
 WHERE job_id = ?5 AND version = ?6 AND state IN (4, 5) AND next_at <= ?2
@@ -2325,10 +2449,7 @@ func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (int64, er
 }
 
 const oldestUnresolved = `-- name: OldestUnresolved :one
-SELECT CAST(coalesce(min(coalesce(
-    (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt),
-    s.updated_at
-)), 0) AS INTEGER)
+SELECT CAST(coalesce(min(coalesce(s.armed_at, s.updated_at)), 0) AS INTEGER)
 FROM job_state AS s
 WHERE s.project = ?1 AND s.listed IN (5, 7) AND s.state IN (5, 7)
     AND (CAST(?2 AS INTEGER) = 0 OR s.connection_id = ?3)
@@ -2606,10 +2727,11 @@ func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
 }
 
 const raiseFences = `-- name: RaiseFences :exec
-UPDATE attempts SET fence_at = max(fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at)
-WHERE (job_id, number) IN (
-    SELECT s.job_id, s.attempt FROM job_state AS s WHERE s.state IN (3, 5) AND s.class <> CAST(?2 AS INTEGER)
-)
+UPDATE job_state SET
+    fence_at = max(fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at),
+    negatives = 0, claim_token = NULL,
+    next_at = max(next_at, fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at)
+WHERE state IN (3, 5) AND class <> CAST(?2 AS INTEGER)
 `
 
 type RaiseFencesParams struct {
@@ -2617,7 +2739,8 @@ type RaiseFencesParams struct {
 	Keyed     int64
 }
 
-// Attempts of jobs that may be looked at, as if they were armed now. See store.Release.
+// Of jobs that may be looked at, as if their newest attempts were armed now, and none is due
+// earlier. See store.Release. No change of the jobs: no version, no event.
 func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
 	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, arg.NotBefore, arg.Keyed)
 	return err
@@ -2753,13 +2876,12 @@ func (q *Queries) Saturate(ctx context.Context, connectionID []byte) error {
 }
 
 const saveHandle = `-- name: SaveHandle :execrows
-UPDATE OR FAIL attempts SET handle = ?1
-WHERE attempts.job_id = ?2 AND number = ?3 AND result = 0
-    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = ?2 AND s.state = 3 AND s.attempt = ?3)
+UPDATE OR FAIL job_state SET handle = ?1
+WHERE job_id = ?2 AND attempt = ?3 AND state = 3 AND result = 0
 `
 
 type SaveHandleParams struct {
-	Handle string
+	Handle sql.NullString
 	JobID  []byte
 	Number int64
 }
@@ -2799,6 +2921,15 @@ func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 		arg.Now,
 		arg.Turn,
 	)
+	return err
+}
+
+const setArmed = `-- name: SetArmed :exec
+UPDATE meta SET armed_before = 1 WHERE id = 1
+`
+
+func (q *Queries) SetArmed(ctx context.Context) error {
+	_, err := q.exec(ctx, q.setArmedStmt, setArmed)
 	return err
 }
 
@@ -2939,8 +3070,12 @@ UPDATE OR FAIL job_state SET
     error_status = ?19, error_at = ?20,
     resolution_id = ?21, updated_at = ?22, ended_at = ?23,
     effect_attempt = ?24, state_since = ?25,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?26 AS BLOB) AS BLOB)
-WHERE job_id = ?27 AND version = ?3 - 1
+    result = coalesce(?26, result), kind = coalesce(?27, kind), message = coalesce(?28, message),
+    http_status = coalesce(?29, http_status), bytes_written = max(coalesce(CAST(?30 AS INTEGER), 0), bytes_written),
+    handle = coalesce(?31, handle), answer = coalesce(?32, answer),
+    attempt_ended_at = CASE WHEN ?26 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?22) END,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?33 AS BLOB) AS BLOB)
+WHERE job_id = ?34 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
@@ -2969,11 +3104,19 @@ type SetStateParams struct {
 	EndedAt       sql.NullInt64
 	EffectAttempt sql.NullInt64
 	StateSince    int64
+	Result        sql.NullInt64
+	Kind          sql.NullInt64
+	Message       sql.NullString
+	HttpStatus    sql.NullInt64
+	BytesWritten  sql.NullInt64
+	Handle        sql.NullString
+	Answer        []byte
 	History       []byte
 	JobID         []byte
 }
 
-// Every change of a job but claims, arms and leases. A history of more than logpage.MaxHistory
+// Every change of a job but claims, arms and leases, with what became of its newest attempt;
+// NULL there: as it was. A history of more than logpage.MaxHistory
 // is followed by a new one, here and below.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
 	result, err := q.exec(ctx, q.setStateStmt, setState,
@@ -3002,6 +3145,13 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.EndedAt,
 		arg.EffectAttempt,
 		arg.StateSince,
+		arg.Result,
+		arg.Kind,
+		arg.Message,
+		arg.HttpStatus,
+		arg.BytesWritten,
+		arg.Handle,
+		arg.Answer,
 		arg.History,
 		arg.JobID,
 	)
@@ -3033,6 +3183,7 @@ type SettleAttemptParams struct {
 	Number       int64
 }
 
+// An earlier one.
 func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
 	_, err := q.exec(ctx, q.settleAttemptStmt, settleAttempt,
 		arg.Result,
@@ -3102,24 +3253,32 @@ func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([][]byt
 const succeed = `-- name: Succeed :execrows
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
-    effect_attempt = ?2, state_since = ?1,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?3 AS BLOB) AS BLOB)
-WHERE job_id = ?4 AND version = ?5 AND state = 3
+    effect_attempt = ?2, state_since = ?1, result = 1, http_status = ?3,
+    bytes_written = ?4, answer = ?5, attempt_ended_at = ?1,
+    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?6 AS BLOB) AS BLOB)
+WHERE job_id = ?7 AND version = ?8 AND state = 3 AND result = 0
 `
 
 type SucceedParams struct {
 	Now           int64
 	EffectAttempt sql.NullInt64
+	HttpStatus    sql.NullInt64
+	BytesWritten  sql.NullInt64
+	Answer        []byte
 	History       []byte
 	JobID         []byte
 	Version       int64
 }
 
-// What SetState writes of a success that says nothing else.
+// What SetState writes of a success that says nothing else, by the newest attempt, which had no
+// outcome.
 func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error) {
 	result, err := q.exec(ctx, q.succeedStmt, succeed,
 		arg.Now,
 		arg.EffectAttempt,
+		arg.HttpStatus,
+		arg.BytesWritten,
+		arg.Answer,
 		arg.History,
 		arg.JobID,
 		arg.Version,

@@ -27,9 +27,24 @@ func (q *Queries) EndStep(ctx context.Context) error {
 	return err
 }
 
-const forgetKeyAges = `-- name: ForgetKeyAges :exec
+const forgetEarlierKeyAges = `-- name: ForgetEarlierKeyAges :exec
 UPDATE attempts SET armed_at = CAST(?1 AS INTEGER)
 WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(?2 AS INTEGER))
+`
+
+type ForgetEarlierKeyAgesParams struct {
+	Unknown int64
+	Keyed   int64
+}
+
+func (q *Queries) ForgetEarlierKeyAges(ctx context.Context, arg ForgetEarlierKeyAgesParams) error {
+	_, err := q.exec(ctx, q.forgetEarlierKeyAgesStmt, forgetEarlierKeyAges, arg.Unknown, arg.Keyed)
+	return err
+}
+
+const forgetKeyAges = `-- name: ForgetKeyAges :exec
+UPDATE job_state SET armed_at = CAST(?1 AS INTEGER)
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = CAST(?2 AS INTEGER)
 `
 
 type ForgetKeyAgesParams struct {
@@ -94,11 +109,10 @@ func (q *Queries) SaveClock(ctx context.Context, arg SaveClockParams) error {
 }
 
 const stepAttempts = `-- name: StepAttempts :exec
-UPDATE attempts SET
+UPDATE job_state SET
     armed_at = armed_at + CAST(?1 AS INTEGER), send_deadline = send_deadline + CAST(?1 AS INTEGER),
     answer_deadline = answer_deadline + CAST(?1 AS INTEGER), fence_at = fence_at + CAST(?1 AS INTEGER)
-WHERE armed_at <> CAST(?2 AS INTEGER)
-    AND (fence_at > CAST(?3 AS INTEGER) OR job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state BETWEEN 2 AND 7))
+WHERE attempt > 0 AND armed_at <> CAST(?2 AS INTEGER) AND (fence_at > CAST(?3 AS INTEGER) OR state BETWEEN 2 AND 7)
 `
 
 type StepAttemptsParams struct {
@@ -128,6 +142,25 @@ UPDATE cool_downs SET armed_at = armed_at + CAST(?1 AS INTEGER)
 
 func (q *Queries) StepCoolDowns(ctx context.Context, by int64) error {
 	_, err := q.exec(ctx, q.stepCoolDownsStmt, stepCoolDowns, by)
+	return err
+}
+
+const stepEarlierAttempts = `-- name: StepEarlierAttempts :exec
+UPDATE attempts SET
+    armed_at = armed_at + CAST(?1 AS INTEGER), send_deadline = send_deadline + CAST(?1 AS INTEGER),
+    answer_deadline = answer_deadline + CAST(?1 AS INTEGER), fence_at = fence_at + CAST(?1 AS INTEGER)
+WHERE armed_at <> CAST(?2 AS INTEGER)
+    AND (fence_at > CAST(?3 AS INTEGER) OR job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state BETWEEN 2 AND 7))
+`
+
+type StepEarlierAttemptsParams struct {
+	By      int64
+	Unknown int64
+	Old     int64
+}
+
+func (q *Queries) StepEarlierAttempts(ctx context.Context, arg StepEarlierAttemptsParams) error {
+	_, err := q.exec(ctx, q.stepEarlierAttemptsStmt, stepEarlierAttempts, arg.By, arg.Unknown, arg.Old)
 	return err
 }
 

@@ -37,7 +37,8 @@ func (q *Queries) DropTexts(ctx context.Context, arg DropTextsParams) error {
 
 const endedJob = `-- name: EndedJob :one
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce(length(s.answer), 0)
+        + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = ?1 AND s.ended_at IS NOT NULL AND s.ended_at <= ?2
 `
@@ -77,7 +78,8 @@ func (q *Queries) EndedJob(ctx context.Context, arg EndedJobParams) (EndedJobRow
 const endedJobs = `-- name: EndedJobs :many
 
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce(length(s.answer), 0)
+        + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = ?1 AND s.state = ?2 AND s.ended_at IS NOT NULL
     AND s.ended_at >= ?3 AND s.ended_at <= ?4

@@ -209,9 +209,7 @@ func (q *Queries) VitalRefused(ctx context.Context, most int64) ([]VitalRefusedR
 
 const vitalUnknown = `-- name: VitalUnknown :one
 SELECT count(*) AS jobs, CAST(coalesce(min(u.since), 0) AS INTEGER) AS since FROM (
-    SELECT coalesce(
-        (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt), s.updated_at
-    ) AS since
+    SELECT coalesce(s.armed_at, s.updated_at) AS since
     FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = ?1 ORDER BY s.updated_at LIMIT ?2
 ) AS u
 `

@@ -46,6 +46,9 @@ type change struct {
 	// marks are those of its attempts, account is the last one's.
 	marks   rules.Marks
 	account string
+	// newest is what becomes of the newest attempt, nil: nothing, unless it is closed.
+	newest *job.Settled
+	closed bool
 	// effect is what is to be written of its effect, if anything is. owner is the other job
 	// that owned its object; zero: none.
 	effect *litedb.PutEffectParams
@@ -151,6 +154,9 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	if s.Answer == nil {
 		return nil
 	}
+	if c.marks[s.Attempt-1].Result == 0 { // it has none yet
+		return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode())))
+	}
 	before, err := c.q.AnswerBytes(ctx, litedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
 	if err != nil {
 		return fmt.Errorf("kept answer: %w", err)
@@ -158,13 +164,15 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode()))-before)
 }
 
-// settle writes what became of the attempts.
+// settle writes what became of earlier attempts. That of the newest one goes with the job.
 func (c *change) settle(ctx context.Context) error {
 	for _, s := range c.Settle {
 		if err := c.countAnswer(ctx, s); err != nil {
 			return err
 		}
-		if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
+		if int64(s.Attempt) == c.st.Attempt {
+			c.newest = &s
+		} else if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
 		m := &c.marks[s.Attempt-1]
@@ -174,13 +182,17 @@ func (c *change) settle(ctx context.Context) error {
 		}
 	}
 	for _, n := range c.Close {
+		c.closed = c.closed || int64(n) == c.st.Attempt
+		c.marks[n-1].Result = c.Decision.CloseOpen
+		if int64(n) == c.st.Attempt {
+			continue
+		}
 		err := c.q.CloseAttempt(ctx, litedb.CloseAttemptParams{
 			Result: int64(c.Decision.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: int64(n),
 		})
 		if err != nil {
 			return fmt.Errorf("close attempt: %w", err)
 		}
-		c.marks[n-1].Result = c.Decision.CloseOpen
 	}
 	return nil
 }
@@ -259,11 +271,17 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 		From: job.State(c.old.State), Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: c.Actor, Reason: c.Reason, Detail: c.Decision.Detail,
 	})
-	if !onlySucceeded(c.st, c.old) {
-		return c.q.SetState(ctx, setStateParams(c.st, history))
+	if c.closed || !plain(c.newest) || !onlySucceeded(c.st, c.old) {
+		p := setStateParams(c.st, history)
+		if c.closed {
+			p.Result = someMicros(int64(c.Decision.CloseOpen))
+		}
+		settleNewest(&p, c.newest)
+		return c.q.SetState(ctx, p)
 	}
 	return c.q.Succeed(ctx, litedb.SucceedParams{
 		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
+		HttpStatus: someMicros(int64(c.newest.HTTPStatus)), BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
 	})
 }
 

@@ -151,14 +151,12 @@ func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) erro
 	return nil
 }
 
-// writeArm moves the job to SENDING and writes the attempt.
+// writeArm moves the job to SENDING, with its attempt.
 func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
 	st := armedRow(h.st, next)
-	n, err := t.q.ArmJob(ctx, litedb.ArmJobParams{
-		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: t.now,
-		JobID: h.st.JobID, Version: a.Version, ClaimToken: fromID(a.Claim), State: h.st.State,
-		History: t.noteArm(h.job.ScheduleID, &st, job.State(h.st.State)),
-	})
+	p := armParams(a, next, attempt)
+	p.State, p.History = h.st.State, t.noteArm(h.job.ScheduleID, &st, job.State(h.st.State))
+	n, err := t.q.ArmJob(ctx, p)
 	if err != nil {
 		return fmt.Errorf("arm job: %w", err)
 	}
@@ -166,13 +164,17 @@ func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapsh
 		return fmt.Errorf("arm job %s: %w: judged on another row than is written", a.Job, store.ErrIllegal)
 	}
 	h.st = st
-	return t.begin(ctx, next, attempt)
+	return t.noteArmed(ctx)
 }
 
-// begin writes the attempt of a job that was armed.
-func (t *tx) begin(ctx context.Context, next job.Snapshot, attempt job.Attempt) error {
-	if err := t.q.InsertAttempt(ctx, insertAttemptParams(next.ID, attempt, next.Fence)); err != nil {
-		return fmt.Errorf("attempt: %w", err)
+// noteArmed notes that something was armed, once.
+func (t *tx) noteArmed(ctx context.Context) error {
+	m, err := t.meta(ctx)
+	if err == nil && m.ArmedBefore == 0 {
+		err = t.q.SetArmed(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("meta: %w", err)
 	}
 	return nil
 }
@@ -181,7 +183,11 @@ func (t *tx) begin(ctx context.Context, next job.Snapshot, attempt job.Attempt) 
 // before it, so the arm that it asks about is decided.
 func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
 	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
-		a, err := t.q.AttemptByToken(ctx, litedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+		newest, err := t.q.LatestAttempt(ctx, fromID(id))
+		a := litedb.Attempt(newest)
+		if err == nil && toID(a.ArmToken) != token {
+			a, err = t.q.AttemptByToken(ctx, litedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+		}
 		if err != nil {
 			return store.Armed{}, orNotFound(err)
 		}
@@ -198,12 +204,12 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 // save one.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
-		n, err := t.q.SaveHandle(ctx, litedb.SaveHandleParams{Handle: handle, JobID: fromID(id), Number: int64(attempt)})
+		n, err := t.q.SaveHandle(ctx, litedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})
 		t.w.cache.drop(id)
 		if err != nil || n == 1 {
 			return struct{}{}, err
 		}
-		if _, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: fromID(id), Number: int64(attempt)}); err != nil {
+		if _, err := t.view().attempt(ctx, fromID(id), int64(attempt)); err != nil {
 			return struct{}{}, orNotFound(err)
 		}
 		return struct{}{}, store.ErrStale

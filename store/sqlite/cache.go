@@ -47,7 +47,8 @@ type cache struct {
 type held struct {
 	job litedb.Job
 	st  litedb.JobState
-	// marks are those of all its attempts, account the last one's.
+	// marks are those of all its attempts, account the newest one's. What st has of that one
+	// may be missing.
 	marks   rules.Marks
 	account string
 }
@@ -132,16 +133,18 @@ func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held
 	if st.Attempt == 0 {
 		return h, nil
 	}
+	newest := attemptOf(st)
+	if st.ArmToken == nil { // a claim does not read it with its jobs
+		row, err := t.q.LatestAttempt(ctx, st.JobID)
+		if err != nil {
+			return nil, fmt.Errorf("newest attempt: %w", err)
+		}
+		newest = litedb.Attempt(row)
+	}
 	var err error
-	if h.marks, err = t.view().marks(ctx, st.JobID); err != nil {
-		return nil, err
-	}
-	last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: st.Attempt})
-	if err != nil {
-		return nil, fmt.Errorf("last attempt: %w", err)
-	}
-	h.account = last.AccountIdentity
-	return h, nil
+	h.account = newest.AccountIdentity
+	h.marks, err = t.view().marks(ctx, st.JobID, toMark(newest))
+	return h, err
 }
 
 // meta gives the database's own row.

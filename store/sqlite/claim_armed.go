@@ -60,10 +60,7 @@ func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, snap
 	next, attempt := rules.Begin(*a, j)
 	mark, st := c.w.log.mark(), armedRow(h.st, next)
 	history := append(c.noteClaim(was, h), c.noteArm(h.job.ScheduleID, &st, job.Claimed)...)
-	n, err := c.q.ClaimArmed(ctx, litedb.ClaimArmedParams{
-		Class: int64(next.Class), Fence: toMicros(next.Fence), Now: someMicros(c.now), Worker: next.Worker,
-		JobID: was.JobID, Version: was.Version, History: history,
-	})
+	n, err := c.q.ClaimArmed(ctx, claimArmedParams(armParams(*a, next, attempt), was.Version, history))
 	if err != nil {
 		return nil, fmt.Errorf("claim and arm job: %w", err)
 	}
@@ -72,7 +69,7 @@ func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, snap
 		return nil, nil
 	}
 	h.st = st
-	if err := c.begin(ctx, next, attempt); err != nil {
+	if err := c.noteArmed(ctx); err != nil {
 		return nil, err
 	}
 	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Sending)

@@ -164,6 +164,9 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	if step.By != 0 {
 		parts = append(parts,
 			func(ctx context.Context) error {
+				return q.StepEarlierAttempts(ctx, litedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+			},
+			func(ctx context.Context) error {
 				return q.StepAttempts(ctx, litedb.StepAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
 			},
 			func(ctx context.Context) error { return q.StepLeases(ctx, step.By) },
@@ -183,6 +186,8 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	}
 	if step.AgesUnknown {
 		parts = append(parts, func(ctx context.Context) error {
+			return q.ForgetEarlierKeyAges(ctx, litedb.ForgetEarlierKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
+		}, func(ctx context.Context) error {
 			return q.ForgetKeyAges(ctx, litedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
 		})
 	}

@@ -59,6 +59,8 @@ func optionalText(text string) sql.NullString {
 	return sql.NullString{String: text, Valid: text != ""}
 }
 
+func someText(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
+
 func fromOptionalID(id job.ID) []byte {
 	if id.IsZero() {
 		return nil
@@ -356,13 +358,33 @@ func toAttempt(a litedb.Attempt) (job.Attempt, error) {
 	}, err
 }
 
+// attemptOf is the newest attempt of a job, as a row of attempts.
+func attemptOf(st litedb.JobState) litedb.Attempt {
+	return litedb.Attempt{
+		JobID: st.JobID, Number: st.Attempt, Round: st.ArmedRound.Int64, ArmToken: st.ArmToken, Worker: st.ArmedBy.String,
+		ClaimedAt: st.ArmedClaimedAt, ArmedAt: st.ArmedAt.Int64, SendDeadline: st.SendDeadline.Int64,
+		AnswerDeadline: st.AnswerDeadline.Int64, FenceAt: st.FenceAt.Int64, EffectKey: st.EffectKey.String,
+		RequestDigest: st.RequestDigest, CredentialVersion: st.CredentialVersion.Int64, AccountIdentity: st.AccountIdentity.String,
+		Watermark: st.Watermark.String, Handle: st.Handle.String, Span: st.Span, Result: st.Result.Int64, Kind: st.Kind.Int64,
+		Message: st.Message.String, HttpStatus: st.HttpStatus.Int64, BytesWritten: st.BytesWritten.Int64,
+		EndedAt: st.AttemptEndedAt, Answer: st.Answer, Frozen: st.Frozen,
+	}
+}
+
+func toMark(a litedb.Attempt) rules.Mark {
+	return rules.Mark{
+		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
+		Fence: fromMicros(a.FenceAt), Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
+	}
+}
+
 func toMarks(rows []litedb.AttemptMarksRow) rules.Marks {
-	out := make(rules.Marks, len(rows))
+	out := make(rules.Marks, len(rows), len(rows)+1)
 	for i, r := range rows {
-		out[i] = rules.Mark{
-			Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: fromMicros(r.ArmedAt),
-			Fence: fromMicros(r.FenceAt), Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
-		}
+		out[i] = toMark(litedb.Attempt{
+			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle,
+			EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
+		})
 	}
 	return out
 }
@@ -371,13 +393,26 @@ func toHold(r litedb.ConnectionReady) rules.Hold {
 	return rules.Hold{Paused: r.Paused == 1, Refused: r.AuthHoldAt.Valid, LimitedUntil: fromMicros(r.RateLimitedUntil)}
 }
 
-func insertAttemptParams(id job.ID, a job.Attempt, fence time.Time) litedb.InsertAttemptParams {
-	return litedb.InsertAttemptParams{
-		JobID: fromID(id), Number: int64(a.Number), Round: int64(a.Round), ArmToken: fromID(a.ArmToken), Worker: a.Worker,
-		ClaimedAt: toMicros(a.ClaimedAt), ArmedAt: a.ArmedAt.UnixMicro(), SendDeadline: a.SendDeadline.UnixMicro(),
-		AnswerDeadline: a.AnswerDeadline.UnixMicro(), FenceAt: fence.UnixMicro(), EffectKey: a.EffectKey,
-		RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
-		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: fromBytes(a.Frozen), Span: a.Span.Bytes(),
+// armParams are of an arm that leaves the job so.
+func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) litedb.ArmJobParams {
+	return litedb.ArmJobParams{
+		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: attempt.ArmedAt.UnixMicro(),
+		JobID: fromID(next.ID), Version: a.Version, ClaimToken: fromID(a.Claim), ArmToken: fromID(attempt.ArmToken),
+		SendDeadline: toMicros(attempt.SendDeadline), AnswerDeadline: toMicros(attempt.AnswerDeadline),
+		EffectKey: someText(attempt.EffectKey), RequestDigest: fromBytes(attempt.RequestDigest),
+		CredentialVersion: someMicros(int64(attempt.CredentialVersion)), AccountIdentity: someText(attempt.AccountIdentity),
+		Watermark: someText(attempt.Watermark), Handle: someText(attempt.Handle), Span: attempt.Span.Bytes(),
+		Frozen: fromBytes(attempt.Frozen),
+	}
+}
+
+// claimArmedParams are of a claim that arms.
+func claimArmedParams(a litedb.ArmJobParams, version int64, history []byte) litedb.ClaimArmedParams {
+	return litedb.ClaimArmedParams{
+		Class: a.Class, Fence: a.Fence, Now: someMicros(a.Now), Worker: a.Worker, ArmToken: a.ArmToken,
+		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey, RequestDigest: a.RequestDigest,
+		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
+		Frozen: a.Frozen, History: history, JobID: a.JobID, Version: version,
 	}
 }
 
@@ -395,6 +430,22 @@ func toObservation(o litedb.Observation) job.Observation {
 		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
 		BegunAt: fromNullMicros(o.BegunAt), EndedAt: fromNullMicros(o.EndedAt),
 	}
+}
+
+// plain reports whether an outcome is a success about which nothing more is said than Succeed
+// writes.
+func plain(s *job.Settled) bool {
+	return s != nil && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Message == "" && s.Handle == ""
+}
+
+// settleNewest adds what became of the newest attempt; nil: nothing.
+func settleNewest(p *litedb.SetStateParams, s *job.Settled) {
+	if s == nil {
+		return
+	}
+	p.Result, p.Kind, p.Message = someMicros(int64(s.Result)), someMicros(int64(s.Kind)), someText(s.Message)
+	p.HttpStatus, p.BytesWritten = someMicros(int64(s.HTTPStatus)), someMicros(s.BytesWritten)
+	p.Handle, p.Answer = optionalText(s.Handle), s.Answer.Encode()
 }
 
 // onlySucceeded tells whether of all that SetState writes a job differs from what it was

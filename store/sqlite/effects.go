@@ -95,7 +95,7 @@ func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (acc
 
 // attemptAccount tells whose account an attempt acted on; empty: not known.
 func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (string, error) {
-	a, err := v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: number})
+	a, err := v.attempt(ctx, id, number)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("attempt: %w", err)
 	}

@@ -230,10 +230,6 @@ func (t *tx) raiseFences(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fences: %w", err)
 	}
-	err = t.q.DelayLooks(ctx, int64(job.Keyed))
-	if err != nil {
-		return fmt.Errorf("looks: %w", err)
-	}
 	return nil
 }
 
@@ -264,11 +260,7 @@ func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool)
 		if err != nil || m.Namespace == namespace {
 			return struct{}{}, err
 		}
-		armed, err := t.q.ArmedEver(ctx)
-		if err != nil {
-			return struct{}{}, err
-		}
-		if armed == 1 && !(copied && m.Quarantined != "") {
+		if m.ArmedBefore == 1 && !(copied && m.Quarantined != "") {
 			return struct{}{}, &store.NamespaceError{Have: m.Namespace}
 		}
 		return struct{}{}, t.q.SetNamespace(ctx, namespace)

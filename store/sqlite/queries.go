@@ -68,12 +68,10 @@ func (q queries) SetDroppedTo(ctx context.Context, position int64) error {
 	return q.Queries.SetDroppedTo(ctx, position)
 }
 
-// RemoveAttempts forgets the row, where a trigger notes that something was armed.
-func (q queries) RemoveAttempts(ctx context.Context, id []byte) error {
-	if m := q.w.cache.meta; m != nil && m.ArmedBefore == 0 {
-		q.w.cache.meta = nil
-	}
-	return q.Queries.RemoveAttempts(ctx, id)
+// SetArmed forgets the row.
+func (q queries) SetArmed(ctx context.Context) error {
+	q.w.cache.meta = nil
+	return q.Queries.SetArmed(ctx)
 }
 
 // Connections.
@@ -222,10 +220,4 @@ func (q queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
 func (q queries) RaiseFences(ctx context.Context, p litedb.RaiseFencesParams) error {
 	q.w.cache.forgetJobs()
 	return q.Queries.RaiseFences(ctx, p)
-}
-
-// DelayLooks forgets all jobs.
-func (q queries) DelayLooks(ctx context.Context, keyed int64) error {
-	q.w.cache.forgetJobs()
-	return q.Queries.DelayLooks(ctx, keyed)
 }

@@ -7,8 +7,8 @@ SELECT * FROM meta WHERE id = 1;
 INSERT INTO meta (id, store_id, created_at, file_identity, namespace) VALUES (1, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
--- name: ArmedEver :one
-SELECT CAST(m.armed_before = 1 OR EXISTS (SELECT 1 FROM attempts) AS INTEGER) FROM meta AS m WHERE m.id = 1;
+-- name: SetArmed :exec
+UPDATE meta SET armed_before = 1 WHERE id = 1;
 
 -- name: SetNamespace :exec
 UPDATE meta SET namespace = ? WHERE id = 1;
@@ -24,17 +24,12 @@ UPDATE meta SET quarantined = '', file_identity = @file_identity WHERE id = 1;
 UPDATE meta SET released_at = @released_at WHERE id = 1;
 
 -- name: RaiseFences :exec
--- Attempts of jobs that may be looked at, as if they were armed now. See store.Release.
-UPDATE attempts SET fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at)
-WHERE (job_id, number) IN (
-    SELECT s.job_id, s.attempt FROM job_state AS s WHERE s.state IN (3, 5) AND s.class <> CAST(@keyed AS INTEGER)
-);
-
--- name: DelayLooks :exec
--- Such jobs are due no earlier than their raised fence. No change of theirs: no version, no event.
-UPDATE job_state SET negatives = 0, claim_token = NULL, next_at = max(next_at, (
-    SELECT a.fence_at FROM attempts AS a WHERE a.job_id = job_state.job_id AND a.number = job_state.attempt
-))
+-- Of jobs that may be looked at, as if their newest attempts were armed now, and none is due
+-- earlier. See store.Release. No change of the jobs: no version, no event.
+UPDATE job_state SET
+    fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at),
+    negatives = 0, claim_token = NULL,
+    next_at = max(next_at, fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at)
 WHERE state IN (3, 5) AND class <> CAST(@keyed AS INTEGER);
 
 -- name: Quarantine :exec
@@ -93,7 +88,8 @@ WHERE jobs.id = ?;
 SELECT * FROM job_state WHERE job_id = ?;
 
 -- name: SetState :execrows
--- Every change of a job but claims, arms and leases. A history of more than logpage.MaxHistory
+-- Every change of a job but claims, arms and leases, with what became of its newest attempt;
+-- NULL there: as it was. A history of more than logpage.MaxHistory
 -- is followed by a new one, here and below.
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
@@ -105,16 +101,22 @@ UPDATE OR FAIL job_state SET
     error_status = @error_status, error_at = @error_at,
     resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at,
     effect_attempt = @effect_attempt, state_since = @state_since,
+    result = coalesce(sqlc.narg(result), result), kind = coalesce(sqlc.narg(kind), kind), message = coalesce(sqlc.narg(message), message),
+    http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = max(coalesce(CAST(sqlc.narg(bytes_written) AS INTEGER), 0), bytes_written),
+    handle = coalesce(sqlc.narg(handle), handle), answer = coalesce(sqlc.narg(answer), answer),
+    attempt_ended_at = CASE WHEN sqlc.narg(result) IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
     history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version - 1;
 
 -- name: Succeed :execrows
--- What SetState writes of a success that says nothing else.
+-- What SetState writes of a success that says nothing else, by the newest attempt, which had no
+-- outcome.
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
-    effect_attempt = @effect_attempt, state_since = @now,
+    effect_attempt = @effect_attempt, state_since = @now, result = 1, http_status = @http_status,
+    bytes_written = @bytes_written, answer = @answer, attempt_ended_at = @now,
     history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
-WHERE job_id = @job_id AND version = @version AND state = 3;
+WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
 
 -- name: SetContent :exec
 UPDATE jobs SET
@@ -196,6 +198,11 @@ UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = @class,
     next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
     first_armed_at = coalesce(first_armed_at, @now),
+    armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = @now, armed_at = @now,
+    send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
+    request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
+    watermark = @watermark, handle = '', span = @span, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
     history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 
@@ -318,19 +325,17 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 
 -- attempts
 
--- name: InsertAttempt :exec
-INSERT OR FAIL INTO attempts (
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
-    answer_deadline, fence_at, effect_key, request_digest, credential_version,
-    account_identity, watermark, handle, frozen, span
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
 -- name: ArmJob :execrows
--- As store/rules judged. What must never be, the trigger of attempts refuses.
+-- As store/rules judged. What must never be, the triggers refuse.
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1, class = @class,
     next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
     first_armed_at = coalesce(first_armed_at, @now),
+    armed_round = round, arm_token = @arm_token, armed_by = @worker, armed_claimed_at = claimed_at, armed_at = @now,
+    send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
+    request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
+    watermark = @watermark, handle = @handle, span = @span, result = 0, kind = 0, message = '', http_status = 0,
+    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
     history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
 
@@ -344,18 +349,35 @@ SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY numbe
 -- name: GetAttempt :one
 SELECT * FROM attempts WHERE job_id = ? AND number = ?;
 
+-- name: LatestAttempt :one
+-- The newest attempt, as a row of attempts.
+SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(arm_token AS BLOB) AS arm_token,
+    CAST(armed_by AS TEXT) AS worker, armed_claimed_at AS claimed_at, CAST(armed_at AS INTEGER) AS armed_at,
+    CAST(send_deadline AS INTEGER) AS send_deadline, CAST(answer_deadline AS INTEGER) AS answer_deadline,
+    CAST(fence_at AS INTEGER) AS fence_at, CAST(effect_key AS TEXT) AS effect_key, CAST(request_digest AS BLOB) AS request_digest,
+    CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
+    CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
+    CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
+    CAST(bytes_written AS INTEGER) AS bytes_written, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
+FROM job_state WHERE job_id = ? AND attempt > 0;
+
 -- name: AttemptByToken :one
 SELECT * FROM attempts WHERE job_id = ? AND arm_token = ?;
 
 -- name: SaveHandle :execrows
-UPDATE OR FAIL attempts SET handle = @handle
-WHERE attempts.job_id = @job_id AND number = @number AND result = 0
-    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = @job_id AND s.state = 3 AND s.attempt = @number);
+UPDATE OR FAIL job_state SET handle = @handle
+WHERE job_id = @job_id AND attempt = @number AND state = 3 AND result = 0;
 
 -- name: AnswerBytes :one
-SELECT CAST(coalesce(length(answer), 0) AS INTEGER) FROM attempts WHERE job_id = ? AND number = ?;
+-- Of the newest attempt or an earlier one.
+SELECT CAST(coalesce((
+    SELECT length(s.answer) FROM job_state AS s WHERE s.job_id = @job_id AND s.attempt = @number
+), (
+    SELECT length(a.answer) FROM attempts AS a WHERE a.job_id = @job_id AND a.number = @number
+), 0) AS INTEGER);
 
 -- name: SettleAttempt :exec
+-- An earlier one.
 UPDATE OR FAIL attempts SET
     result = @result, kind = @kind, message = @message, http_status = @http_status,
     bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
@@ -364,6 +386,7 @@ UPDATE OR FAIL attempts SET
 WHERE job_id = @job_id AND number = @number;
 
 -- name: CloseAttempt :exec
+-- An earlier one.
 UPDATE OR FAIL attempts SET result = @result, ended_at = coalesce(ended_at, @now)
 WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
 
@@ -499,10 +522,7 @@ WHERE c.project = @project AND (CAST(@one AS INTEGER) = 0 OR c.id = @connection_
 
 -- name: OldestUnresolved :one
 -- 0: none.
-SELECT CAST(coalesce(min(coalesce(
-    (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt),
-    s.updated_at
-)), 0) AS INTEGER)
+SELECT CAST(coalesce(min(coalesce(s.armed_at, s.updated_at)), 0) AS INTEGER)
 FROM job_state AS s
 WHERE s.project = @project AND s.listed IN (5, 7) AND s.state IN (5, 7)
     AND (CAST(@one AS INTEGER) = 0 OR s.connection_id = @connection_id);

@@ -17,6 +17,12 @@ UPDATE clock SET stepping = 0 WHERE id = 1;
 
 -- name: StepAttempts :exec
 -- Of jobs that have not ended, and what a client's retry would wait for.
+UPDATE job_state SET
+    armed_at = armed_at + CAST(@by AS INTEGER), send_deadline = send_deadline + CAST(@by AS INTEGER),
+    answer_deadline = answer_deadline + CAST(@by AS INTEGER), fence_at = fence_at + CAST(@by AS INTEGER)
+WHERE attempt > 0 AND armed_at <> CAST(@unknown AS INTEGER) AND (fence_at > CAST(@old AS INTEGER) OR state BETWEEN 2 AND 7);
+
+-- name: StepEarlierAttempts :exec
 UPDATE attempts SET
     armed_at = armed_at + CAST(@by AS INTEGER), send_deadline = send_deadline + CAST(@by AS INTEGER),
     answer_deadline = answer_deadline + CAST(@by AS INTEGER), fence_at = fence_at + CAST(@by AS INTEGER)
@@ -24,6 +30,10 @@ WHERE armed_at <> CAST(@unknown AS INTEGER)
     AND (fence_at > CAST(@old AS INTEGER) OR job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state BETWEEN 2 AND 7));
 
 -- name: ForgetKeyAges :exec
+UPDATE job_state SET armed_at = CAST(@unknown AS INTEGER)
+WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = CAST(@keyed AS INTEGER);
+
+-- name: ForgetEarlierKeyAges :exec
 UPDATE attempts SET armed_at = CAST(@unknown AS INTEGER)
 WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(@keyed AS INTEGER));
 

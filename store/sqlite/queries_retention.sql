@@ -33,7 +33,8 @@ UPDATE meta SET dropped_to = @dropped_to WHERE id = 1;
 -- name: EndedJobs :many
 -- The next jobs of a project and a state that ended by then.
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce(length(s.answer), 0)
+        + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL
     AND s.ended_at >= @after AND s.ended_at <= @until
@@ -43,7 +44,8 @@ ORDER BY s.ended_at, s.connection_id, s.job_id LIMIT @max_rows;
 
 -- name: EndedJob :one
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce(length(s.answer), 0)
+        + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = @job_id AND s.ended_at IS NOT NULL AND s.ended_at <= @until;
 

@@ -44,9 +44,7 @@ SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5)
 -- name: VitalUnknown :one
 -- Those that have not changed for longest come first. 0: there is none.
 SELECT count(*) AS jobs, CAST(coalesce(min(u.since), 0) AS INTEGER) AS since FROM (
-    SELECT coalesce(
-        (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt), s.updated_at
-    ) AS since
+    SELECT coalesce(s.armed_at, s.updated_at) AS since
     FROM job_state AS s WHERE s.state IN (5, 7) AND s.state = @state ORDER BY s.updated_at LIMIT @most
 ) AS u;
 

@@ -86,7 +86,7 @@ func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (j
 	h := &held{job: j, st: st}
 	if st.Attempt > 0 {
 		var err error
-		if h.marks, err = v.marks(ctx, st.JobID); err != nil {
+		if h.marks, err = v.marks(ctx, st.JobID, toMark(attemptOf(st))); err != nil {
 			return job.Snapshot{}, err
 		}
 	}
@@ -125,13 +125,26 @@ func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectPa
 	return snap, nil
 }
 
-// marks reads what the rules ask of a job's attempts.
-func (v view) marks(ctx context.Context, id []byte) (rules.Marks, error) {
+// marks returns what the rules ask of a job's attempts. Most jobs have only the newest, which
+// is in their row.
+func (v view) marks(ctx context.Context, id []byte, newest rules.Mark) (rules.Marks, error) {
+	if newest.Number == 1 {
+		return rules.Marks{newest}, nil
+	}
 	rows, err := v.q.AttemptMarks(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("attempts: %w", err)
 	}
-	return toMarks(rows), nil
+	return append(toMarks(rows), newest), nil
+}
+
+// attempt reads an attempt of a job; sql.ErrNoRows: it was never armed.
+func (v view) attempt(ctx context.Context, id []byte, number int64) (litedb.Attempt, error) {
+	newest, err := v.q.LatestAttempt(ctx, id)
+	if err == nil && newest.Number != number {
+		return v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: number})
+	}
+	return litedb.Attempt(newest), err
 }
 
 // Attempts implements store.Store.
@@ -144,6 +157,13 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 		rows, err := v.q.ListAttempts(ctx, litedb.ListAttemptsParams{JobID: id, After: int64(after), MaxRows: page(limit)})
 		if err != nil {
 			return nil, err
+		}
+		newest, err := v.q.LatestAttempt(ctx, id)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		if err == nil && newest.Number > int64(after) && int64(len(rows)) < page(limit) {
+			rows = append(rows, litedb.Attempt(newest))
 		}
 		out := make([]job.Attempt, len(rows))
 		for i, a := range rows {

@@ -96,6 +96,8 @@ func value(a any) (driver.Value, error) {
 		return a, nil
 	case sql.NullInt64:
 		return a.Value()
+	case sql.NullString:
+		return a.Value()
 	default:
 		return driver.DefaultParameterConverter.ConvertValue(a)
 	}

@@ -32,12 +32,38 @@ func newGuarded(t *testing.T) guarded {
 func (g guarded) set(t *testing.T, state job.State, version, attempt int64) {
 	t.Helper()
 	sqlExec(t, g.DB, "DROP TRIGGER job_state_update")
+	sqlExec(t, g.DB, "UPDATE job_state SET result = 3 WHERE attempt > 0")
 	sqlExec(t, g.DB, moveTo, int64(state), version, attempt)
+	sqlExec(t, g.DB, "UPDATE job_state SET result = 3")
+	sqlExec(t, g.DB, "DELETE FROM attempts")
 	sqlExec(t, g.DB, g.trigger)
 }
 
-// moveTo writes a whole, consistent state.
+// known writes the result of the newest attempt behind the trigger's back.
+func (g guarded) known(t *testing.T, result job.Result) {
+	t.Helper()
+	sqlExec(t, g.DB, "DROP TRIGGER job_state_update")
+	sqlExec(t, g.DB, "UPDATE job_state SET result = ?", int64(result))
+	sqlExec(t, g.DB, g.trigger)
+}
+
+// refused makes sure that a statement is refused.
+func (g guarded) refused(t *testing.T, what, text string, args ...any) {
+	t.Helper()
+	_, err := g.Exec(text, args...)
+	if err == nil {
+		t.Errorf("%s was taken", what)
+		return
+	}
+	wantErr(t, translate(err), store.ErrIllegal)
+}
+
+// moveTo writes a whole, consistent state. A new attempt is live.
 const moveTo = `UPDATE job_state SET state = ?1, version = ?2, attempt = ?3,
+	armed_round = 1, arm_token = CASE WHEN attempt = ?3 THEN coalesce(arm_token, zeroblob(16)) ELSE randomblob(16) END,
+	armed_by = 'w', armed_at = 1, send_deadline = 2, answer_deadline = 3, fence_at = 5, effect_key = 'k', request_digest = x'01',
+	credential_version = 1, account_identity = '', watermark = '', handle = '', kind = 0, message = '', http_status = 0,
+	bytes_written = 0, frozen = x'', result = CASE WHEN attempt = ?3 THEN coalesce(result, 3) ELSE 0 END,
 	next_at = CASE WHEN ?1 IN (7, 8, 9, 10, 11) THEN NULL ELSE 5 END,
 	listed = CASE WHEN ?1 IN (2, 3) THEN 1 ELSE ?1 END,
 	claim_token = CASE WHEN ?1 = 2 THEN zeroblob(16) END,
@@ -112,6 +138,7 @@ func twoSteps(to job.State, other map[string]string) string {
 	set := map[string]string{
 		"state": fmt.Sprint(int(to)), "version": "version + 2", "attempt": "attempt + 1", "next_at": "5",
 		"claim_token": "NULL", "claimed_at": "5", "updated_at": "5", "claims": "0", "ended_at": "NULL",
+		"arm_token": "randomblob(16)", "result": "0",
 	}
 	if !to.InFlight() {
 		set["listed"] = set["state"]
@@ -163,6 +190,7 @@ func TestTriggerTwoStepsGuards(t *testing.T) {
 		"no attempt":         {update: map[string]string{"attempt": "attempt"}},
 		"two attempts":       {update: map[string]string{"attempt": "attempt + 2"}},
 		"claims are kept":    {row: "claims = 1", update: map[string]string{"claims": "claims"}},
+		"has an outcome":     {update: map[string]string{"result": "1"}},
 		"never claimed":      {update: map[string]string{"claimed_at": "NULL"}},
 		"claimed before":     {update: map[string]string{"claimed_at": "4"}},
 		"another connection": {update: map[string]string{"connection_id": "zeroblob(16)"}},
@@ -198,35 +226,55 @@ func TestTriggerDelete(t *testing.T) {
 	}
 }
 
-func TestTriggerAttempts(t *testing.T) {
-	path := testPath(t)
-	s := mustOpen(t, Options{Path: path, Now: frozen})
-	mustCreate(t, s, newJob(mustConnect(t, s)))
-	a := mustArm(t, s, mustClaim(t, s, 1)...)[0]
-	must(t, s.Close())
-	db := raw(t, path)
-	insert := `INSERT INTO attempts SELECT job_id, ?1, round, randomblob(16), worker, claimed_at, armed_at,
-		send_deadline, answer_deadline, fence_at, ?2, request_digest, credential_version, account_identity,
-		watermark, handle, span, 0, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE number = 1`
-	refused := func(what, text string, args ...any) {
-		t.Helper()
-		_, err := db.Exec(text, args...)
-		if err == nil {
-			t.Errorf("%s was taken", what)
-			return
-		}
-		wantErr(t, translate(err), store.ErrIllegal)
+// arm is the statement of an arm under an effect key.
+const arm = `UPDATE job_state SET state = 3, listed = 5, version = version + 1, attempt = attempt + 1, next_at = 9, claim_token = NULL,
+	arm_token = randomblob(16), result = 0, handle = '', effect_key = ?`
+
+// The attempt before the one that begins is kept, whatever statement begins it, and none is
+// overwritten that may still act.
+func TestTriggerArchive(t *testing.T) {
+	g := newGuarded(t)
+	g.set(t, job.Ambiguous, 5, 1)
+	g.known(t, 0)
+	g.refused(t, "a second live intent", arm, "k")
+	g.known(t, job.ResultUnknown)
+	g.refused(t, "another effect key beside an unknown one", arm, "other")
+	sqlExec(t, g.DB, arm, "k")
+	var n, result int
+	var key string
+	must(t, g.QueryRow("SELECT number, result, effect_key FROM attempts").Scan(&n, &result, &key))
+	if n != 1 || result != 4 || key != "k" {
+		t.Errorf("kept: attempt %d, result %d, key %q", n, result, key)
 	}
-	refused("a second live intent", insert, 2, a.Attempt.EffectKey)
-	sqlExec(t, db, "UPDATE attempts SET result = 4")
-	refused("another effect key beside an unknown one", insert, 2, "other")
-	sqlExec(t, db, insert, 2, a.Attempt.EffectKey)
-	sqlExec(t, db, "UPDATE attempts SET result = 2 WHERE number = 2")
-	refused("doubt over a refusal", "UPDATE attempts SET result = 4 WHERE number = 2")
-	refused("no result over a refusal", "UPDATE attempts SET result = 0 WHERE number = 2")
-	sqlExec(t, db, "UPDATE attempts SET result = 1 WHERE number = 1")
-	refused("a refusal over a success", "UPDATE attempts SET result = 2 WHERE number = 1")
-	sqlExec(t, db, insert, 3, "other")
+	sqlExec(t, g.DB, "UPDATE job_state SET result = 2")
+	sqlExec(t, g.DB, "UPDATE job_state SET state = 5, listed = 5, version = version + 1")
+	g.refused(t, "another effect key beside an unknown earlier one", arm, "other")
+	sqlExec(t, g.DB, "UPDATE attempts SET result = 7")
+	g.refused(t, "the token of an earlier attempt", strings.Replace(arm, "randomblob(16)", "(SELECT arm_token FROM attempts)", 1), "other")
+	g.refused(t, "the token of the attempt before", strings.Replace(arm, "randomblob(16)", "arm_token", 1), "other")
+	sqlExec(t, g.DB, arm, "other")
+}
+
+// What is known of an attempt stays, of the newest and of an earlier one.
+func TestTriggerResults(t *testing.T) {
+	g := newGuarded(t)
+	g.set(t, job.Ambiguous, 5, 1)
+	g.known(t, job.ResultUnknown)
+	sqlExec(t, g.DB, arm, "k")
+	for _, table := range []string{"attempts", "job_state"} {
+		update := "UPDATE " + table + " SET "
+		sqlExec(t, g.DB, update+"result = 2")
+		g.refused(t, "doubt over a refusal", update+"result = 4")
+		sqlExec(t, g.DB, update+"result = 4, handle = 'h'")
+		g.refused(t, "no result", update+"result = 0")
+		g.refused(t, "an earlier fence", update+"fence_at = fence_at - 1")
+		sqlExec(t, g.DB, update+"fence_at = fence_at + 1")
+		sqlExec(t, g.DB, update+"result = 1")
+		g.refused(t, "a refusal over a success", update+"result = 2")
+	}
+	for _, set := range []string{"arm_token = zeroblob(16)", "effect_key = 'other'", "request_digest = x'02'"} {
+		g.refused(t, "another intent", "UPDATE job_state SET "+set)
+	}
 }
 
 func TestTriggerInsert(t *testing.T) {

@@ -38,8 +38,7 @@ CREATE TABLE meta (
     events_from   INTEGER NOT NULL DEFAULT 0,
     -- Up to here pages were dropped, and the texts of events whose job is gone.
     dropped_to    INTEGER NOT NULL DEFAULT 0,
-    -- 1 once an attempt was removed: until then the attempts themselves show that
-    -- something was armed.
+    -- 1 once something was armed.
     armed_before  INTEGER NOT NULL DEFAULT 0 CHECK (armed_before IN (0, 1))
 ) STRICT;
 
@@ -277,7 +276,7 @@ CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
 -- The state of jobs
 --
 
--- The narrow, changing part of a job. A job is listed under its state, but while it is
+-- The changing part of a job, with its newest attempt: earlier ones are in attempts. A job is listed under its state, but while it is
 -- CLAIMED or SENDING under the one that it came from: those moves touch no list. Jobs
 -- under way, which are few, are found by their fences.
 CREATE TABLE job_state (
@@ -340,6 +339,45 @@ CREATE TABLE job_state (
     -- The job's newest events (store/logpage), each written with the change that it is about.
     -- The last one has the row's version as its sequence.
     history         BLOB    NOT NULL,
+
+    -- The newest attempt, NULL before the first one. Its columns are behind those that every
+    -- claim and list reads.
+    armed_round        INTEGER,
+    arm_token          BLOB,
+    armed_by           TEXT,
+    armed_claimed_at   INTEGER,
+    armed_at           INTEGER,
+    send_deadline      INTEGER,
+    answer_deadline    INTEGER,
+    -- After this the attempt can no longer act.
+    fence_at           INTEGER,
+    effect_key         TEXT,
+    request_digest     BLOB,
+    credential_version INTEGER,
+    account_identity   TEXT,
+    watermark          TEXT,
+    handle             TEXT,
+    -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
+    -- span; NULL: none.
+    span               BLOB,
+    -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
+    -- 7 ABSENT.
+    result             INTEGER CHECK (result BETWEEN 0 AND 7),
+    -- job.FailureKind, as in error_kind.
+    kind               INTEGER CHECK (kind BETWEEN 0 AND 10),
+    message            TEXT,
+    http_status        INTEGER,
+    bytes_written      INTEGER,
+    attempt_ended_at   INTEGER,
+    -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
+    answer             BLOB,
+    -- The request as it was armed.
+    frozen             BLOB,
+
+    CHECK (CASE attempt WHEN 0 THEN result IS NULL ELSE
+        result IS NOT NULL AND armed_round IS NOT NULL AND arm_token IS NOT NULL AND armed_at IS NOT NULL AND fence_at IS NOT NULL
+        AND effect_key IS NOT NULL AND request_digest IS NOT NULL
+    END),
     -- NEEDS_RESOLUTION and the ends have nothing due; all others do.
     CHECK ((next_at IS NULL) = (state >= 7)),
     CHECK (claim_token IS NULL OR state = 2 OR state = 4 OR state = 5),
@@ -363,6 +401,8 @@ CREATE INDEX job_state_left ON job_state (updated_at) WHERE predecessor_end > 0 
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE listed IN (1, 6);
 -- Leases and fences: CLAIMED and SENDING.
 CREATE INDEX job_state_fence ON job_state (next_at, job_id, connection_id) WHERE state IN (2, 3);
+-- No two jobs are SENDING under one token.
+CREATE UNIQUE INDEX job_state_token ON job_state (arm_token) WHERE state = 3;
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Unknown outcomes, for store.Vitals; there are few.
@@ -405,6 +445,17 @@ WHEN
     -- An attempt rises by one, and only at an arm; what is being sent was armed.
     OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
     OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
+    -- What an attempt was armed with stays. Its success stays, and what is known of it
+    -- otherwise is not forgotten.
+    OR CASE WHEN NEW.attempt = OLD.attempt THEN
+        NEW.arm_token IS NOT OLD.arm_token OR NEW.effect_key IS NOT OLD.effect_key
+        OR NEW.request_digest IS NOT OLD.request_digest
+        OR NEW.result <> OLD.result AND (
+            OLD.result = 1 OR NEW.result = 0
+            OR NEW.result = 4 AND NEW.handle = '' AND (OLD.result = 2 OR OLD.result = 3 OR OLD.result = 7)
+        )
+        OR NEW.fence_at < OLD.fence_at AND NOT EXISTS (SELECT 1 FROM clock WHERE stepping = 1)
+    ELSE NEW.result <> 0 END
     -- A fence never comes earlier, but with the clock. It is raised when a quarantine
     -- ends, which is no change of the job.
     OR NEW.state = 3 AND OLD.state = 3 AND (
@@ -415,6 +466,35 @@ WHEN
     OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id
 BEGIN
     SELECT RAISE(FAIL, 'the protocol has no such change of a job');
+END;
+-- +goose StatementEnd
+
+-- The attempt before the one that begins goes to attempts: no write can overwrite an attempt
+-- without keeping it. At most one intent is live, and none beside one that is open under
+-- another key. A job has few attempts.
+-- +goose StatementBegin
+CREATE TRIGGER job_state_archive BEFORE UPDATE OF attempt ON job_state
+WHEN OLD.attempt > 0 AND NEW.attempt <> OLD.attempt
+BEGIN
+    SELECT RAISE(FAIL, 'an earlier attempt is live, or open with another effect key')
+    WHERE OLD.result = 0 OR OLD.result = 4 AND OLD.effect_key <> NEW.effect_key
+        OR EXISTS (
+            SELECT 1 FROM attempts AS a
+            WHERE a.job_id = OLD.job_id AND (a.result = 0 OR a.result = 4 AND a.effect_key <> NEW.effect_key)
+        );
+    SELECT RAISE(FAIL, 'an arm token is used once')
+    WHERE NEW.arm_token = OLD.arm_token
+        OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = OLD.job_id AND a.arm_token = NEW.arm_token);
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at,
+        effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message,
+        http_status, bytes_written, ended_at, answer, frozen
+    ) VALUES (
+        OLD.job_id, OLD.attempt, OLD.armed_round, OLD.arm_token, OLD.armed_by, OLD.armed_claimed_at, OLD.armed_at,
+        OLD.send_deadline, OLD.answer_deadline, OLD.fence_at, OLD.effect_key, OLD.request_digest, OLD.credential_version,
+        OLD.account_identity, OLD.watermark, OLD.handle, OLD.span, OLD.result, OLD.kind, OLD.message,
+        OLD.http_status, OLD.bytes_written, OLD.attempt_ended_at, OLD.answer, OLD.frozen
+    );
 END;
 -- +goose StatementEnd
 
@@ -439,6 +519,7 @@ END;
 -- Attempts
 --
 
+-- The attempts before the newest one of their job, as job_state_archive writes them.
 CREATE TABLE attempts (
     job_id             BLOB    NOT NULL REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     number             INTEGER NOT NULL CHECK (number >= 1),
@@ -449,50 +530,24 @@ CREATE TABLE attempts (
     armed_at           INTEGER NOT NULL,
     send_deadline      INTEGER NOT NULL,
     answer_deadline    INTEGER NOT NULL,
-    -- After this the attempt can no longer act.
     fence_at           INTEGER NOT NULL,
     effect_key         TEXT    NOT NULL,
     request_digest     BLOB    NOT NULL,
     credential_version INTEGER NOT NULL,
     account_identity   TEXT    NOT NULL,
     watermark          TEXT    NOT NULL,
-    handle             TEXT    NOT NULL DEFAULT '',
-    -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
-    -- span; NULL: none.
+    handle             TEXT    NOT NULL,
     span               BLOB    CHECK (length(span) = 24),
-    -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
-    -- 7 ABSENT.
-    result             INTEGER NOT NULL DEFAULT 0 CHECK (result BETWEEN 0 AND 7),
-    -- job.FailureKind, as in job_state.error_kind.
-    kind               INTEGER NOT NULL DEFAULT 0 CHECK (kind BETWEEN 0 AND 10),
-    message            TEXT    NOT NULL DEFAULT '',
-    http_status        INTEGER NOT NULL DEFAULT 0,
-    bytes_written      INTEGER NOT NULL DEFAULT 0,
+    result             INTEGER NOT NULL CHECK (result BETWEEN 0 AND 7),
+    kind               INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 10),
+    message            TEXT    NOT NULL,
+    http_status        INTEGER NOT NULL,
+    bytes_written      INTEGER NOT NULL,
     ended_at           INTEGER,
-    -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             BLOB,
-    -- The request as it was armed.
     frozen             BLOB    NOT NULL,
     PRIMARY KEY (job_id, number)
 ) STRICT;
-
-CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
-
--- At most one live intent per job, and none beside one that is open under another key. A
--- job has few attempts: the trigger judges instead of a unique index. An update makes no
--- attempt live (attempts_update).
--- +goose StatementBegin
-CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts
-WHEN EXISTS (
-    SELECT 1 FROM attempts
-    WHERE job_id = NEW.job_id AND (
-        result = 0 AND NEW.result = 0 OR (result = 0 OR result = 4) AND effect_key <> NEW.effect_key
-    )
-)
-BEGIN
-    SELECT RAISE(FAIL, 'an earlier attempt is live, or open with another effect key');
-END;
--- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts
@@ -510,14 +565,6 @@ CREATE TRIGGER attempts_fence BEFORE UPDATE OF fence_at ON attempts
 WHEN NEW.fence_at < OLD.fence_at AND NOT EXISTS (SELECT 1 FROM clock WHERE stepping = 1)
 BEGIN
     SELECT RAISE(FAIL, 'a fence never comes earlier');
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER attempts_removed AFTER DELETE ON attempts
-WHEN (SELECT armed_before FROM meta WHERE id = 1) = 0
-BEGIN
-    UPDATE meta SET armed_before = 1 WHERE id = 1;
 END;
 -- +goose StatementEnd
 
