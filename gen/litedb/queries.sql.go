@@ -53,7 +53,7 @@ UPDATE OR FAIL job_state SET
     request_digest = ?9, credential_version = ?10, account_identity = ?11,
     watermark = ?12, handle = ?13, span = ?14, result = 0, kind = 0, message = '', http_status = 0,
     bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?15,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?16 AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?16 AS BLOB) AS BLOB)
 WHERE job_id = ?17 AND version = ?18 AND claim_token = ?19 AND state = ?20
 `
 
@@ -211,7 +211,7 @@ UPDATE OR FAIL job_state SET
     request_digest = ?9, credential_version = ?10, account_identity = ?11,
     watermark = ?12, handle = '', span = ?13, result = 0, kind = 0, message = '', http_status = 0,
     bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?14,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?15 AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(?15 AS BLOB) AS BLOB)
 WHERE job_state.job_id = ?16 AND version = ?17 AND state IN (1, 6)
 `
 
@@ -267,7 +267,7 @@ const claimJob = `-- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = ?1, claimed_at = ?2,
     worker = ?3, next_at = ?4, blocked = '', updated_at = ?2, state_since = ?2,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?5 AS BLOB) AS BLOB)
 WHERE job_id = ?6 AND version = ?7 AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= ?2 AND start_deadline > ?2
 `
@@ -3071,10 +3071,11 @@ UPDATE OR FAIL job_state SET
     resolution_id = ?21, updated_at = ?22, ended_at = ?23,
     effect_attempt = ?24, state_since = ?25,
     result = coalesce(?26, result), kind = coalesce(?27, kind), message = coalesce(?28, message),
-    http_status = coalesce(?29, http_status), bytes_written = max(coalesce(CAST(?30 AS INTEGER), 0), bytes_written),
+    http_status = coalesce(?29, http_status), bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written
+        THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
     handle = coalesce(?31, handle), answer = coalesce(?32, answer),
     attempt_ended_at = CASE WHEN ?26 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?22) END,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?33 AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?33 AS BLOB) AS BLOB)
 WHERE job_id = ?34 AND version = ?3 - 1
 `
 
@@ -3116,8 +3117,8 @@ type SetStateParams struct {
 }
 
 // Every change of a job but claims, arms and leases, with what became of its newest attempt;
-// NULL there: as it was. A history of more than logpage.MaxHistory
-// is followed by a new one, here and below.
+// NULL there: as it was. Every 32 events begin a new history, here
+// and below. These statements call no function, as the schema says.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
 	result, err := q.exec(ctx, q.setStateStmt, setState,
 		arg.State,
@@ -3255,7 +3256,7 @@ UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
     effect_attempt = ?2, state_since = ?1, result = 1, http_status = ?3,
     bytes_written = ?4, answer = ?5, attempt_ended_at = ?1,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(?6 AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?6 AS BLOB) AS BLOB)
 WHERE job_id = ?7 AND version = ?8 AND state = 3 AND result = 0
 `
 

@@ -89,8 +89,8 @@ SELECT * FROM job_state WHERE job_id = ?;
 
 -- name: SetState :execrows
 -- Every change of a job but claims, arms and leases, with what became of its newest attempt;
--- NULL there: as it was. A history of more than logpage.MaxHistory
--- is followed by a new one, here and below.
+-- NULL there: as it was. Every 32 events begin a new history, here
+-- and below. These statements call no function, as the schema says.
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
@@ -102,10 +102,11 @@ UPDATE OR FAIL job_state SET
     resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at,
     effect_attempt = @effect_attempt, state_since = @state_since,
     result = coalesce(sqlc.narg(result), result), kind = coalesce(sqlc.narg(kind), kind), message = coalesce(sqlc.narg(message), message),
-    http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = max(coalesce(CAST(sqlc.narg(bytes_written) AS INTEGER), 0), bytes_written),
+    http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = CASE WHEN CAST(sqlc.narg(bytes_written) AS INTEGER) > bytes_written
+        THEN CAST(sqlc.narg(bytes_written) AS INTEGER) ELSE bytes_written END,
     handle = coalesce(sqlc.narg(handle), handle), answer = coalesce(sqlc.narg(answer), answer),
     attempt_ended_at = CASE WHEN sqlc.narg(result) IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version - 1;
 
 -- name: Succeed :execrows
@@ -115,7 +116,7 @@ UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
     effect_attempt = @effect_attempt, state_since = @now, result = 1, http_status = @http_status,
     bytes_written = @bytes_written, answer = @answer, attempt_ended_at = @now,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
 
 -- name: SetContent :exec
@@ -187,7 +188,7 @@ ORDER BY job_state.next_at LIMIT @max_rows;
 UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = @claim_token, claimed_at = @now,
     worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now, state_since = @now,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
 
@@ -203,7 +204,7 @@ UPDATE OR FAIL job_state SET
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
     watermark = @watermark, handle = '', span = @span, result = 0, kind = 0, message = '', http_status = 0,
     bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 
 -- name: InFlight :many
@@ -336,7 +337,7 @@ UPDATE OR FAIL job_state SET
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
     watermark = @watermark, handle = @handle, span = @span, result = 0, kind = 0, message = '', http_status = 0,
     bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
-    history = CAST(CASE WHEN length(history) > 2000 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
 
 -- name: AttemptMarks :many

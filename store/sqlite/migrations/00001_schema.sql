@@ -276,7 +276,9 @@ CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
 -- The state of jobs
 --
 
--- The changing part of a job, with its newest attempt: earlier ones are in attempts. A job is listed under its state, but while it is
+-- The changing part of a job, with its newest attempt: earlier ones are in attempts. It has a
+-- rowid: in the order of a primary key so wide a row would take its place in every level of
+-- the tree, and each index would have the key. A job is listed under its state, but while it is
 -- CLAIMED or SENDING under the one that it came from: those moves touch no list. Jobs
 -- under way, which are few, are found by their fences.
 CREATE TABLE job_state (
@@ -387,30 +389,30 @@ CREATE TABLE job_state (
         WHEN 2 THEN listed = 1 OR listed = 6
         WHEN 3 THEN listed = 1 OR listed = 5 OR listed = 6
         ELSE listed = state END)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- What a claim reads: SCHEDULED and RETRYING that wait for no other job.
-CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at)
+CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at, job_id)
 WHERE state IN (1, 6) AND waits_for IS NULL;
 -- The replies that wait for a job, by ready row.
-CREATE INDEX job_state_waiting ON job_state (waits_for, connection_id, hold_key, next_at)
+CREATE INDEX job_state_waiting ON job_state (waits_for, connection_id, hold_key, next_at, job_id)
 WHERE waits_for IS NOT NULL;
 -- Replies that nothing is left to wait for.
-CREATE INDEX job_state_left ON job_state (updated_at) WHERE predecessor_end > 0 AND state IN (1, 6);
+CREATE INDEX job_state_left ON job_state (updated_at, job_id) WHERE predecessor_end > 0 AND state IN (1, 6);
 -- Windows: SCHEDULED, RETRYING, and those that came from there.
-CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE listed IN (1, 6);
+CREATE INDEX job_state_deadline ON job_state (start_deadline, job_id) WHERE listed IN (1, 6);
 -- Leases and fences: CLAIMED and SENDING.
 CREATE INDEX job_state_fence ON job_state (next_at, job_id, connection_id) WHERE state IN (2, 3);
 -- No two jobs are SENDING under one token.
 CREATE UNIQUE INDEX job_state_token ON job_state (arm_token) WHERE state = 3;
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
-CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
+CREATE INDEX job_state_look ON job_state (next_at, job_id) WHERE state IN (4, 5);
 -- Unknown outcomes, for store.Vitals; there are few.
-CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (5, 7);
+CREATE INDEX job_state_unknown ON job_state (state, updated_at, job_id) WHERE state IN (5, 7);
 -- Lists and counts.
 CREATE INDEX job_state_by_time ON job_state (project, listed, schedule_time, job_id, connection_id);
 CREATE INDEX job_state_by_creation ON job_state (project, listed, created_at, job_id);
-CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id) WHERE ended_at IS NOT NULL;
+CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id, job_id) WHERE ended_at IS NOT NULL;
 -- The oldest job that other jobs' objects are still kept for: of HANDLE and OBSERVABLE.
 CREATE INDEX job_state_first_armed ON job_state (first_armed_at) WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 -- Most jobs have no error.
@@ -498,10 +500,10 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- An update that begins a new history keeps the one before.
+-- Every 32 events begin a new history, and the one before is kept.
 -- +goose StatementBegin
-CREATE TRIGGER job_state_history BEFORE UPDATE OF history ON job_state
-WHEN length(NEW.history) < length(OLD.history)
+CREATE TRIGGER job_state_history BEFORE UPDATE OF version ON job_state
+WHEN NEW.version / 32 <> OLD.version / 32
 BEGIN
     INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
 END;
@@ -537,7 +539,7 @@ CREATE TABLE attempts (
     account_identity   TEXT    NOT NULL,
     watermark          TEXT    NOT NULL,
     handle             TEXT    NOT NULL,
-    span               BLOB    CHECK (length(span) = 24),
+    span               BLOB,
     result             INTEGER NOT NULL CHECK (result BETWEEN 0 AND 7),
     kind               INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 10),
     message            TEXT    NOT NULL,
