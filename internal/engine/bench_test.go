@@ -185,6 +185,12 @@ func (s *instant) Claim(_ context.Context, p store.ClaimParams) ([]store.Leased,
 	n := min(p.Limit, len(s.jobs))
 	out := s.jobs[:n]
 	s.jobs = s.jobs[n:]
+	for i := range out {
+		if a := p.Intend(out[i]); a != nil {
+			armed := armedBy(*a, time.Now())
+			out[i].Armed = &armed
+		}
+	}
 	return out, nil
 }
 
@@ -192,13 +198,18 @@ func (s *instant) Arm(_ context.Context, items []store.Arm) ([]store.Armed, erro
 	out := make([]store.Armed, len(items))
 	now := time.Now()
 	for i, a := range items {
-		out[i].Attempt = job.Attempt{Number: 1, Frozen: a.Frozen, EffectKey: a.EffectKey}
-		out[i].Snapshot = job.Snapshot{Now: now, Open: []int{1}, Fence: now.Add(a.Fence), RoundArmed: now, Job: job.Job{
-			Spec:   job.Spec{ID: a.Job, Policy: job.Hold},
-			Status: job.Status{State: job.Sending, Version: a.Version + 1, Attempt: 1, Round: 1, Class: a.Class, StartDeadline: now.Add(time.Hour)},
-		}}
+		out[i] = armedBy(a, now)
 	}
 	return out, nil
+}
+
+func armedBy(a store.Arm, now time.Time) (out store.Armed) {
+	out.Attempt = job.Attempt{Number: 1, Frozen: a.Frozen, EffectKey: a.EffectKey}
+	out.Snapshot = job.Snapshot{Now: now, Open: []int{1}, Fence: now.Add(a.Fence), RoundArmed: now, Job: job.Job{
+		Spec:   job.Spec{ID: a.Job, Policy: job.Hold},
+		Status: job.Status{State: job.Sending, Version: a.Version + 1, Attempt: 1, Round: 1, Class: a.Class, StartDeadline: now.Add(time.Hour)},
+	}}
+	return out
 }
 
 func (s *instant) Apply(_ context.Context, items []store.Change) ([]store.Applied, error) {

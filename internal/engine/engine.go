@@ -128,6 +128,7 @@ type Engine struct {
 	// before they ask for work.
 	sending, placed, looking atomic.Int64
 	busy                     sync.WaitGroup
+	workers                  workers
 	// running is the context of Run while jobs may come in by the entrance.
 	entry    sync.Mutex
 	running  context.Context
@@ -167,6 +168,7 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{
 		Config: c, senders: newSlots(c.Senders), places: newSlots(placesPerSender * c.Senders), lookers: newSlots(c.Lookers),
 		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log, metrics: c.Metrics},
+		workers: newWorkers(),
 	}
 	e.hard, e.kill = context.WithCancel(context.Background())
 	e.measure()
@@ -184,6 +186,7 @@ func setDefault[T int | time.Duration](v *T, d T) {
 // It returns nil after a complete drain.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.kill()
+	defer e.workers.end()
 	e.enlist(ctx)
 	e.open(ctx)
 	var loops sync.WaitGroup
@@ -294,20 +297,23 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 	e.senders.release(left)
 	e.places.release(left)
 	for _, in := range inDoubt {
-		e.busy.Go(func() {
-			s := e.sit()
-			defer s.leave()
-			e.workInDoubt(in, err, s)
-		})
+		e.start(func(s *seat) { e.workInDoubt(in, err, s) })
 	}
-	for _, l := range leased {
-		e.busy.Go(func() {
-			s := e.sit()
-			defer s.leave()
-			e.workClaimed(ctx, l, f, s)
-		})
+	for i := range leased {
+		e.start(func(s *seat) { e.workClaimed(ctx, leased[i], f, s) })
 	}
 	return len(leased), err
+}
+
+// start runs a job's work in a worker, in a sender and a place that were taken for it.
+func (e *Engine) start(work func(s *seat)) {
+	e.busy.Add(1)
+	e.workers.run(func() {
+		defer e.busy.Done()
+		s := e.sit()
+		defer s.leave()
+		work(s)
+	})
 }
 
 // workClaimed works a job that was claimed, and armed if it had an intent that was
