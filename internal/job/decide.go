@@ -212,7 +212,8 @@ func (e *StateError) Error() string {
 // Decide judges one piece of evidence. It is the only judge: the same view and
 // evidence always give the same decision. It fails with *StateError when a
 // request does not fit the state, and with ErrNoSuchAttempt.
-func Decide(v View, e Evidence) (Decision, error) {
+func Decide(view View, e Evidence) (Decision, error) {
+	v := &view // it is large, and nothing changes it
 	var d Decision
 	var err error
 	switch e := e.(type) {
@@ -256,7 +257,7 @@ func Decide(v View, e Evidence) (Decision, error) {
 
 // keep starts a decision that changes no counter but Misses, which are in a row:
 // whatever else is learnt ends them.
-func keep(v View, to State, cause Cause) Decision {
+func keep(v *View, to State, cause Cause) Decision {
 	d := Decision{
 		To: to, Cause: cause, Attempt: v.Attempt, Round: v.Round, Failures: v.Failures,
 		Claims: v.Claims, Looks: v.Looks, Negatives: v.Negatives,
@@ -268,7 +269,7 @@ func keep(v View, to State, cause Cause) Decision {
 }
 
 // same starts a decision that leaves the state, and whatever is due, alone.
-func same(v View, cause Cause) Decision {
+func same(v *View, cause Cause) Decision {
 	d := keep(v, v.State, cause)
 	d.Delay, d.Misses = KeepDelay, v.Misses
 	return d
@@ -280,7 +281,7 @@ const KeepDelay time.Duration = -1
 var nothing = Decision{Action: ActNothing}
 
 // origin is where a job goes that was leased and not armed, at no cost.
-func origin(v View) State {
+func origin(v *View) State {
 	if v.Attempt == 0 && v.Failures == 0 && v.Resolution == nil {
 		return Scheduled
 	}
@@ -288,11 +289,11 @@ func origin(v View) State {
 }
 
 // isOpen tells whether attempt n is without a proof either way.
-func (v View) isOpen(n int) bool { return slices.Contains(v.Open, n) }
+func (v *View) isOpen(n int) bool { return slices.Contains(v.Open, n) }
 
 // unknownAttempt gives the newest open attempt, the likeliest to have an effect
 // that nobody confirmed; without one, the last attempt.
-func (v View) unknownAttempt() int {
+func (v *View) unknownAttempt() int {
 	if len(v.Open) == 0 {
 		return v.Attempt
 	}
@@ -302,16 +303,16 @@ func (v View) unknownAttempt() int {
 // absenceLeft is the time until an absence at the platform starts to mean
 // something: until the last attempt can no longer act, and its write, if any,
 // would be seen.
-func (v View) absenceLeft() time.Duration { return v.FenceLeft + v.Traits.ReadLag }
+func (v *View) absenceLeft() time.Duration { return v.FenceLeft + v.Traits.ReadLag }
 
 // others gives the open attempts but n.
-func others(v View, n int) []int {
+func others(v *View, n int) []int {
 	return slices.DeleteFunc(slices.Clone(v.Open), func(o int) bool { return o == n })
 }
 
 // decideWindowOver ends jobs that have not started in time. A job that is being
 // sent, or whose outcome is open, is past the question.
-func decideWindowOver(v View) Decision {
+func decideWindowOver(v *View) Decision {
 	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
 		return nothing
 	}
@@ -331,7 +332,7 @@ func decideWindowOver(v View) Decision {
 
 // decidePredecessorEnded ends a reply that nothing is left to wait for. RetryJob takes
 // it up again, once its predecessor goes on.
-func decidePredecessorEnded(v View) Decision {
+func decidePredecessorEnded(v *View) Decision {
 	if !v.State.Runnable() || v.WaitsFor.IsZero() || v.PredecessorEnd == 0 {
 		return nothing
 	}
@@ -345,7 +346,7 @@ func decidePredecessorEnded(v View) Decision {
 
 // decideMissed ends what fell due in a pause, its window being open or not. What was
 // due before the pause, or waits for another job, was not missed by it.
-func decideMissed(v View, m Missed) Decision {
+func decideMissed(v *View, m Missed) Decision {
 	if !v.State.Runnable() || !v.WaitsFor.IsZero() || v.DueLeft > 0 || v.NextAt.Before(m.Since) {
 		return nothing
 	}
@@ -359,7 +360,7 @@ func decideMissed(v View, m Missed) Decision {
 
 // decideAlreadyPresent ends a job whose content is there before anything was sent. What was
 // seen is nobody's effect here: the job owns nothing of it.
-func decideAlreadyPresent(v View, e AlreadyPresent) Decision {
+func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
 	if v.State != Claimed || v.Attempt > 0 || v.SkipIfPresent == 0 {
 		return nothing
 	}
@@ -374,7 +375,7 @@ func decideAlreadyPresent(v View, e AlreadyPresent) Decision {
 	return d
 }
 
-func decideLeaseOver(v View) Decision {
+func decideLeaseOver(v *View) Decision {
 	if v.State != Claimed || v.DueLeft > 0 {
 		return nothing // no lease, or a newer one
 	}
@@ -383,7 +384,7 @@ func decideLeaseOver(v View) Decision {
 
 // claimDied ends a claim whose holder died, as far as anybody knows, before it stored an
 // intent.
-func claimDied(v View, cause Cause) Decision {
+func claimDied(v *View, cause Cause) Decision {
 	d := keep(v, origin(v), cause)
 	d.Claims++
 	if d.Claims >= MaxClaims {
@@ -395,7 +396,7 @@ func claimDied(v View, cause Cause) Decision {
 	return d
 }
 
-func decideFenceOver(v View) Decision {
+func decideFenceOver(v *View) Decision {
 	if v.State != Sending || v.FenceLeft > 0 {
 		return nothing // no attempt under way, or a newer one that may still act
 	}
@@ -405,7 +406,7 @@ func decideFenceOver(v View) Decision {
 }
 
 // givenUp takes an attempt without an outcome for unknown.
-func givenUp(v View, cause Cause, msg string) Decision {
+func givenUp(v *View, cause Cause, msg string) Decision {
 	d := keep(v, Ambiguous, cause)
 	d.Settle = []Settled{{Attempt: v.Attempt, Result: ResultUnknown, Kind: FailAmbiguous, Message: msg}}
 	d.LastError = &Failure{Kind: FailAmbiguous, Message: msg}
@@ -418,10 +419,10 @@ func givenUp(v View, cause Cause, msg string) Decision {
 const senderLost = "the server that was sending this job is gone; whether the request had an effect is unknown"
 
 // lastLost reports whether the last attempt's sender seemed gone, and may send for all that is known.
-func (v View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
+func (v *View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
 
 // decideSenderLost takes up a job before its lease or its fence ends.
-func decideSenderLost(v View, e SenderLost) Decision {
+func decideSenderLost(v *View, e SenderLost) Decision {
 	if v.State == Claimed {
 		return claimantLost(v)
 	}
@@ -432,7 +433,7 @@ func decideSenderLost(v View, e SenderLost) Decision {
 // does no harm: it has sent nothing, and its arm names a claim that is no longer there.
 // If a claim of the job died before, the job may be what ends the servers: it waits for
 // its lease.
-func claimantLost(v View) Decision {
+func claimantLost(v *View) Decision {
 	if v.DueLeft <= 0 || v.Claims > 0 {
 		return nothing
 	}
@@ -444,7 +445,7 @@ func claimantLost(v View) Decision {
 // a repeat under the same key, at a target that takes two requests of one key for one,
 // needs no fence. Any other job stays SENDING until its fence: its sender may still save
 // its handle, and the request counts as one in flight.
-func attemptLost(v View, e SenderLost) Decision {
+func attemptLost(v *View, e SenderLost) Decision {
 	if v.State != Sending || v.FenceLeft <= 0 {
 		return nothing // its outcome came, or its fence has passed
 	}
@@ -459,13 +460,13 @@ func attemptLost(v View, e SenderLost) Decision {
 // repeatsInFlight reports whether a repeat under the same key is safe, and fit to be
 // made, while the sender of the present attempt may still be sending. If an earlier
 // attempt is unknown, too, the job may be what ends the servers: it waits for its fence.
-func (v View) repeatsInFlight() bool {
+func (v *View) repeatsInFlight() bool {
 	return v.Class == Keyed && v.Traits.Repeat == RepeatInFlight && len(v.Open) == 1
 }
 
 // decideDeferred judges a lease that ended before its arm. A CLAIMED job has no
 // open attempt; an AMBIGUOUS one, leased for a re-arm, stays what it was.
-func decideDeferred(v View, e Deferred) Decision {
+func decideDeferred(v *View, e Deferred) Decision {
 	if v.State == Ambiguous || v.State == Accepted {
 		return lookDeferred(v, e)
 	}
@@ -498,7 +499,7 @@ func decideDeferred(v View, e Deferred) Decision {
 
 // decideFreed makes a blocked job due. One that waits for something else, a
 // back-off, its time or its next look before an arm, goes on waiting.
-func decideFreed(v View, f Freed) Decision {
+func decideFreed(v *View, f Freed) Decision {
 	if !v.State.Runnable() || v.Blocked == "" || v.Looks > 0 || v.DueLeft <= 0 {
 		return nothing
 	}
@@ -536,7 +537,7 @@ func sharedHold(e Deferred) *HoldUntil {
 }
 
 // spend takes one failure from the budget: RETRYING after a back-off, or FAILED.
-func spend(v View, d *Decision) {
+func spend(v *View, d *Decision) {
 	d.Failures++
 	if d.Failures >= v.Retry.Attempts() || v.Attempt >= MaxAttempts {
 		d.To = Failed

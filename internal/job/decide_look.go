@@ -6,7 +6,7 @@ import "time"
 // asked again soon, because a repeat under the same key is harmless, unless the key
 // is stored after the effect (RepeatFenced). Everybody else waits for the fence: a look begun before
 // it may miss a write that is still under way, and a new intent would race it.
-func firstLook(v View) time.Duration {
+func firstLook(v *View) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
 	case Keyed:
@@ -27,7 +27,7 @@ func firstLook(v View) time.Duration {
 
 // replayWait is the wait before the n-th repeat under the same key; zero for
 // targets that have no keys.
-func (v View) replayWait(n int) time.Duration {
+func (v *View) replayWait(n int) time.Duration {
 	if v.Class != Keyed {
 		return 0
 	}
@@ -35,7 +35,7 @@ func (v View) replayWait(n int) time.Duration {
 }
 
 // decideLookDue says what the reconciler must do now.
-func decideLookDue(v View) Decision { //nolint:cyclop // one table, read from top to bottom
+func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from top to bottom
 	switch v.State {
 	case Accepted:
 		return pollDue(v)
@@ -74,7 +74,7 @@ func decideLookDue(v View) Decision { //nolint:cyclop // one table, read from to
 }
 
 // pollDue says whether an ACCEPTED job can and may still be polled.
-func pollDue(v View) Decision {
+func pollDue(v *View) Decision {
 	switch d := keep(v, Accepted, CausePolicy); {
 	case v.Handle == "":
 		return unresolved(v, d, "the platform accepted an attempt whose handle is not known")
@@ -87,7 +87,7 @@ func pollDue(v View) Decision {
 
 // mayReplay tells whether a repeat under the same key is safe and still
 // wanted: the target surely remembers the key, and the job may still start at all.
-func (v View) mayReplay() bool {
+func (v *View) mayReplay() bool {
 	return v.WindowLeft > 0 && v.KeyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
 }
 
@@ -107,11 +107,11 @@ func (v View) KeyKnown() bool {
 
 // repeatsFenced reports whether a repeat waits for the fence. A connection may have been
 // changed since its job was taken up to be repeated early.
-func (v View) repeatsFenced() bool {
+func (v *View) repeatsFenced() bool {
 	return v.Traits.Repeat == RepeatFenced || v.Traits.Repeat != RepeatInFlight && v.lastLost()
 }
 
-func (v View) noReplayReason() string {
+func (v *View) noReplayReason() string {
 	switch {
 	case !v.CancelAsked.IsZero():
 		return "a cancel was asked, so the request is not repeated; whether the first one had an effect is unknown"
@@ -125,7 +125,7 @@ func (v View) noReplayReason() string {
 }
 
 // decideLooked judges one finished look.
-func decideLooked(v View, e Looked) Decision {
+func decideLooked(v *View, e Looked) Decision {
 	o := e.Observation
 	if v.State == Claimed && v.Class == Observable && o.Attempt == v.Attempt {
 		return lookedFirst(v, e)
@@ -180,7 +180,7 @@ func decideLooked(v View, e Looked) Decision {
 // the wait for the next one. It is no absence and no answer, so neither the spacing of
 // absences nor the pace of polls applies to it: a look after an absence was due when
 // that spacing was over, and what follows a miss comes later still.
-func (d *Decision) missed(v View, least time.Duration) {
+func (d *Decision) missed(v *View, least time.Duration) {
 	d.Misses = v.Misses + 1
 	d.Delay = max(least, at(lookWaits, v.Misses))
 }
@@ -205,7 +205,7 @@ const (
 // In a new round, somebody has decided that doubt shall not stop the effect:
 // several candidates are what a person has ruled on, and a platform that cannot
 // be read holds the round back for a short while only.
-func lookedFirst(v View, e Looked) Decision {
+func lookedFirst(v *View, e Looked) Decision {
 	o := e.Observation
 	d := keep(v, Claimed, CauseLooked)
 	d.Observed, d.Detail = &o, o.Detail
@@ -235,7 +235,7 @@ func lookedFirst(v View, e Looked) Decision {
 }
 
 // foundFirst ends a job whose effect was found before it was sent again.
-func foundFirst(v View, o Observation) Decision {
+func foundFirst(v *View, o Observation) Decision {
 	d := late(v, o)
 	if v.NewRound {
 		d.Detail = "the effect of an earlier round was found; nothing was sent in this one"
@@ -244,7 +244,7 @@ func foundFirst(v View, o Observation) Decision {
 }
 
 // late records an effect that a look found after the job had moved on.
-func late(v View, o Observation) Decision {
+func late(v *View, o Observation) Decision {
 	out := Outcome{Attempt: o.Attempt, Result: ResultSucceeded, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL}
 	if o.Attempt < 1 || o.Attempt > v.Attempt {
 		return nothing
@@ -259,7 +259,7 @@ func late(v View, o Observation) Decision {
 // since is how long ago a look began, by the store's clock; zero when that is
 // not known. It is not always what the look was given to: a job is read again
 // when its write was stale.
-func (v View) since(begun time.Time) time.Duration {
+func (v *View) since(begun time.Time) time.Duration {
 	if begun.IsZero() || v.Now.IsZero() {
 		return 0
 	}
@@ -268,7 +268,7 @@ func (v View) since(begun time.Time) time.Duration {
 
 // sawAbsent counts a complete absence; enough of them are a proof, for every
 // open attempt, because the look reads back to the first one's watermark.
-func sawAbsent(v View, d Decision) Decision {
+func sawAbsent(v *View, d Decision) Decision {
 	if v.absenceLeft()+v.since(d.Observed.BegunAt) > 0 {
 		// A look begun before the fence proves nothing, also if it is over by now.
 		if d.Looks >= MaxLooks {
@@ -309,7 +309,7 @@ func sawAbsent(v View, d Decision) Decision {
 // lookDeferred judges a look, a poll or a re-arm that was not made. What waits for a
 // person, as a refused credential does, costs no look: it would run the budget out,
 // and nothing was learnt of the effect.
-func lookDeferred(v View, e Deferred) Decision {
+func lookDeferred(v *View, e Deferred) Decision {
 	d := same(v, CauseNotStarted)
 	d.Detail, d.Blocked = e.Message, e.Message
 	d.Delay = max(e.RetryAfter, at(lookWaits, v.Misses))
@@ -332,7 +332,7 @@ func lookDeferred(v View, e Deferred) Decision {
 }
 
 // unresolved applies the job's policy to an outcome that stays unknown.
-func unresolved(v View, d Decision, why string) Decision {
+func unresolved(v *View, d Decision, why string) Decision {
 	d.Cause, d.Detail, d.Delay = CausePolicy, why, 0
 	switch v.Policy {
 	case AssumeSent:
@@ -363,6 +363,6 @@ func unresolved(v View, d Decision, why string) Decision {
 // mayResend bounds policy RESEND: every arm counts against the attempts, and
 // the window and a cancel are kept. A new round of a job with a caller's own effect key
 // needs another one, which only a person can give.
-func (v View) mayResend() bool {
+func (v *View) mayResend() bool {
 	return v.OwnEffectKey == "" && v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
 }

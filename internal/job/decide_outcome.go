@@ -12,7 +12,7 @@ import (
 //     job's outcome is open;
 //   - RETRYING, FAILED and CANCELED need every attempt proven without effect.
 
-func decideOutcome(v View, o Outcome) (Decision, error) {
+func decideOutcome(v *View, o Outcome) (Decision, error) {
 	if o.Attempt < 1 || o.Attempt > v.Attempt {
 		return Decision{}, ErrNoSuchAttempt
 	}
@@ -30,7 +30,7 @@ func decideOutcome(v View, o Outcome) (Decision, error) {
 
 // outcomeCause names an outcome that came in time, from the present attempt,
 // apart from one that came after its attempt was given up.
-func outcomeCause(v View, o Outcome) Cause {
+func outcomeCause(v *View, o Outcome) Cause {
 	switch {
 	case o.Polled:
 		return CausePolled
@@ -48,7 +48,7 @@ func settledBy(o Outcome) Settled {
 	}
 }
 
-func outcomeSucceeded(v View, o Outcome, proof Proof) Decision {
+func outcomeSucceeded(v *View, o Outcome, proof Proof) Decision {
 	if v.State == Succeeded {
 		return successAgain(v, o, proof)
 	}
@@ -64,7 +64,7 @@ func outcomeSucceeded(v View, o Outcome, proof Proof) Decision {
 	return d
 }
 
-func effectOf(v View, o Outcome, proof Proof) *Effect {
+func effectOf(v *View, o Outcome, proof Proof) *Effect {
 	return &Effect{
 		Attempt: o.Attempt, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: proof,
 	}
@@ -73,7 +73,7 @@ func effectOf(v View, o Outcome, proof Proof) *Effect {
 // successAgain tells a repeated confirmation of the same effect from a second
 // effect. A second one cannot be undone; it is recorded so that somebody learns
 // of it. Within a round a KEYED target has one effect by its own promise.
-func successAgain(v View, o Outcome, proof Proof) Decision {
+func successAgain(v *View, o Outcome, proof Proof) Decision {
 	d := same(v, CauseLateEvidence)
 	d.Attempt = o.Attempt
 	d.Settle = []Settled{settledBy(o)}
@@ -104,7 +104,7 @@ func successAgain(v View, o Outcome, proof Proof) Decision {
 // last attempt's handle is polled: an earlier attempt that turns out to be
 // accepted is recorded as open again, so that nothing may be sent, or called
 // failed, on the last attempt's word alone.
-func outcomeAccepted(v View, o Outcome) Decision {
+func outcomeAccepted(v *View, o Outcome) Decision {
 	if v.State == Accepted && o.Polled && o.Attempt == v.Attempt {
 		d := keep(v, Accepted, CausePolled)
 		d.Looks++
@@ -138,11 +138,11 @@ func outcomeAccepted(v View, o Outcome) Decision {
 
 // hasEffectOf tells whether the job ended by a proof of attempt n's effect:
 // whatever else is said of n cannot weaken it.
-func (v View) hasEffectOf(n int) bool {
+func (v *View) hasEffectOf(n int) bool {
 	return v.State == Succeeded && v.Effect != nil && v.Effect.Attempt == n && v.Effect.Proof != ProofAssumed
 }
 
-func outcomeUnknown(v View, o Outcome) Decision {
+func outcomeUnknown(v *View, o Outcome) Decision {
 	o.Result, o.Kind = ResultUnknown, FailAmbiguous
 	if v.State == Sending && o.Attempt == v.Attempt {
 		d := keep(v, Ambiguous, CauseAnswered)
@@ -166,7 +166,7 @@ func outcomeUnknown(v View, o Outcome) Decision {
 
 // pollUnread counts a poll that gave no word. It says nothing of the attempt, and is
 // tried again soon, however many polls were answered before.
-func pollUnread(v View, o Outcome) Decision {
+func pollUnread(v *View, o Outcome) Decision {
 	d := pollUndecided(v, o)
 	if d.Cause == CausePolled {
 		d.missed(v, o.RetryAfter)
@@ -176,7 +176,7 @@ func pollUnread(v View, o Outcome) Decision {
 
 // pollEarly counts a poll that was answered with a refusal, and perhaps before the
 // commit request could act: that is no proof yet.
-func pollEarly(v View, o Outcome) Decision {
+func pollEarly(v *View, o Outcome) Decision {
 	d := pollUndecided(v, o)
 	if d.Cause == CausePolled {
 		d.Delay = max(o.RetryAfter, at(pollWaits, d.Looks), v.absenceLeft())
@@ -186,7 +186,7 @@ func pollEarly(v View, o Outcome) Decision {
 
 // pollUndecided counts a poll that decided nothing. Its caller sets the wait, unless
 // the polls are used up.
-func pollUndecided(v View, o Outcome) Decision {
+func pollUndecided(v *View, o Outcome) Decision {
 	limit := MaxPolls
 	switch {
 	case o.Attempt != v.Attempt:
@@ -205,7 +205,7 @@ func pollUndecided(v View, o Outcome) Decision {
 	return d
 }
 
-func outcomeNoEffect(v View, o Outcome) Decision {
+func outcomeNoEffect(v *View, o Outcome) Decision {
 	if v.hasEffectOf(o.Attempt) {
 		return nothing
 	}
@@ -236,7 +236,7 @@ func outcomeNoEffect(v View, o Outcome) Decision {
 
 // settles tells whether an outcome without effect answers the question that the
 // job's state asks. Else it is only recorded with its attempt.
-func (v View) settles(o Outcome, polled bool) bool {
+func (v *View) settles(o Outcome, polled bool) bool {
 	switch v.State {
 	case Sending:
 		return o.Attempt == v.Attempt
@@ -253,7 +253,7 @@ func (v View) settles(o Outcome, polled bool) bool {
 
 // othersOpen settles one attempt without effect while another one is unknown:
 // the job's outcome stays open.
-func othersOpen(v View, o Outcome) Decision {
+func othersOpen(v *View, o Outcome) Decision {
 	d := same(v, outcomeCause(v, o))
 	switch v.State {
 	case Sending:
@@ -273,7 +273,7 @@ func othersOpen(v View, o Outcome) Decision {
 
 // provenWithout decides where a job goes whose every attempt is proven to have
 // had no effect, by the kind of the last refusal.
-func provenWithout(v View, d Decision, o Outcome) Decision {
+func provenWithout(v *View, d Decision, o Outcome) Decision {
 	// A refusal is about the account, whatever becomes of this job.
 	d.Hold = o.hold()
 	if !v.CancelAsked.IsZero() {

@@ -9,7 +9,7 @@ import (
 // Rules of this file: what clients and persons may ask, and when. A repeat of a
 // request whose result is in place changes nothing and succeeds.
 
-func decideRequest(v View, e Evidence) (Decision, error) {
+func decideRequest(v *View, e Evidence) (Decision, error) {
 	switch e := e.(type) {
 	case CancelAsked:
 		return decideCancel(v)
@@ -28,7 +28,7 @@ func decideRequest(v View, e Evidence) (Decision, error) {
 	}
 }
 
-func decideCancel(v View) (Decision, error) {
+func decideCancel(v *View) (Decision, error) {
 	switch v.State {
 	case Scheduled, Retrying, Claimed:
 		d := keep(v, Canceled, CauseCancelRequested)
@@ -55,7 +55,7 @@ func decideCancel(v View) (Decision, error) {
 	}
 }
 
-func decideRetry(v View, r RetryAsked) (Decision, error) {
+func decideRetry(v *View, r RetryAsked) (Decision, error) {
 	if v.State != Failed && v.State != Expired && !v.LeftBehind() {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
 	}
@@ -88,7 +88,7 @@ func (s Status) LeftBehind() bool {
 
 // wordLeft is the time until a job may start again that only a person's word says
 // had no effect: its last attempt may still act until its fence.
-func (v View) wordLeft() time.Duration {
+func (v *View) wordLeft() time.Duration {
 	if v.Resolution == nil || v.Resolution.Ruling != RuleNotSent {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (v View) wordLeft() time.Duration {
 
 // decideReschedule moves a job that waits for its time. What holds it back by
 // the target's wish is no part of the job and is not moved.
-func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
+func decideReschedule(v *View, r RescheduleAsked) (Decision, error) {
 	if v.State != Scheduled && v.State != Retrying {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled, Retrying}}
 	}
@@ -114,7 +114,7 @@ func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
 
 // decideRunNow makes a waiting job due. One that is past waiting has what was
 // asked for, or an end that RetryJob is for.
-func decideRunNow(v View) Decision {
+func decideRunNow(v *View) Decision {
 	if !v.State.Runnable() || v.DueLeft <= v.wordLeft() {
 		return nothing
 	}
@@ -127,7 +127,7 @@ func decideRunNow(v View) Decision {
 // decideRestored asks a person about a job that the database believes unsent.
 // Whatever was armed before the restore is reconciled as ever: looks read the
 // platform's reality, which no restore changes.
-func decideRestored(v View, r Restored) Decision {
+func decideRestored(v *View, r Restored) Decision {
 	if !v.State.Runnable() && v.State != Claimed {
 		return nothing
 	}
@@ -144,7 +144,7 @@ func decideRestored(v View, r Restored) Decision {
 // another one.
 var ErrOwnEffectKey = errors.New("a new effect of this job needs an effect key of its own")
 
-func decideResolved(v View, r Resolved) (Decision, error) {
+func decideResolved(v *View, r Resolved) (Decision, error) {
 	if v.Resolution != nil && v.Resolution.Ruling == r.Ruling && v.ruledInPlace(r.Ruling) {
 		return nothing, nil
 	}
@@ -198,7 +198,7 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 }
 
 // ruledInPlace tells whether the state still shows an earlier, equal ruling.
-func (v View) ruledInPlace(r Ruling) bool {
+func (v *View) ruledInPlace(r Ruling) bool {
 	switch r {
 	case RuleSent:
 		return v.State == Succeeded

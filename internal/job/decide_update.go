@@ -55,7 +55,7 @@ func (s State) Updatable() Fields {
 	}
 }
 
-func decideUpdate(v View, r UpdateAsked) (Decision, error) {
+func decideUpdate(v *View, r UpdateAsked) (Decision, error) {
 	asked := r.Fields
 	if asked == 0 {
 		asked = AllFields
