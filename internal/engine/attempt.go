@@ -57,7 +57,7 @@ func (l *line) Close() {
 }
 
 // work takes one claimed job through its attempt.
-func (e *Engine) work(ctx context.Context, w *tracing.Work, l store.Leased, s *seat) {
+func (e *Engine) work(ctx context.Context, w *tracing.Work, l *store.Leased, s *seat) {
 	failpoint.Hit(failpoint.Claimed)
 	if holder, waits := e.gates.holder(l); waits && e.inTheWay(ctx, holder) {
 		e.waitBehind(ctx, w, l, holder)
@@ -66,7 +66,7 @@ func (e *Engine) work(ctx context.Context, w *tracing.Work, l store.Leased, s *s
 	lease := e.keepLease(ctx, l)
 	if l.Attempt > 0 && l.Class == job.Observable {
 		var on bool
-		if l, on = e.lookFirst(ctx, w, lease, l); !on {
+		if on = e.lookFirst(ctx, w, lease, l); !on {
 			lease.stop()
 			return
 		}
@@ -86,7 +86,7 @@ func (e *Engine) work(ctx context.Context, w *tracing.Work, l store.Leased, s *s
 		e.giveBack(ctx, w, l, *refused)
 		return
 	case r.seen != nil:
-		e.settle(w, l.Snapshot, l.Connection, *r.seen, l.ClaimToken)
+		e.settle(w, &l.Snapshot, &l.Connection, *r.seen, l.ClaimToken)
 		return
 	}
 	defer r.session.Close()
@@ -98,22 +98,22 @@ func (e *Engine) work(ctx context.Context, w *tracing.Work, l store.Leased, s *s
 		return
 	}
 	failpoint.Hit(failpoint.Prepared)
-	e.armAndSend(l, r, false, s)
+	e.armAndSend(l, &r, false, s)
 }
 
 // giveBack writes why a lease ended without an intent. A shutdown or a lost
 // race costs the job nothing.
-func (e *Engine) giveBack(ctx context.Context, w *tracing.Work, l store.Leased, d job.Deferred) {
-	d = e.renewDeferred(ctx, l.Connection, d)
+func (e *Engine) giveBack(ctx context.Context, w *tracing.Work, l *store.Leased, d job.Deferred) {
+	d = e.renewDeferred(ctx, &l.Connection, d)
 	if ctx.Err() != nil && d.Kind != job.FailPermanent && d.Kind != job.FailEgressDenied {
 		d = job.Deferred{Kind: job.FailHeld}
 	}
 	w.GivenBack(d.Kind)
-	e.settle(w, l.Snapshot, l.Connection, d, l.ClaimToken)
+	e.settle(w, &l.Snapshot, &l.Connection, d, l.ClaimToken)
 }
 
 // prepareTraced is prepare, as a step of the work.
-func (e *Engine) prepareTraced(ctx context.Context, w *tracing.Work, l store.Leased, first *job.Attempt) (ready, *job.Deferred) {
+func (e *Engine) prepareTraced(ctx context.Context, w *tracing.Work, l *store.Leased, first *job.Attempt) (ready, *job.Deferred) {
 	step := w.Step(tracing.Prepare)
 	r, refused := e.prepare(ctx, l, first)
 	r.work = w
@@ -127,7 +127,7 @@ func (e *Engine) prepareTraced(ctx context.Context, w *tracing.Work, l store.Lea
 
 // prepare makes everything ready for the one commit. first is the round's first
 // attempt for a replay, whose frozen bytes are sent again; otherwise nil.
-func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt) (r ready, refused *job.Deferred) {
+func (e *Engine) prepare(ctx context.Context, l *store.Leased, first *job.Attempt) (r ready, refused *job.Deferred) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.Log.Error("panic while preparing", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
@@ -183,7 +183,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	if refused = e.mark(ctx, c, opening, l, &r); refused != nil {
 		return r, refused
 	}
-	if r.seen, refused = e.presence(lease, c, opening, l, r); refused != nil || r.seen != nil {
+	if r.seen, refused = e.presence(lease, c, opening, l, &r); refused != nil || r.seen != nil {
 		return r, refused
 	}
 	if d := ownOpenTime(l, prepared); d > 0 {
@@ -203,7 +203,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 
 // ownOpenTime is how long a line may take to open that has not only what is left of the
 // time for preparing; 0: it has. Uploads take longer, and a look has taken some of it.
-func ownOpenTime(l store.Leased, p connector.Prepared) time.Duration {
+func ownOpenTime(l *store.Leased, p connector.Prepared) time.Duration {
 	if p.OpenTime <= openTimeout && l.SkipIfPresent == 0 {
 		return 0
 	}
@@ -211,7 +211,7 @@ func ownOpenTime(l store.Leased, p connector.Prepared) time.Duration {
 }
 
 // mark reads the watermark of an OBSERVABLE job, and whose it is.
-func (e *Engine) mark(ctx context.Context, c connector.Connector, o connector.Opening, l store.Leased, r *ready) (refused *job.Deferred) {
+func (e *Engine) mark(ctx context.Context, c connector.Connector, o connector.Opening, l *store.Leased, r *ready) (refused *job.Deferred) {
 	if r.traits.Class != job.Observable {
 		return nil
 	}
@@ -220,25 +220,25 @@ func (e *Engine) mark(ctx context.Context, c connector.Connector, o connector.Op
 	}
 	if i, ok := c.(connector.Identifier); ok && r.identity == "" {
 		r.identity = i.AccountOf(r.mark)
-		return sameAccount(l, nil, *r)
+		return sameAccount(l, nil, r)
 	}
 	return nil
 }
 
 // owner takes over whose account the line is for, where the platform told.
-func owner(l store.Leased, first *job.Attempt, r *ready) *job.Deferred {
+func owner(l *store.Leased, first *job.Attempt, r *ready) *job.Deferred {
 	owned, ok := r.session.Session.(connector.Owned)
 	if !ok || r.identity != "" {
 		return nil
 	}
 	r.identity = owned.Account()
-	return sameAccount(l, first, *r)
+	return sameAccount(l, first, r)
 }
 
 // sameAccount refuses to send with a credential that turned out to be another
 // account's: of a connection whose account is known, or for a repeat, which is harmless
 // at the account of the attempt before only. r.identity was learnt from the platform.
-func sameAccount(l store.Leased, first *job.Attempt, r ready) *job.Deferred {
+func sameAccount(l *store.Leased, first *job.Attempt, r *ready) *job.Deferred {
 	known := l.Connection.AccountIdentity
 	if first != nil && first.AccountIdentity != "" {
 		known = first.AccountIdentity
@@ -254,13 +254,13 @@ func sameAccount(l store.Leased, first *job.Attempt, r ready) *job.Deferred {
 
 // effectKey is the key of the job's round: that of its first attempt, also where the
 // namespace is another one by now.
-func (e *Engine) effectKey(l store.Leased) string {
+func (e *Engine) effectKey(l *store.Leased) string {
 	return cmp.Or(l.RoundKey, l.EffectKey(e.Namespace))
 }
 
 // roundBefore gives the first attempt of an OBSERVABLE job's round; nil: the round has
 // none yet, or its bytes do not matter.
-func (e *Engine) roundBefore(ctx context.Context, l store.Leased) (*job.Attempt, *job.Deferred) {
+func (e *Engine) roundBefore(ctx context.Context, l *store.Leased) (*job.Attempt, *job.Deferred) {
 	if l.Class != job.Observable || l.Attempt == 0 || l.RoundArmed.IsZero() {
 		return nil, nil
 	}
@@ -275,7 +275,7 @@ func (e *Engine) roundBefore(ctx context.Context, l store.Leased) (*job.Attempt,
 // sameAsBefore refuses to arm an OBSERVABLE job with other bytes than its round's
 // first attempt: looks look for those, and would not see what is sent now. A reply
 // has others when what it replies to turned out to be another object.
-func sameAsBefore(l store.Leased, before *job.Attempt, p connector.Prepared) *job.Deferred {
+func sameAsBefore(l *store.Leased, before *job.Attempt, p connector.Prepared) *job.Deferred {
 	if before == nil || l.Class != job.Observable || bytes.Equal(before.Frozen, p.Frozen) {
 		return nil
 	}
@@ -287,7 +287,7 @@ func sameAsBefore(l store.Leased, before *job.Attempt, p connector.Prepared) *jo
 }
 
 // armAndSend writes the intent and, if it is surely durable, sends.
-func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
+func (e *Engine) armAndSend(l *store.Leased, r *ready, rearm bool, s *seat) {
 	step := r.work.Step(tracing.Arm)
 	item := e.intent(l, r, rearm)
 	start := e.Clock.Read()
@@ -304,19 +304,19 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
 	}
 	step.End(0)
 	// A slow store may have taken up the time for which the key is known.
-	if s := armed.Snapshot.Of(l.Spec); rearm && !s.View(e.traits(l.Connection, l.Class), 0).KeyKnown() {
+	if s := armed.Snapshot.Of(l.Spec); rearm && !s.View(e.traits(&l.Connection, l.Class), 0).KeyKnown() {
 		r.session.Close()
-		e.settle(r.work, s, l.Connection, job.Outcome{
+		e.settle(r.work, &s, &l.Connection, job.Outcome{
 			Attempt: armed.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
 			Message: "the receiver may have forgotten the key before this repeat ends; it was not sent",
 		}, job.ID{})
 		return
 	}
-	e.sendArmed(l, r, item, armed, start, s)
+	e.sendArmed(l, r, &item, &armed, start, s)
 }
 
 // intent is what is written before a job is sent.
-func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
+func (e *Engine) intent(l *store.Leased, r *ready, rearm bool) store.Arm {
 	sendBy, answerBy := sendTimes(l, r)
 	fence := answerBy + e.Grace
 	if rearm {
@@ -340,7 +340,7 @@ const longKeyWindow = 24 * job.MaxSendTimeout
 
 // sendTimes are how long after the arm the last byte must be written, and the
 // answer be there. What is uploaded has more time; the answer to it has no less.
-func sendTimes(l store.Leased, r ready) (sendBy, answerBy time.Duration) {
+func sendTimes(l *store.Leased, r *ready) (sendBy, answerBy time.Duration) {
 	answerBy = l.Retry.Timeout()
 	sendBy = min(job.SendTimeout, answerBy)
 	up, ok := r.session.Session.(connector.Uploader)
@@ -352,7 +352,7 @@ func sendTimes(l store.Leased, r ready) (sendBy, answerBy time.Duration) {
 }
 
 // sendArmed sends what is armed. start was read before the arm was asked for.
-func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.Armed, start Reading, s *seat) {
+func (e *Engine) sendArmed(l *store.Leased, r *ready, item *store.Arm, armed *store.Armed, start Reading, s *seat) {
 	failpoint.Hit(failpoint.Armed)
 	e.Metrics.Armed(l.Connection.Connector, armed.Snapshot.Class, armed.Attempt.Number, armed.Attempt.ArmedAt.Sub(l.ScheduleTime))
 	// Before the first byte: the store's clock may be set, and the job be taken for
@@ -361,7 +361,7 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	e.tellHoldOver(r.work.Context(), l, start.Time)
 	r.work.Armed(armed.Attempt.Number, armed.Snapshot.Class, item.Rearm)
 	step := r.work.Step(tracing.Send)
-	outcome := e.send(r.work, armed, r.session, item, start)
+	outcome := e.send(r.work, armed.Attempt.Number, r.session, item, start)
 	step.Sent(armed.Attempt.Number, outcome)
 	// More jobs wait for the store than are sent at once, and none needs its request.
 	r.session.Close()
@@ -370,12 +370,13 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 		s.answered() // what a crash would leave unknown, a repeat settles
 	}
 	failpoint.Hit(failpoint.Answered)
-	outcome = e.renewOutcome(l.Connection, outcome)
+	outcome = e.renewOutcome(&l.Connection, outcome)
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)
 	}
 	r.work.Saw(outcome)
-	e.settle(r.work, armed.Snapshot.Of(l.Spec), l.Connection, outcome, job.ID{})
+	armed.Snapshot = armed.Snapshot.Of(l.Spec)
+	e.settle(r.work, &armed.Snapshot, &l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)
 }
 
@@ -418,7 +419,7 @@ func (e *Engine) readBack(ctx context.Context, item store.Arm, cause error) (sto
 // undecided ends an arm of which nobody knows whether it is durable: nothing
 // was sent, so as soon as the store answers, the attempt, if there is one, is
 // settled as not sent.
-func (e *Engine) undecided(w *tracing.Work, l store.Leased, item store.Arm, err error) {
+func (e *Engine) undecided(w *tracing.Work, l *store.Leased, item store.Arm, err error) {
 	e.Log.ErrorContext(w.Context(), "an arm could not be confirmed; nothing was sent", "job", l.ID.String(), "err", err)
 	for e.hard.Err() == nil {
 		ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
@@ -426,7 +427,8 @@ func (e *Engine) undecided(w *tracing.Work, l store.Leased, item store.Arm, err 
 		cancel()
 		switch {
 		case err == nil:
-			e.settle(w, back.Snapshot.Of(l.Spec), l.Connection, job.Outcome{
+			s := back.Snapshot.Of(l.Spec)
+			e.settle(w, &s, &l.Connection, job.Outcome{
 				Attempt: back.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
 				Message: "the intent could not be confirmed in time; nothing was sent",
 			}, job.ID{})
@@ -441,7 +443,7 @@ func (e *Engine) undecided(w *tracing.Work, l store.Leased, item store.Arm, err 
 }
 
 // refusedArm handles an intent that the store's guards refused: nothing was sent.
-func (e *Engine) refusedArm(w *tracing.Work, l store.Leased, why error) {
+func (e *Engine) refusedArm(w *tracing.Work, l *store.Leased, why error) {
 	d := job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}
 	switch {
 	case errors.Is(why, store.ErrStale), errors.Is(why, store.ErrNotFound):
@@ -452,7 +454,7 @@ func (e *Engine) refusedArm(w *tracing.Work, l store.Leased, why error) {
 		}
 	case errors.Is(why, store.ErrWindowOver):
 		if l.State == job.Claimed {
-			e.settle(w, l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)
+			e.settle(w, &l.Snapshot, &l.Connection, job.WindowOver{}, l.ClaimToken)
 			return
 		}
 	case errors.Is(why, errNotArmed):
@@ -486,12 +488,12 @@ func (e *Engine) refusedArm(w *tracing.Work, l store.Leased, why error) {
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
 	w.GivenBack(d.Kind)
-	e.settle(w, l.Snapshot, l.Connection, d, l.ClaimToken)
+	e.settle(w, &l.Snapshot, &l.Connection, d, l.ClaimToken)
 }
 
 // isLeased asks whether a lease is held. One that was to be written with the intent
 // may be as little durable, and what came under its version is another's doing.
-func (e *Engine) isLeased(l store.Leased) bool {
+func (e *Engine) isLeased(l *store.Leased) bool {
 	for e.hard.Err() == nil {
 		now, err := e.read(l.ID)
 		if err == nil || errors.Is(err, store.ErrNotFound) {
@@ -505,7 +507,7 @@ func (e *Engine) isLeased(l store.Leased) bool {
 // heldFor is how long to leave a held target alone: until its rate limit ends,
 // as far as that is known; a pause and a refused credential, which end when a
 // person ends them, are asked about once a minute and ever more rarely.
-func heldFor(l store.Leased) time.Duration {
+func heldFor(l *store.Leased) time.Duration {
 	const least, most, heldMost = time.Second, 5 * time.Minute, 10 * time.Minute
 	if !l.Connection.AuthHoldAt.IsZero() || !l.Connection.PausedAt.IsZero() {
 		return patience(l, time.Minute, heldMost)
@@ -513,9 +515,8 @@ func heldFor(l store.Leased) time.Duration {
 	return min(max(l.Connection.RateLimitedUntil.Sub(l.Now), least), most)
 }
 
-// send makes the commit request. A panic after the arm is an unknown outcome.
-func (e *Engine) send(w *tracing.Work, armed store.Armed, s connector.Session, item store.Arm, start Reading) (out job.Outcome) {
-	n := armed.Attempt.Number
+// send makes the commit request of attempt n. A panic after the arm is an unknown outcome.
+func (e *Engine) send(w *tracing.Work, n int, s connector.Session, item *store.Arm, start Reading) (out job.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.Log.ErrorContext(w.Context(), "panic while sending", "job", item.Job.String(), "attempt", n, "panic", p, "stack", string(debug.Stack()))

@@ -37,12 +37,12 @@ type door struct {
 	capability connector.Capability
 }
 
-func (d door) fits(c store.Connection) bool {
+func (d door) fits(c *store.Connection) bool {
 	return d.version == c.CredentialVersion && d.sealedFor.Equal(c.SealedFor())
 }
 
 // find gives what is remembered of the connection as the claim has it.
-func (d *doors) find(c store.Connection, now time.Time) (connector.Credential, connector.Capability, bool) {
+func (d *doors) find(c *store.Connection, now time.Time) (connector.Credential, connector.Capability, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known, ok := d.open[c.ID]
@@ -54,7 +54,7 @@ func (d *doors) find(c store.Connection, now time.Time) (connector.Credential, c
 
 // keep remembers a connection whose credential is the one that the claim names:
 // one that was replaced meanwhile is another version.
-func (d *doors) keep(c store.Connection, cred connector.Credential, capability connector.Capability, now time.Time) {
+func (d *doors) keep(c *store.Connection, cred connector.Credential, capability connector.Capability, now time.Time) {
 	if cred.Version != c.CredentialVersion {
 		return
 	}

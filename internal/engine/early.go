@@ -54,9 +54,9 @@ func (e *early) forget(id job.ID) {
 // knows that a process that has ended armed it before this one began, if no other
 // server is at work: a restarted one, whose database's clock was set meanwhile, waits
 // as long as such an attempt may act.
-func (e *Engine) tooEarly(l store.Leased) time.Duration {
+func (e *Engine) tooEarly(l *store.Leased) time.Duration {
 	now := e.Clock.Read().Time
-	since := e.begun.Add(l.Retry.Timeout() + e.Grace + e.traits(l.Connection, l.Class).ReadLag)
+	since := e.begun.Add(l.Retry.Timeout() + e.Grace + e.traits(&l.Connection, l.Class).ReadLag)
 	return max(e.early.left(l.ID, now), since.Sub(now))
 }
 

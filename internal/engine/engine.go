@@ -300,7 +300,7 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 		e.start(func(s *seat) { e.workInDoubt(in, err, s) })
 	}
 	for i := range leased {
-		e.start(func(s *seat) { e.workClaimed(ctx, leased[i], f, s) })
+		e.start(func(s *seat) { e.workClaimed(ctx, &leased[i], f, s) })
 	}
 	return len(leased), err
 }
@@ -318,14 +318,14 @@ func (e *Engine) start(work func(s *seat)) {
 
 // workClaimed works a job that was claimed, and armed if it had an intent that was
 // written.
-func (e *Engine) workClaimed(ctx context.Context, l store.Leased, f *fused, s *seat) {
+func (e *Engine) workClaimed(ctx context.Context, l *store.Leased, f *fused, s *seat) {
 	if l.Armed != nil {
 		in := f.intents[l.ID]
 		in.ready.work.Claimed(f.begun, f.ended, true)
-		e.workArmed(in, *l.Armed, s)
+		e.workArmed(in, l.Armed, s)
 		return
 	}
-	w := e.Tracer.Begin(tracing.Attempt, &l, f.begun)
+	w := e.Tracer.Begin(tracing.Attempt, l, f.begun)
 	defer w.End()
 	w.Claimed(f.begun, f.ended, false)
 	e.work(ctx, w, l, s)

@@ -43,8 +43,8 @@ func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	}
 	go func() {
 		defer d.e.leave(s)
-		for _, l := range started {
-			d.e.workClaimed(run, l, f, s)
+		for i := range started {
+			d.e.workClaimed(run, &started[i], f, s)
 		}
 		for _, in := range inDoubt {
 			d.e.workInDoubt(in, err, s)

@@ -14,5 +14,5 @@ func ReadingAt(now time.Time, boot, shift time.Duration) Reading {
 
 // LookTo is where a look at the attempts ends.
 func LookTo(grace time.Duration, l store.Leased, attempts []job.Attempt) time.Time {
-	return (&Engine{Config: Config{Grace: grace}}).lookTo(l, attempts)
+	return (&Engine{Config: Config{Grace: grace}}).lookTo(&l, attempts)
 }

@@ -73,12 +73,13 @@ func (f *fused) intend(l store.Leased) *store.Arm {
 	if len(f.intents) >= f.most {
 		return nil
 	}
-	r, ok := f.e.atHand(l)
+	r, ok := f.e.atHand(&l)
 	if !ok {
 		return nil
 	}
-	r.work = f.e.Tracer.Begin(tracing.Attempt, &l, f.begun) // without an end, if the intent is not written
-	in := &intent{Arm: f.e.intent(l, r, false), leased: l, ready: r, start: f.start}
+	in := &intent{leased: l, ready: r, start: f.start}
+	in.ready.work = f.e.Tracer.Begin(tracing.Attempt, &in.leased, f.begun) // without an end, if the intent is not written
+	in.Arm = f.e.intent(&in.leased, &in.ready, false)
 	if gone, err := f.start.elapsed(f.e.Clock.Read()); err != nil || gone >= in.SendBy/2 {
 		// So slow a claim may leave no time to send, and what is armed and not sent
 		// costs an attempt.
@@ -117,7 +118,7 @@ func (f *fused) end(leased []store.Leased, err error) (inDoubt []*intent) {
 
 // atHand is prepare for a job that needs no I/O to be sent; false: it does, or it
 // cannot be sent, which prepare finds words for.
-func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
+func (e *Engine) atHand(l *store.Leased) (r ready, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.Log.Error("panic while preparing", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
@@ -132,7 +133,7 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	if _, waits := e.gates.holder(l); waits || !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {
 		return ready{}, false
 	}
-	cred, cp, known := e.knownDoor(l.Connection, c)
+	cred, cp, known := e.knownDoor(&l.Connection, c)
 	if !known {
 		return ready{}, false
 	}
@@ -160,7 +161,7 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 
 // knownDoor gives what is known of a connection without asking the store. One
 // without a credential is always known.
-func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connector.Credential, connector.Capability, bool) {
+func (e *Engine) knownDoor(conn *store.Connection, c connector.Connector) (connector.Credential, connector.Capability, bool) {
 	now := e.Clock.Read().Time
 	cred, cp, known := e.doors.find(conn, now)
 	if known && e.due(conn) {
@@ -179,12 +180,12 @@ func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connec
 
 // workArmed takes a job that was armed as it was claimed through its attempt. It
 // meets the places of a claim and of a preparation, which are behind it.
-func (e *Engine) workArmed(in *intent, armed store.Armed, s *seat) {
+func (e *Engine) workArmed(in *intent, armed *store.Armed, s *seat) {
 	defer in.ready.session.Close()
 	defer in.ready.work.End()
 	failpoint.Hit(failpoint.Claimed)
 	failpoint.Hit(failpoint.Prepared)
-	e.sendArmed(in.leased, in.ready, in.Arm, armed, in.start, s)
+	e.sendArmed(&in.leased, &in.ready, &in.Arm, armed, in.start, s)
 }
 
 // workInDoubt finds out whether an intent is durable that was to be written with a
@@ -196,12 +197,12 @@ func (e *Engine) workInDoubt(in *intent, cause error, s *seat) {
 	switch {
 	case err != nil:
 		in.ready.session.Close()
-		e.undecided(in.ready.work, in.leased, in.Arm, err)
+		e.undecided(in.ready.work, &in.leased, in.Arm, err)
 	case armed.Err != nil:
 		// Not armed, but leased perhaps: if so, the lease is given back.
 		in.ready.session.Close()
-		e.refusedArm(in.ready.work, in.leased, armed.Err)
+		e.refusedArm(in.ready.work, &in.leased, armed.Err)
 	default:
-		e.workArmed(in, armed, s)
+		e.workArmed(in, &armed, s)
 	}
 }

@@ -79,7 +79,7 @@ func (g *gates) release(content string, id job.ID) {
 }
 
 // add notes that a job waits for holder.
-func (g *gates) add(holder job.ID, waiter store.Leased) {
+func (g *gates) add(holder job.ID, waiter *store.Leased) {
 	payload := sha256.Sum256(waiter.Payload)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,7 +94,7 @@ func (g *gates) add(holder job.ID, waiter store.Leased) {
 }
 
 // holder gives the job that this one, with this payload, is known to wait for.
-func (g *gates) holder(waiter store.Leased) (job.ID, bool) {
+func (g *gates) holder(waiter *store.Leased) (job.ID, bool) {
 	g.mu.Lock()
 	w, ok := g.behind[waiter.ID]
 	g.mu.Unlock()
@@ -218,7 +218,7 @@ func (e *Engine) wake(ctx context.Context, id job.ID) bool {
 
 // waitBehind gives a claim back until another job with the same content has
 // ended. A holder that is not known leaves only the growing wait.
-func (e *Engine) waitBehind(ctx context.Context, w *tracing.Work, l store.Leased, holder job.ID) {
+func (e *Engine) waitBehind(ctx context.Context, w *tracing.Work, l *store.Leased, holder job.ID) {
 	e.giveBack(ctx, w, l, job.Deferred{
 		Kind: job.FailHeld, RetryAfter: patience(l, gateLeast, gateMost),
 		Message: job.WaitsForContent,
@@ -230,7 +230,7 @@ func (e *Engine) waitBehind(ctx context.Context, w *tracing.Work, l store.Leased
 
 // contentOf names a job's content among all of this process, as the store's gate
 // does; empty where there is no gate.
-func contentOf(l store.Leased, identity string, p connector.Prepared) string {
+func contentOf(l *store.Leased, identity string, p connector.Prepared) string {
 	if len(p.Gate) == 0 || l.State != job.Claimed {
 		return ""
 	}
@@ -244,7 +244,7 @@ func contentOf(l store.Leased, identity string, p connector.Prepared) string {
 // patience is a wait that grows with how long the job has been waiting: half of
 // that, between least and most. What waits for a person or for another job's
 // end is then asked about, and written down, ever more rarely.
-func patience(l store.Leased, least, most time.Duration) time.Duration {
+func patience(l *store.Leased, least, most time.Duration) time.Duration {
 	since := l.StartDeadline.Add(-l.Window())
 	if l.State != job.Claimed {
 		since = l.Fence

@@ -61,7 +61,7 @@ func (h *holds) end(what held, asked time.Time) (since time.Time, was bool) {
 
 // tellHold writes down that a decision about a job holds all jobs of its account or host. What
 // is over in seconds is not worth a line.
-func (e *Engine) tellHold(ctx context.Context, connector string, s job.Snapshot, h job.HoldUntil) {
+func (e *Engine) tellHold(ctx context.Context, connector string, s *job.Snapshot, h job.HoldUntil) {
 	if h.Auth == 0 && h.For <= sharedMost || !e.holds.begin(held{s.Connection, s.HoldKey}, e.Clock.Read().Time) {
 		return
 	}
@@ -75,7 +75,7 @@ func (e *Engine) tellHold(ctx context.Context, connector string, s job.Snapshot,
 
 // tellHoldOver writes down that a job is sent whose account or host was held. asked is when its
 // arm was asked for.
-func (e *Engine) tellHoldOver(ctx context.Context, l store.Leased, asked time.Time) {
+func (e *Engine) tellHoldOver(ctx context.Context, l *store.Leased, asked time.Time) {
 	if since, was := e.holds.end(held{l.Spec.Connection, l.HoldKey}, asked); was {
 		e.Log.InfoContext(ctx, "a connection is held no longer: its jobs are sent again", "connection", l.Spec.Connection.String(),
 			"project", l.Project, "connector", l.Connection.Connector, "held_for", e.Clock.Read().Time.Sub(since).Round(time.Second).String())

@@ -25,7 +25,7 @@ type lease struct {
 
 // keepLease starts renewing. A claim that is renewed too late is lost; the
 // guards of Arm find that out in any case, this only saves work.
-func (e *Engine) keepLease(ctx context.Context, l store.Leased) *lease {
+func (e *Engine) keepLease(ctx context.Context, l *store.Leased) *lease {
 	k := &lease{e: e, refs: [1]store.LeaseRef{{Job: l.ID, Token: l.ClaimToken}}, turn: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	k.turn <- struct{}{} // the timer must not fire before it is known

@@ -25,12 +25,12 @@ import (
 //     other verdict is worth as much as its lease.
 
 // lookOrPoll makes one read-only look or poll and settles what it saw.
-func (e *Engine) lookOrPoll(ctx context.Context, w *tracing.Work, l store.Leased, what job.Action) {
+func (e *Engine) lookOrPoll(ctx context.Context, w *tracing.Work, l *store.Leased, what job.Action) {
 	// A poll of an unknown outcome may prove that there is no effect, as a look may.
 	unknown := what == job.ActObserve || l.State == job.Ambiguous
 	if wait := e.tooEarly(l); wait > 0 && unknown {
 		// The store's clock ran ahead of ours; a look now could be too early.
-		e.settle(w, l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
+		e.settle(w, &l.Snapshot, &l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
 		return
 	}
 	lease := e.keepLease(ctx, l)
@@ -39,9 +39,9 @@ func (e *Engine) lookOrPoll(ctx context.Context, w *tracing.Work, l store.Leased
 	lost := lease.stop()
 	switch refused := ev.(type) {
 	case job.Deferred:
-		ev = e.renewDeferred(ctx, l.Connection, refused)
+		ev = e.renewDeferred(ctx, &l.Connection, refused)
 	case job.Outcome:
-		ev = e.renewOutcome(l.Connection, refused)
+		ev = e.renewOutcome(&l.Connection, refused)
 	}
 	token := l.ClaimToken
 	switch {
@@ -51,15 +51,15 @@ func (e *Engine) lookOrPoll(ctx context.Context, w *tracing.Work, l store.Leased
 		return
 	}
 	now := e.Clock.Read().Time
-	after, stored := e.settle(w, l.Snapshot, l.Connection, ev, token)
+	after, stored := e.settle(w, &l.Snapshot, &l.Connection, ev, token)
 	if stored && after.State == job.Ambiguous && after.Negatives > l.Negatives {
-		e.early.set(l.ID, now.Add(e.traits(l.Connection, l.Class).Spacing), now)
+		e.early.set(l.ID, now.Add(e.traits(&l.Connection, l.Class).Spacing), now)
 	}
 }
 
 // lookFirst makes the look that comes before each later arm of an OBSERVABLE
-// job, under its claim. It gives the job as it is then, and whether to go on.
-func (e *Engine) lookFirst(ctx context.Context, w *tracing.Work, held *lease, l store.Leased) (store.Leased, bool) {
+// job, under its claim. It leaves the job as it is then, and reports whether to go on.
+func (e *Engine) lookFirst(ctx context.Context, w *tracing.Work, held *lease, l *store.Leased) bool {
 	step := w.Step(tracing.Look)
 	ev := e.ask(held.ctx, w, l, job.ActObserve)
 	step.Saw(ev)
@@ -69,20 +69,20 @@ func (e *Engine) lookFirst(ctx context.Context, w *tracing.Work, held *lease, l 
 	case present(ev):
 		token = job.ID{}
 	case held.lost.Load():
-		return l, false
+		return false
 	case deferred:
 		e.giveBack(ctx, w, l, refused)
-		return l, false
+		return false
 	case ctx.Err() != nil:
 		e.giveBack(ctx, w, l, job.Deferred{Kind: job.FailHeld})
-		return l, false
+		return false
 	}
-	after, stored := e.settle(w, l.Snapshot, l.Connection, ev, token)
+	after, stored := e.settle(w, &l.Snapshot, &l.Connection, ev, token)
 	if !stored || after.State != job.Claimed || after.ClaimToken != l.ClaimToken {
-		return l, false
+		return false
 	}
-	l.Snapshot = after
-	return l, true
+	l.Snapshot = *after
+	return true
 }
 
 func present(ev job.Evidence) bool {
@@ -91,7 +91,7 @@ func present(ev job.Evidence) bool {
 }
 
 // ask talks to the platform. Whatever goes wrong says nothing about the effect.
-func (e *Engine) ask(ctx context.Context, w *tracing.Work, l store.Leased, what job.Action) (ev job.Evidence) {
+func (e *Engine) ask(ctx context.Context, w *tracing.Work, l *store.Leased, what job.Action) (ev job.Evidence) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.Log.ErrorContext(w.Context(), "panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
@@ -140,7 +140,7 @@ func (e *Engine) ask(ctx context.Context, w *tracing.Work, l store.Leased, what 
 }
 
 // blind is a look that saw nothing.
-func blind(l store.Leased, why string) job.Evidence {
+func blind(l *store.Leased, why string) job.Evidence {
 	return job.Looked{Observation: job.Observation{
 		Attempt: l.Attempt, Verdict: job.SawInconclusive, Detail: why, BegunAt: l.Now,
 	}}
@@ -148,7 +148,7 @@ func blind(l store.Leased, why string) job.Evidence {
 
 // see makes a look and holds what it reports against what a verdict needs.
 func (e *Engine) see(
-	ctx context.Context, l store.Leased, look connector.Look, observe func(connector.Look) job.Observation,
+	ctx context.Context, l *store.Leased, look connector.Look, observe func(connector.Look) job.Observation,
 ) job.Looked {
 	var unasked atomic.Bool
 	look.Taken = func(ctx context.Context, ids []string) (map[string]bool, error) {
@@ -178,7 +178,7 @@ func (e *Engine) see(
 }
 
 // taken tells which of these ids are other jobs' effects.
-func (e *Engine) taken(ctx context.Context, l store.Leased, ids []string) (map[string]bool, error) {
+func (e *Engine) taken(ctx context.Context, l *store.Leased, ids []string) (map[string]bool, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -200,7 +200,7 @@ func (e *Engine) taken(ctx context.Context, l store.Leased, ids []string) (map[s
 // the job's round. In a round that has none yet, that is the oldest attempt that
 // sent the same bytes as the round before; what was sent in earlier rounds may
 // have had an effect too.
-func lookFrom(l store.Leased, attempts []job.Attempt) job.Attempt {
+func lookFrom(l *store.Leased, attempts []job.Attempt) job.Attempt {
 	round := attempts[len(attempts)-1].Round
 	first := roundFirst(attempts, round)
 	if round == l.Round {
@@ -227,7 +227,7 @@ func roundFirst(attempts []job.Attempt, round int) job.Attempt {
 // lookTo gives the moment from which none of the attempts could act: the fence, or
 // the end of one that was refused or not sent, if that came first. What is learnt
 // late makes no attempt act longer.
-func (e *Engine) lookTo(l store.Leased, attempts []job.Attempt) time.Time {
+func (e *Engine) lookTo(l *store.Leased, attempts []job.Attempt) time.Time {
 	var last time.Time
 	for _, a := range attempts {
 		end := a.AnswerDeadline.Add(e.Grace)

@@ -17,7 +17,7 @@ import (
 // provably unsent.
 
 // opening finds the connector, opens the credential and checks both.
-func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
+func (e *Engine) opening(ctx context.Context, l *store.Leased) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
 	fail := func(d job.Deferred) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
 		return nil, connector.Opening{}, connector.Capability{}, &d
 	}
@@ -29,14 +29,14 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 		})
 	}
 	now := e.Clock.Read().Time
-	cred, cp, known := e.doors.find(l.Connection, now)
+	cred, cp, known := e.doors.find(&l.Connection, now)
 	if !known {
 		var deferred *job.Deferred
 		if cred, deferred = e.credential(ctx, l); deferred != nil {
 			return fail(*deferred)
 		}
 	}
-	if fresh, deferred := e.fresh(ctx, l.Connection, cred); deferred != nil {
+	if fresh, deferred := e.fresh(ctx, &l.Connection, cred); deferred != nil {
 		return fail(*deferred)
 	} else if fresh.Version != cred.Version {
 		cred, known = fresh, false
@@ -51,7 +51,7 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 			return fail(*deferred)
 		}
 		if !cp.Unsure {
-			e.doors.keep(l.Connection, cred, cp, now)
+			e.doors.keep(&l.Connection, cred, cp, now)
 		}
 	}
 	o, cp := openingOf(l, cred, cp)
@@ -61,7 +61,7 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 // probe asks the target of a job that was never armed what it can do, where only
 // it knows. Later attempts keep the class of the first.
 func (e *Engine) probe(
-	ctx context.Context, c connector.Connector, l store.Leased, cred connector.Credential, cp connector.Capability,
+	ctx context.Context, c connector.Connector, l *store.Leased, cred connector.Credential, cp connector.Capability,
 ) (connector.Capability, *job.Deferred) {
 	prober, ok := c.(connector.Prober)
 	if !ok || !cp.Unsure || l.Attempt > 0 {
@@ -77,7 +77,7 @@ func (e *Engine) probe(
 }
 
 // openingOf is what a line for the job is opened with, and what its target can do.
-func openingOf(l store.Leased, cred connector.Credential, cp connector.Capability) (connector.Opening, connector.Capability) {
+func openingOf(l *store.Leased, cred connector.Credential, cp connector.Capability) (connector.Opening, connector.Capability) {
 	if l.Attempt > 0 && cp.Class != l.Class {
 		// Frozen at the first arm: a changed setting must not change what was promised.
 		cp.Class = l.Class
@@ -92,8 +92,8 @@ func openingOf(l store.Leased, cred connector.Credential, cp connector.Capabilit
 // its connector, or the key of its credential.
 const unfitMost = time.Hour
 
-func (e *Engine) credential(ctx context.Context, l store.Leased) (connector.Credential, *job.Deferred) {
-	c := l.Connection
+func (e *Engine) credential(ctx context.Context, l *store.Leased) (connector.Credential, *job.Deferred) {
+	c := &l.Connection
 	if c.CredentialVersion == 0 {
 		return connector.Credential{}, nil
 	}
@@ -103,7 +103,7 @@ func (e *Engine) credential(ctx context.Context, l store.Leased) (connector.Cred
 			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the credential could not be read",
 		}
 	}
-	cred, err := e.Open(c, sealed)
+	cred, err := e.Open(*c, sealed)
 	switch {
 	case errors.Is(err, store.ErrStale):
 		return connector.Credential{}, &job.Deferred{

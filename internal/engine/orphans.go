@@ -75,7 +75,7 @@ func (t *takeUp) page(ctx context.Context) bool {
 	changes, before := make([]store.Change, 0, len(orphans)), make([]store.Leased, 0, len(orphans))
 	for _, l := range orphans {
 		lost := job.SenderLost{Wait: t.paces.until(l.Connection.ID, now)}
-		d, err := job.Decide(l.View(t.traits(l.Connection, l.Class), t.Jitter()), lost)
+		d, err := job.Decide(l.View(t.traits(&l.Connection, l.Class), t.Jitter()), lost)
 		if err != nil {
 			t.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
 			continue
@@ -108,7 +108,7 @@ func (e *Engine) tookUp(ctx context.Context, changes []store.Change, before []st
 		switch {
 		case a.Err == nil:
 			n++
-			e.wrote(nil, before[i].Connection.Connector, before[i].Snapshot, a.Snapshot, changes[i].Decision)
+			e.wrote(nil, before[i].Connection.Connector, &before[i].Snapshot, &a.Snapshot, &changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its sender lives, or another server came first
 			e.Log.Error("a job whose sender is gone could not be taken up", "job", changes[i].Job.String(), "err", a.Err)
 		}

@@ -27,7 +27,7 @@ const (
 // presence looks whether a job's content is there already. Neither: it is not, or the job
 // does not ask.
 func (e *Engine) presence(
-	ctx context.Context, c connector.Connector, o connector.Opening, l store.Leased, r ready,
+	ctx context.Context, c connector.Connector, o connector.Opening, l *store.Leased, r *ready,
 ) (*job.AlreadyPresent, *job.Deferred) {
 	if l.SkipIfPresent == 0 || l.Attempt > 0 {
 		return nil, nil

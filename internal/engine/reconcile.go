@@ -84,7 +84,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 	for i, a := range applied {
 		switch {
 		case a.Err == nil:
-			e.wrote(nil, "", before[i], a.Snapshot, changes[i].Decision)
+			e.wrote(nil, "", &before[i], &a.Snapshot, &changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
 			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
 		}
@@ -108,11 +108,11 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 
 // look does what Decide asks for about one unknown or accepted job, which was
 // leased at begun or later.
-func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
+func (e *Engine) look(ctx context.Context, l *store.Leased, begun Reading) {
 	failpoint.Hit(failpoint.LookTaken)
 	e.looking.Add(1)
 	defer e.looking.Add(-1)
-	traits := e.traits(l.Connection, l.Class)
+	traits := e.traits(&l.Connection, l.Class)
 	d, err := job.Decide(l.View(traits, e.Jitter()), job.LookDue{})
 	if err != nil {
 		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
@@ -120,7 +120,7 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	}
 	switch held := !l.Connection.AuthHoldAt.IsZero(); {
 	case d.Action == job.ActWrite:
-		e.traced(tracing.Decide, l, func(w *tracing.Work) { e.settle(w, l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken) })
+		e.traced(tracing.Decide, l, func(w *tracing.Work) { e.settle(w, &l.Snapshot, &l.Connection, job.LookDue{}, l.ClaimToken) })
 	case held && d.Action != job.ActNothing:
 		e.waitForLogin(l)
 	case d.Action == job.ActRearm:
@@ -132,12 +132,12 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 }
 
 // traced does some work on a job, with spans of a kind.
-func (e *Engine) traced(kind string, l store.Leased, do func(*tracing.Work)) {
+func (e *Engine) traced(kind string, l *store.Leased, do func(*tracing.Work)) {
 	var begun time.Time
 	if e.Tracer != nil {
 		begun = time.Now()
 	}
-	w := e.Tracer.Begin(kind, &l, begun)
+	w := e.Tracer.Begin(kind, l, begun)
 	defer w.End()
 	do(w)
 }
@@ -156,14 +156,14 @@ const loginMost = time.Hour
 // waitForLogin leaves a job alone whose credential is refused: asking with it again
 // tells nothing. A new credential makes the job due (store.ChangeConnection). That it is
 // asked about before then is for one that was leased at that moment.
-func (e *Engine) waitForLogin(l store.Leased) {
-	e.settle(nil, l.Snapshot, l.Connection, job.Deferred{
+func (e *Engine) waitForLogin(l *store.Leased) {
+	e.settle(nil, &l.Snapshot, &l.Connection, job.Deferred{
 		Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, loginMost), Message: cmp.Or(l.Connection.AuthHoldReason, "the credential was refused"),
 	}, l.ClaimToken)
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.
-func (e *Engine) replay(ctx context.Context, w *tracing.Work, l store.Leased, begun Reading) {
+func (e *Engine) replay(ctx context.Context, w *tracing.Work, l *store.Leased, begun Reading) {
 	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
 	if err != nil || len(attempts) == 0 {
 		e.Log.ErrorContext(w.Context(), "the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
@@ -176,7 +176,7 @@ func (e *Engine) replay(ctx context.Context, w *tracing.Work, l store.Leased, be
 	lost := lease.stop()
 	if refused != nil {
 		if !lost && ctx.Err() == nil {
-			e.settle(w, l.Snapshot, l.Connection, e.renewDeferred(ctx, l.Connection, *refused), l.ClaimToken)
+			e.settle(w, &l.Snapshot, &l.Connection, e.renewDeferred(ctx, &l.Connection, *refused), l.ClaimToken)
 		}
 		return
 	}
@@ -185,20 +185,20 @@ func (e *Engine) replay(ctx context.Context, w *tracing.Work, l store.Leased, be
 		return
 	}
 	if !e.stillReplays(l, begun) {
-		e.settle(w, l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
+		e.settle(w, &l.Snapshot, &l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
 		return
 	}
-	e.armAndSend(l, r, true, nil)
+	e.armAndSend(l, &r, true, nil)
 }
 
 // stillReplays asks again whether a repeat is safe, now that it is prepared:
 // the key grew older meanwhile, and the store's guards do not know its age.
-func (e *Engine) stillReplays(l store.Leased, begun Reading) bool {
+func (e *Engine) stillReplays(l *store.Leased, begun Reading) bool {
 	gone, err := begun.elapsed(e.Clock.Read())
 	if err != nil {
 		return false
 	}
-	v := l.View(e.traits(l.Connection, l.Class), 0)
+	v := l.View(e.traits(&l.Connection, l.Class), 0)
 	v.KeyAge, v.WindowLeft = v.KeyAge+gone, v.WindowLeft-gone
 	d, err := job.Decide(v, job.LookDue{})
 	return err == nil && d.Action == job.ActRearm

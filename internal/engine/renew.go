@@ -22,14 +22,14 @@ import (
 const renewTimeout = 25 * time.Second
 
 // due tells whether a connection's credential may have to be renewed.
-func (e *Engine) due(conn store.Connection) bool { return e.Refresh != nil && e.Refresh.Due(conn) }
+func (e *Engine) due(conn *store.Connection) bool { return e.Refresh != nil && e.Refresh.Due(*conn) }
 
 // fresh gives the credential to use in place of one that was opened.
-func (e *Engine) fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, *job.Deferred) {
+func (e *Engine) fresh(ctx context.Context, conn *store.Connection, cred connector.Credential) (connector.Credential, *job.Deferred) {
 	if !e.due(conn) {
 		return cred, nil
 	}
-	fresh, err := e.Refresh.Fresh(ctx, conn, cred)
+	fresh, err := e.Refresh.Fresh(ctx, *conn, cred)
 	switch {
 	case err != nil:
 		return cred, refusal(err, job.FailTransient, cred)
@@ -41,7 +41,7 @@ func (e *Engine) fresh(ctx context.Context, conn store.Connection, cred connecto
 }
 
 // renewDeferred tries to renew a credential that was refused before the arm.
-func (e *Engine) renewDeferred(ctx context.Context, conn store.Connection, d job.Deferred) job.Deferred {
+func (e *Engine) renewDeferred(ctx context.Context, conn *store.Connection, d job.Deferred) job.Deferred {
 	if d.Kind != job.FailAuth || d.CredentialVersion == 0 {
 		return d
 	}
@@ -58,7 +58,7 @@ func (e *Engine) renewDeferred(ctx context.Context, conn store.Connection, d job
 
 // renewOutcome tries to renew a credential that was refused by a definite answer. If
 // there is a newer one, the answer's hold, which is the old one's, holds nothing.
-func (e *Engine) renewOutcome(conn store.Connection, out job.Outcome) job.Outcome {
+func (e *Engine) renewOutcome(conn *store.Connection, out job.Outcome) job.Outcome {
 	if out.Kind != job.FailAuth || out.CredentialVersion == 0 {
 		return out
 	}
@@ -95,13 +95,13 @@ type renewal struct {
 }
 
 // renewRefused asks for a newer version than the one that was refused.
-func (e *Engine) renewRefused(ctx context.Context, conn store.Connection, version int) renewal {
+func (e *Engine) renewRefused(ctx context.Context, conn *store.Connection, version int) renewal {
 	if e.Refresh == nil {
 		return renewal{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	renewed, err := e.Refresh.Refused(ctx, conn, version)
+	renewed, err := e.Refresh.Refused(ctx, *conn, version)
 	var r *connector.Refusal
 	switch {
 	case err == nil:

@@ -27,7 +27,7 @@ const (
 //
 // It gives the job as it was written, or as it was read when the evidence
 // changes nothing, and whether the evidence is settled.
-func (e *Engine) settle(w *tracing.Work, s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (after job.Snapshot, stored bool) {
+func (e *Engine) settle(w *tracing.Work, s *job.Snapshot, conn *store.Connection, ev job.Evidence, token job.ID) (after *job.Snapshot, stored bool) {
 	step := w.Step(tracing.Settle)
 	defer func() { step.Settled(after.State) }()
 	traits := e.traits(conn, s.Class)
@@ -59,15 +59,15 @@ func (e *Engine) settle(w *tracing.Work, s job.Snapshot, conn store.Connection, 
 			continue
 		}
 		if !token.IsZero() && fresh.ClaimToken != token {
-			return fresh, false
+			return &fresh, false
 		}
-		s = fresh
+		s = &fresh
 	}
 }
 
 // expired adds why a credential was refused that is past its end, where nobody has said
 // more.
-func (e *Engine) expired(conn store.Connection, ev job.Evidence) job.Evidence {
+func (e *Engine) expired(conn *store.Connection, ev job.Evidence) job.Evidence {
 	if conn.CredentialExpires.IsZero() || conn.CredentialExpires.After(e.Clock.Read().Time) {
 		return ev
 	}
@@ -90,7 +90,9 @@ func (e *Engine) expired(conn store.Connection, ev job.Evidence) job.Evidence {
 var errUndecidable = errors.New("no decision")
 
 // settleOnce decides and writes once. stale says that the job has moved on.
-func (e *Engine) settleOnce(w *tracing.Work, s job.Snapshot, conn store.Connection, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
+func (e *Engine) settleOnce(
+	w *tracing.Work, s *job.Snapshot, conn *store.Connection, traits job.Traits, ev job.Evidence,
+) (after *job.Snapshot, stale bool, err error) {
 	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
 	if err != nil {
 		return s, false, errors.Join(errUndecidable, err)
@@ -115,14 +117,15 @@ func (e *Engine) settleOnce(w *tracing.Work, s job.Snapshot, conn store.Connecti
 		e.Log.ErrorContext(e.about(w, s), "the platform answered two jobs with one object; one of them may have no effect",
 			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
 	}
-	after = applied[0].Snapshot.Of(s.Spec)
-	e.wrote(w, conn.Connector, s, after, d)
+	after = &applied[0].Snapshot
+	*after = after.Of(s.Spec)
+	e.wrote(w, conn.Connector, s, after, &d)
 	return after, false, nil
 }
 
 // about has the trace that log lines about a job belong to: that of the work, or the one
 // that the job was submitted in.
-func (*Engine) about(w *tracing.Work, s job.Snapshot) context.Context {
+func (*Engine) about(w *tracing.Work, s *job.Snapshot) context.Context {
 	return tracing.Carrying(w.Context(), s.Trace)
 }
 
@@ -143,7 +146,7 @@ const (
 // credential. A connector without settle times has only what the connection states,
 // and one that cannot tell them the longest. So has one whose class is another one
 // by now, for jobs that were armed to be looked at: what it says is not about them.
-func (e *Engine) traits(c store.Connection, class job.Class) job.Traits {
+func (e *Engine) traits(c *store.Connection, class job.Class) job.Traits {
 	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow, Grace: e.Grace}
 	found, _ := e.Connectors.Get(c.Connector)
 	settler, ok := found.(connector.Settler)
@@ -164,7 +167,7 @@ func (e *Engine) traits(c store.Connection, class job.Class) job.Traits {
 // wrote follows a decision that was written: it lets go whoever waited for the
 // job, and tells operators of the ends that need them. Where no effect can come of the
 // decision the connector may be empty.
-func (e *Engine) wrote(w *tracing.Work, connector string, before, s job.Snapshot, d job.Decision) {
+func (e *Engine) wrote(w *tracing.Work, connector string, before, s *job.Snapshot, d *job.Decision) {
 	e.Metrics.Wrote(connector, before, s, d)
 	if !s.State.Gated() {
 		e.gates.ended(s.ID)

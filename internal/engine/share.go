@@ -122,7 +122,7 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 				now := e.Clock.Read().Time
 				e.shares.give(conn, now.Sub(begun.Time), now)
 			}()
-			e.look(ctx, l, begun)
+			e.look(ctx, &l, begun)
 		})
 	}
 	e.lookers.release(free - started)

@@ -19,7 +19,7 @@ type unopened struct {
 
 // first notes that a connection's credential did not open. It reports whether that is
 // news.
-func (u *unopened) first(c store.Connection) bool {
+func (u *unopened) first(c *store.Connection) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.known[c.ID] {
@@ -33,7 +33,7 @@ func (u *unopened) first(c store.Connection) bool {
 }
 
 // forget notes that a connection's credential opened.
-func (u *unopened) forget(c store.Connection) {
+func (u *unopened) forget(c *store.Connection) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.known, c.ID)

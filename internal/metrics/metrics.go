@@ -149,11 +149,11 @@ func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
 
 // Wrote counts what a decision that is durable did to a job. connector may be empty where
 // no effect can come of the decision.
-func (m *Metrics) Wrote(connector string, before, after job.Snapshot, d job.Decision) {
+func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.Decision) {
 	if m == nil {
 		return
 	}
-	m.Ended(before.State, after)
+	m.Ended(before.State, *after)
 	class := after.Class.String()
 	if d.Cause == job.CauseDuplicateEffect {
 		m.doubly.WithLabelValues(connector, class).Inc()

@@ -35,10 +35,10 @@ func TestGuarantee(t *testing.T) {
 	had := done
 	had.Effect = &job.Effect{}
 	for _, p := range []job.Proof{job.ProofResponse, job.ProofObserved, job.ProofKeyReplay, job.ProofOperator, job.ProofAssumed} {
-		m.Wrote("x", open, done, job.Decision{Effect: &job.Effect{Proof: p}})
-		m.Wrote("x", had, done, job.Decision{Effect: &job.Effect{Proof: p}})
+		m.Wrote("x", &open, &done, &job.Decision{Effect: &job.Effect{Proof: p}})
+		m.Wrote("x", &had, &done, &job.Decision{Effect: &job.Effect{Proof: p}})
 	}
-	m.Wrote("x", had, done, job.Decision{Cause: job.CauseDuplicateEffect})
+	m.Wrote("x", &had, &done, &job.Decision{Cause: job.CauseDuplicateEffect})
 	if g := m.Guarantee(); g.Effects != 3 || g.Duplicates != 1 || g.Bound95 != 1 {
 		t.Errorf("%+v", g)
 	}

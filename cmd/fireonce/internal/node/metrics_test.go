@@ -86,8 +86,8 @@ func TestMetricsAsDocumented(t *testing.T) {
 	m.Settled("x", job.Keyed, job.Looked{Observation: job.Observation{Verdict: job.SawPresent}})
 	before, after := job.Snapshot{}, job.Snapshot{}
 	before.State, after.State, after.Class = job.Sending, job.Succeeded, job.Keyed
-	m.Wrote("x", before, after, job.Decision{To: job.Succeeded, Effect: &job.Effect{Proof: job.ProofKeyReplay}})
-	m.Wrote("x", before, after, job.Decision{Cause: job.CauseDuplicateEffect})
+	m.Wrote("x", &before, &after, &job.Decision{To: job.Succeeded, Effect: &job.Effect{Proof: job.ProofKeyReplay}})
+	m.Wrote("x", &before, &after, &job.Decision{Cause: job.CauseDuplicateEffect})
 	m.TakenUp(1)
 	m.StoreFailed("claim")
 	m.Called("/x/Y", "ok", true, time.Second)
