@@ -17,6 +17,9 @@ var ErrBadFrozen = errors.New("not frozen bytes")
 // maxFrozenFields bounds what Thaw reads.
 const maxFrozenFields = 1024
 
+// usualFields is how many fields most encodings have.
+const usualFields = 6
+
 // Thaw reads a job.Canon encoding back: the fields in their order. The values
 // are parts of b.
 func Thaw(b []byte) ([]FrozenField, error) {
@@ -24,7 +27,7 @@ func Thaw(b []byte) ([]FrozenField, error) {
 		return nil, ErrBadFrozen
 	}
 	b = b[1:]
-	var out []FrozenField
+	out := make([]FrozenField, 0, usualFields)
 	for len(b) > 0 {
 		var name, value []byte
 		var ok bool

@@ -136,10 +136,10 @@ func ThawMessage(fields []FrozenField) (Message, error) {
 	return m, nil
 }
 
-// Under gives the headers of the request: ours, the credential's, and the
-// user's but for names that the credential has.
+// Under appends to ours, which it takes over, the credential's headers, and the user's
+// but for names that the credential has.
 func (m Message) Under(ours, secret []Header) []Header {
-	out := append(append(make([]Header, 0, len(ours)+len(secret)+len(m.Headers)), ours...), secret...)
+	out := append(ours, secret...)
 	for _, h := range m.Headers {
 		if !hasHeader(secret, h.Name) {
 			out = append(out, h)

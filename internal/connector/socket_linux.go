@@ -31,6 +31,7 @@ type socket struct {
 	push func(fd uintptr) bool
 
 	found pulse
+	poll  [1]unix.PollFd
 	out   []byte
 	took  int
 	err   error
@@ -51,16 +52,17 @@ func (s *socket) peek() pulse {
 	return s.found
 }
 
+// lookAt takes a peer that has said something and gone for gone.
 func (s *socket) lookAt(fd uintptr) {
-	var one [1]byte
 	for {
-		n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		s.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+		n, err := unix.Poll(s.poll[:], 0)
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN:
+		case err == nil && n == 0:
 			s.found = pulseQuiet
-		case err == nil && n > 0:
+		case err == nil && s.poll[0].Revents == unix.POLLIN:
 			s.found = pulseData
 		}
 		return

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/idna"
 )
@@ -21,44 +20,20 @@ const MaxURL = 2048
 // and do not quote the URL, which may hold a secret. Whether its address may be
 // dialled is Egress's to say, when it is.
 func ParseURL(raw string) (*url.URL, error) {
-	u, ok := parsed.get(raw)
+	u, ok := parsed.Get(raw)
 	if ok {
 		return &u, nil
 	}
 	fresh, err := parseURL(raw)
 	if err == nil {
-		parsed.put(raw, *fresh)
+		parsed.Put(raw, *fresh)
 	}
 	return fresh, err
 }
 
-// parsed remembers URLs that were checked: the same few are asked for with every
-// job.
-var parsed urls
-
-// mostURLs bounds how many are remembered, each of at most MaxURL bytes.
-const mostURLs = 512
-
-type urls struct {
-	mu sync.RWMutex
-	by map[string]url.URL
-}
-
-func (m *urls) get(raw string) (url.URL, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	u, ok := m.by[raw]
-	return u, ok
-}
-
-func (m *urls) put(raw string, u url.URL) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.by == nil || len(m.by) >= mostURLs {
-		m.by = make(map[string]url.URL)
-	}
-	m.by[strings.Clone(raw)] = u
-}
+// parsed remembers URLs that were checked, each of at most MaxURL bytes: the same few are
+// asked for with every job.
+var parsed Memo[url.URL]
 
 func parseURL(raw string) (*url.URL, error) {
 	if raw == "" || len(raw) > MaxURL {

@@ -35,8 +35,12 @@ const (
 // the project, the client's idempotency key, and the round. A new round wants a new
 // effect, so it has another key.
 func EffectKey(namespace, project, key string, round int) string {
-	sum := sha256.Sum256(effectKeyInput(namespace, project, key, round))
-	return effectKeyPrefix + lowerBase32.EncodeToString(sum[:])
+	var room [256]byte // enough for most; what does not fit grows
+	sum := sha256.Sum256(appendEffectKeyInput(room[:0], namespace, project, key, round))
+	var out [EffectKeyLen]byte
+	copy(out[:], effectKeyPrefix)
+	lowerBase32.Encode(out[len(effectKeyPrefix):], sum[:])
+	return string(out[:])
 }
 
 // EffectKey is the key of the job's present round: the caller's own, or the derived one.
@@ -48,16 +52,10 @@ func (j Job) EffectKey(namespace string) string {
 	return EffectKey(namespace, j.Project, j.Key, max(j.Round, 1))
 }
 
-// effectKeyInput is what is digested: the domain, then each text after its length in
-// four bytes, then the round in eight bytes, all big-endian.
-func effectKeyInput(namespace, project, key string, round int) []byte {
-	texts := [...]string{effectKeyDomain, namespace, project, key}
-	size := 8
-	for _, t := range texts {
-		size += 4 + len(t)
-	}
-	out := make([]byte, 0, size)
-	for _, t := range texts {
+// appendEffectKeyInput appends what is digested: the domain, then each text after its
+// length in four bytes, then the round in eight bytes, all big-endian.
+func appendEffectKeyInput(out []byte, namespace, project, key string, round int) []byte {
+	for _, t := range [...]string{effectKeyDomain, namespace, project, key} {
 		out = binary.BigEndian.AppendUint32(out, uint32(len(t)))
 		out = append(out, t...)
 	}

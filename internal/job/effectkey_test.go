@@ -87,7 +87,7 @@ func FuzzEffectKeyInjective(f *testing.F) {
 	f.Add("a", "b\x00\x00\x00\x01c", "d", 1, "a", "b", "c", 1)
 	f.Add("", "", "", 1, "", "", "", 256)
 	f.Fuzz(func(t *testing.T, n1, p1, k1 string, r1 int, n2, p2, k2 string, r2 int) {
-		a, b := effectKeyInput(n1, p1, k1, r1), effectKeyInput(n2, p2, k2, r2)
+		a, b := appendEffectKeyInput(nil, n1, p1, k1, r1), appendEffectKeyInput(nil, n2, p2, k2, r2)
 		same := n1 == n2 && p1 == p2 && k1 == k2 && r1 == r2
 		if bytes.Equal(a, b) != same {
 			t.Errorf("(%q %q %q %d) and (%q %q %q %d)", n1, p1, k1, r1, n2, p2, k2, r2)

@@ -40,11 +40,12 @@ func (s *session) hidden() connector.Secrets { return s.message.Hide(s.cred.hidd
 func (s *session) call(c connector.Commit) connector.Call {
 	m := s.message
 	at := s.now().Unix()
-	headers := []connector.Header{
-		{Name: "Content-Type", Value: m.ContentType},
-		{Name: "Webhook-Id", Value: c.EffectKey},
-		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
-	}
+	const most = 5 + 2 // ours, and those of a trace
+	headers := append(make([]connector.Header, 0, most+len(s.cred.headers)+len(m.Headers)),
+		connector.Header{Name: "Content-Type", Value: m.ContentType},
+		connector.Header{Name: "Webhook-Id", Value: c.EffectKey},
+		connector.Header{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
+	)
 	if len(s.cred.keys) > 0 {
 		headers = append(headers, connector.Header{Name: "Webhook-Signature", Value: sign(s.cred.keys, c.EffectKey, at, m.Body)})
 	}

@@ -11,6 +11,6 @@ import (
 func TestSecretsPrintAsNothing(t *testing.T) {
 	const secret = "correct-horse-battery"
 	redacttest.Check(t, secret, credential{
-		keys: [][]byte{[]byte(secret)}, headers: []connector.Header{{Name: "X", Value: secret}}, hidden: connector.Secrets{secret},
+		keys: []*signer{newSigner([]byte(secret))}, headers: []connector.Header{{Name: "X", Value: secret}}, hidden: connector.Secrets{secret},
 	})
 }

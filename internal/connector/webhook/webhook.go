@@ -71,39 +71,60 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 		return none, err
 	}
 	// A signature tells nothing of its secret; headers are sent as they are.
-	s, _, _, err := readSettings(settings, len(secret.headers) > 0)
+	s, err := readSettings(settings, len(secret.headers) > 0)
 	if err != nil {
 		return none, err
 	}
-	traits, err := traitsOf(s)
+	traits, err := traitsOf(s.stated)
 	return connector.Capability{Traits: traits}, err
 }
 
 // Traits implements connector.Settler.
 func (c *Connector) Traits(settings []byte) (job.Traits, error) {
-	s, _, _, err := readSettings(settings, false)
+	s, err := readSettings(settings, false)
 	if err != nil {
 		return job.Traits{}, err
 	}
-	return traitsOf(s)
+	return traitsOf(s.stated)
 }
 
 func traitsOf(s *fireoncev1.WebhookSettings) (job.Traits, error) {
 	return connector.ReceiverTraits("settings.webhook", "webhook-id", s)
 }
 
+// settings are a connection's, as they were read and checked. Nobody may change them.
+type settings struct {
+	stated  *fireoncev1.WebhookSettings
+	origins connector.Origins
+	keep    *connector.Keep
+}
+
+// read remembers settings: each attempt asks for them three times. Those that are checked
+// for a connection whose secrets are sent as they are, are apart.
+var read, readSecret connector.Memo[settings]
+
 // readSettings checks the origins; secret says that secrets are sent as they are.
-func readSettings(encoded []byte, secret bool) (*fireoncev1.WebhookSettings, connector.Origins, *connector.Keep, error) {
-	var s fireoncev1.WebhookSettings
-	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+func readSettings(encoded []byte, secret bool) (settings, error) {
+	known := &read
+	if secret {
+		known = &readSecret
 	}
-	origins, err := connector.ParseOrigins("settings.webhook", s.GetOrigins(), secret)
-	if err != nil {
-		return nil, nil, nil, err
+	if s, ok := known.GetBytes(encoded); ok {
+		return s, nil
 	}
-	keep, err := connector.ParseKeep("settings.webhook", s.GetKeepAnswer())
-	return &s, origins, keep, err
+	s := settings{stated: new(fireoncev1.WebhookSettings)}
+	if err := proto.Unmarshal(encoded, s.stated); err != nil {
+		return settings{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+	}
+	var err error
+	if s.origins, err = connector.ParseOrigins("settings.webhook", s.stated.GetOrigins(), secret); err != nil {
+		return settings{}, err
+	}
+	if s.keep, err = connector.ParseKeep("settings.webhook", s.stated.GetKeepAnswer()); err != nil {
+		return settings{}, err
+	}
+	known.Put(string(encoded), s)
+	return s, nil
 }
 
 // Prepare implements connector.Connector.
@@ -124,11 +145,11 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	_, origins, _, err := readSettings(r.Settings, false)
+	s, err := readSettings(r.Settings, false)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if !origins.Allow(m.URL) {
+	if !s.origins.Allow(m.URL) {
 		return connector.Prepared{}, badPayload("url", "is not at one of the connection's origins")
 	}
 	return connector.Prepared{HoldKey: connector.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
@@ -180,17 +201,17 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
 	out := &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now, quote: true}
-	s, origins, keep, err := readSettings(o.Settings, len(cred.headers) > 0)
+	s, err := readSettings(o.Settings, len(cred.headers) > 0)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
 	}
-	if out.keep = keep; len(cred.headers) == 0 {
+	if out.keep = s.keep; len(cred.headers) == 0 {
 		return out, nil // nothing secret is sent
 	}
 	// The request may have been frozen before the owner limited the connection.
-	if !origins.Allow(m.URL) {
+	if !s.origins.Allow(m.URL) {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the URL is no longer at one of the connection's origins"}
 	}
-	out.quote = s.GetQuoteAnswers()
+	out.quote = s.stated.GetQuoteAnswers()
 	return out, nil
 }
