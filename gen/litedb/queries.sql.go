@@ -3254,15 +3254,16 @@ func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([][]byt
 const succeed = `-- name: Succeed :execrows
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
-    effect_attempt = ?2, state_since = ?1, result = 1, http_status = ?3,
-    bytes_written = ?4, answer = ?5, attempt_ended_at = ?1,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?6 AS BLOB) AS BLOB)
-WHERE job_id = ?7 AND version = ?8 AND state = 3 AND result = 0
+    effect_attempt = ?2, state_since = ?1, result = 1, message = ?3, http_status = ?4,
+    bytes_written = ?5, answer = ?6, attempt_ended_at = ?1,
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?7 AS BLOB) AS BLOB)
+WHERE job_id = ?8 AND version = ?9 AND state = 3 AND result = 0
 `
 
 type SucceedParams struct {
 	Now           int64
 	EffectAttempt sql.NullInt64
+	Message       sql.NullString
 	HttpStatus    sql.NullInt64
 	BytesWritten  sql.NullInt64
 	Answer        []byte
@@ -3277,6 +3278,7 @@ func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error)
 	result, err := q.exec(ctx, q.succeedStmt, succeed,
 		arg.Now,
 		arg.EffectAttempt,
+		arg.Message,
 		arg.HttpStatus,
 		arg.BytesWritten,
 		arg.Answer,

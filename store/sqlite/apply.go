@@ -46,9 +46,11 @@ type change struct {
 	// marks are those of its attempts, account is the last one's.
 	marks   rules.Marks
 	account string
-	// newest is what becomes of the newest attempt, nil: nothing, unless it is closed.
+	// newest is what becomes of the newest attempt, nil: nothing, unless it is closed. known
+	// says that it had an outcome before.
 	newest *job.Settled
 	closed bool
+	known  bool
 	// effect is what is to be written of its effect, if anything is. owner is the other job
 	// that owned its object; zero: none.
 	effect *litedb.PutEffectParams
@@ -171,7 +173,7 @@ func (c *change) settle(ctx context.Context) error {
 			return err
 		}
 		if int64(s.Attempt) == c.st.Attempt {
-			c.newest = &s
+			c.newest, c.known = &s, c.marks[s.Attempt-1].Result != 0
 		} else if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
@@ -271,7 +273,7 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 		From: job.State(c.old.State), Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: c.Actor, Reason: c.Reason, Detail: c.Decision.Detail,
 	})
-	if c.closed || !plain(c.newest) || !onlySucceeded(c.st, c.old) {
+	if c.closed || c.known || !plain(c.newest) || !onlySucceeded(c.st, c.old) {
 		p := setStateParams(c.st, history)
 		if c.closed {
 			p.Result = someMicros(int64(c.Decision.CloseOpen))
@@ -281,7 +283,7 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 	}
 	return c.q.Succeed(ctx, litedb.SucceedParams{
 		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
-		HttpStatus: someMicros(int64(c.newest.HTTPStatus)), BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
+		Message: someText(c.newest.Message), HttpStatus: someMicros(int64(c.newest.HTTPStatus)), BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
 	})
 }
 

@@ -435,7 +435,7 @@ func toObservation(o litedb.Observation) job.Observation {
 // plain reports whether an outcome is a success about which nothing more is said than Succeed
 // writes.
 func plain(s *job.Settled) bool {
-	return s != nil && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Message == "" && s.Handle == ""
+	return s != nil && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == ""
 }
 
 // settleNewest adds what became of the newest attempt; nil: nothing.

@@ -114,7 +114,7 @@ WHERE job_id = @job_id AND version = @version - 1;
 -- outcome.
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
-    effect_attempt = @effect_attempt, state_since = @now, result = 1, http_status = @http_status,
+    effect_attempt = @effect_attempt, state_since = @now, result = 1, message = @message, http_status = @http_status,
     bytes_written = @bytes_written, answer = @answer, attempt_ended_at = @now,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
