@@ -19,9 +19,10 @@ import (
 //  5. keys by project and key, then callers' effect keys by digest, marks of cool-downs by
 //     owner, gates by account and fingerprint, effects by their object;
 //  6. connections that get a new ready row, FOR KEY SHARE, by id (KeepForNewRows);
-//  7. ready rows, the rows of connection_ready, by connection and hold key.
+//  7. ready rows, the rows of connection_ready, by connection and hold key;
+//  8. the row of meta, by the first arm that the database ever has (pages.go).
 //
-// Nothing is waited for behind a ready row. A change of a connection is apart: it takes
+// Nothing else is waited for behind a ready row. A change of a connection is apart: it takes
 // the connection's turn and its row, both FOR UPDATE, then its ready rows, then its
 // credentials. No other transaction locks a connection's row against FOR KEY SHARE, and
 // this one takes nothing of 2 and 5. So nobody waits in 4 or 6 for a transaction that
@@ -45,7 +46,7 @@ import (
 // not get is made due by a transaction of its own (waker.go).
 //
 // Outside of the order is only what is never waited for: locks with SKIP LOCKED, and rows
-// that follow another lock (attempts, events, gates that a job has, turns that a claim
+// that follow another lock (attempts, pages, gates that a job has, turns that a claim
 // has already). A step of the clock locks the table meta first, and so is alone.
 //
 // A statement that locks many rows sorts them itself (ORDER BY below the lock or the

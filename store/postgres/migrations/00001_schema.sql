@@ -604,7 +604,7 @@ EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (
     CASE WHEN NEW.version = OLD.version + 2 THEN
-        -- Two steps in one write, as job.Transitions allows: a claim that arms. No other
+        -- Two steps in one write, those of job.ClaimAndArm: a claim that arms. No other
         -- worker ever has the lease, and each step has its event.
         OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
         OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
