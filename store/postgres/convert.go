@@ -50,14 +50,7 @@ func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Micros
 func fromID(id job.ID) pgtype.UUID      { return pgtype.UUID{Bytes: id, Valid: true} }
 func toID(id pgtype.UUID) job.ID        { return id.Bytes }
 
-// optionalText is NULL for the empty text, and toText its inverse.
-func optionalText(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
+// toText gives the empty text for NULL.
 func toText(text *string) string {
 	if text == nil {
 		return ""
