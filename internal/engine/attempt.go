@@ -375,7 +375,7 @@ func (e *Engine) sendArmed(l *store.Leased, r *ready, item *store.Arm, armed *st
 		e.early.forget(l.ID)
 	}
 	r.work.Saw(outcome)
-	armed.Snapshot = armed.Snapshot.Of(l.Spec)
+	armed.Snapshot.Complete(&l.Spec)
 	e.settle(r.work, &armed.Snapshot, &l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)
 }

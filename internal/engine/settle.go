@@ -59,9 +59,9 @@ func (e *Engine) settle(w *tracing.Work, s *job.Snapshot, conn *store.Connection
 			continue
 		}
 		if !token.IsZero() && fresh.ClaimToken != token {
-			return &fresh, false
+			return fresh, false
 		}
-		s = &fresh
+		s = fresh
 	}
 }
 
@@ -93,16 +93,17 @@ var errUndecidable = errors.New("no decision")
 func (e *Engine) settleOnce(
 	w *tracing.Work, s *job.Snapshot, conn *store.Connection, traits job.Traits, ev job.Evidence,
 ) (after *job.Snapshot, stale bool, err error) {
-	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
+	changes, err := e.change(s, traits, ev)
 	if err != nil {
 		return s, false, errors.Join(errUndecidable, err)
 	}
+	d := &changes[0].Decision
 	if d.Action != job.ActWrite {
 		return s, false, nil
 	}
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
-	applied, err := e.Store.Apply(ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}})
+	applied, err := e.Store.Apply(ctx, changes)
 	e.trouble.store(e.hard, opApply, err)
 	if err != nil {
 		return s, false, err
@@ -118,9 +119,18 @@ func (e *Engine) settleOnce(
 			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
 	}
 	after = &applied[0].Snapshot
-	*after = after.Of(s.Spec)
-	e.wrote(w, conn.Connector, s, after, &d)
+	after.Complete(&s.Spec)
+	e.wrote(w, conn.Connector, s, after, d)
 	return after, false, nil
+}
+
+// change returns the one change that the evidence leads to. It is apart because what it
+// needs on the stack is large, and hundreds of goroutines wait for the store at a time.
+//
+//go:noinline
+func (e *Engine) change(s *job.Snapshot, traits job.Traits, ev job.Evidence) ([]store.Change, error) {
+	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
+	return []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}}, err
 }
 
 // about has the trace that log lines about a job belong to: that of the work, or the one
@@ -129,10 +139,11 @@ func (*Engine) about(w *tracing.Work, s *job.Snapshot) context.Context {
 	return tracing.Carrying(w.Context(), s.Trace)
 }
 
-func (e *Engine) read(id job.ID) (job.Snapshot, error) {
+func (e *Engine) read(id job.ID) (*job.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
-	return e.Store.Job(ctx, store.Ref{ID: id})
+	s, err := e.Store.Job(ctx, store.Ref{ID: id})
+	return &s, err
 }
 
 // Settle times where the connector cannot tell its own: no connector has longer

@@ -22,11 +22,17 @@ type Snapshot struct {
 	Handle string
 }
 
-// Of completes a snapshot that has of its request only what changes write: the rest
+// Complete completes a snapshot that has of its request only what changes write: the rest
 // is as it was before.
+func (s *Snapshot) Complete(before *Spec) {
+	hold, window := s.HoldKey, s.StartWindow
+	s.Spec = *before
+	s.HoldKey, s.StartWindow = hold, window
+}
+
+// Of returns the completed snapshot.
 func (s Snapshot) Of(before Spec) Snapshot {
-	before.HoldKey, before.StartWindow = s.HoldKey, s.StartWindow
-	s.Spec = before
+	s.Complete(&before)
 	return s
 }
 
