@@ -3074,6 +3074,7 @@ UPDATE OR FAIL job_state SET
     http_status = coalesce(?29, http_status), bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written
         THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
     handle = coalesce(?31, handle), answer = coalesce(?32, answer),
+    frozen = CASE WHEN ?1 = 8 THEN NULL ELSE frozen END,
     attempt_ended_at = CASE WHEN ?26 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?22) END,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?33 AS BLOB) AS BLOB)
 WHERE job_id = ?34 AND version = ?3 - 1
@@ -3255,7 +3256,7 @@ const succeed = `-- name: Succeed :execrows
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
     effect_attempt = ?2, state_since = ?1, result = 1, message = ?3, http_status = ?4,
-    bytes_written = ?5, answer = ?6, attempt_ended_at = ?1,
+    bytes_written = ?5, answer = ?6, attempt_ended_at = ?1, frozen = NULL,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?7 AS BLOB) AS BLOB)
 WHERE job_id = ?8 AND version = ?9 AND state = 3 AND result = 0
 `

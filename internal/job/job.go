@@ -161,7 +161,7 @@ type Attempt struct {
 	AnswerDeadline    time.Time // nobody waits for an answer after this
 	EffectKey         string
 	RequestDigest     []byte // SHA-256 of the frozen bytes
-	Frozen            []byte // what the connector froze for this effect
+	Frozen            []byte // what the connector froze for this effect; that of the last attempt goes when the job has SUCCEEDED
 	CredentialVersion int
 	AccountIdentity   string
 	Watermark         string

@@ -130,6 +130,9 @@ func (c *change) settle() {
 		a.Result = c.Decision.CloseOpen
 		c.end(a)
 	}
+	if n := len(c.attempts); n > 0 && c.Decision.To == job.Succeeded {
+		c.attempts[n-1].Frozen = nil
+	}
 }
 
 // end notes when an attempt was first known to have ended.

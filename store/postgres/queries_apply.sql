@@ -161,7 +161,7 @@ done AS (
         effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now,
         history = with_event(s.history, u.history), state_since = @now,
         result = 1, message = u.message, http_status = u.status, bytes_written = greatest(s.bytes_written, u.bytes),
-        attempt_ended_at = @now
+        attempt_ended_at = @now, frozen = NULL
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1 AND s.result = 0
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
@@ -170,7 +170,7 @@ done AS (
         s.armed_at, s.fence_at, s.handle, s.effect_key
 ),
 opened AS (
-    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
+    DELETE FROM open_intents AS o USING done AS d WHERE d.class <> 1 AND o.job_id = d.job_id
 ),
 turns AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
@@ -236,7 +236,8 @@ changed AS (
         message = CASE WHEN u.settles THEN u.message ELSE s.message END,
         http_status = CASE WHEN u.settles THEN u.status ELSE s.http_status END,
         bytes_written = CASE WHEN u.settles THEN greatest(s.bytes_written, u.bytes) ELSE s.bytes_written END,
-        handle = CASE u.handle WHEN '' THEN s.handle ELSE u.handle END, answer = coalesce(u.answer, s.answer)
+        handle = CASE u.handle WHEN '' THEN s.handle ELSE u.handle END, answer = coalesce(u.answer, s.answer),
+        frozen = CASE u.state WHEN 8 THEN NULL ELSE s.frozen END
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.job_id
 ),

@@ -105,6 +105,7 @@ UPDATE OR FAIL job_state SET
     http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = CASE WHEN CAST(sqlc.narg(bytes_written) AS INTEGER) > bytes_written
         THEN CAST(sqlc.narg(bytes_written) AS INTEGER) ELSE bytes_written END,
     handle = coalesce(sqlc.narg(handle), handle), answer = coalesce(sqlc.narg(answer), answer),
+    frozen = CASE WHEN @state = 8 THEN NULL ELSE frozen END,
     attempt_ended_at = CASE WHEN sqlc.narg(result) IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version - 1;
@@ -115,7 +116,7 @@ WHERE job_id = @job_id AND version = @version - 1;
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
     effect_attempt = @effect_attempt, state_since = @now, result = 1, message = @message, http_status = @http_status,
-    bytes_written = @bytes_written, answer = @answer, attempt_ended_at = @now,
+    bytes_written = @bytes_written, answer = @answer, attempt_ended_at = @now, frozen = NULL,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND state = 3 AND result = 0;
 

@@ -373,7 +373,7 @@ CREATE TABLE job_state (
     attempt_ended_at   INTEGER,
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             BLOB,
-    -- The request as it was armed.
+    -- The request as it was armed; NULL once the job has SUCCEEDED, which no attempt follows.
     frozen             BLOB,
 
     CHECK (CASE attempt WHEN 0 THEN result IS NULL ELSE
