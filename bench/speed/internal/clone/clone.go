@@ -4,7 +4,8 @@
 //
 // It knows few names of the schema: every row that has the model's job_id is
 // written again and again with other ids. Columns that must differ are named in
-// [expression].
+// [expression]. The log's pages, in which events of many jobs are one value, are made here;
+// the history in a copy's own row stays its model's.
 package clone
 
 import (
@@ -18,11 +19,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// chunk is how many jobs one transaction writes. A position has room for a
+// chunk is how many jobs one transaction writes: readers of all projects read a transaction of
+// the log at once. A position has room for a
 // million events of a transaction.
-const chunk = 50_000
+const chunk = 2000
 
 // transaction is the part of a position that all events of a transaction share.
 const transaction = "(pg_current_xact_id()::text::bigint + (SELECT xid_offset FROM meta))"
@@ -60,22 +63,47 @@ func Fill(ctx context.Context, db Execer, model job.ID, o Options) error {
 	if err != nil {
 		return err
 	}
+	events, err := history(ctx, db, model)
+	if err != nil {
+		return fmt.Errorf("history of the model: %w", err)
+	}
 	if _, err := db.Exec(ctx, "SET session_replication_role = replica"); err != nil {
 		return err
 	}
 	for from := 0; from < o.Jobs; from += chunk {
 		to := min(o.Jobs, from+chunk)
-		var all strings.Builder
-		all.WriteString("BEGIN;")
-		for _, t := range tables {
-			all.WriteString(t.copies(model, o, from, to))
-		}
-		all.WriteString("COMMIT;")
-		if _, err := db.Exec(ctx, all.String()); err != nil {
+		if err := fill(ctx, db, tables, events, model, o, from, to); err != nil {
 			return fmt.Errorf("copy jobs %d to %d: %w", from, to, err)
 		}
 	}
 	_, err = db.Exec(ctx, "RESET session_replication_role")
+	return err
+}
+
+// fill writes copies from..to-1 in a transaction.
+func fill(
+	ctx context.Context, db Execer, tables []table, events []logpage.HistoryEvent, model job.ID, o Options, from, to int,
+) error {
+	var all strings.Builder
+	all.WriteString("BEGIN;")
+	for _, t := range tables {
+		all.WriteString(t.copies(model, o, from, to))
+	}
+	if _, err := db.Exec(ctx, all.String()); err != nil {
+		return err
+	}
+	rows, err := db.Query(ctx, "SELECT "+transaction+" << 20")
+	if err != nil {
+		return err
+	}
+	base, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	if err := pages(ctx, db, events, o, from, to, base); err != nil {
+		return err
+	}
+	_, err = db.Exec(ctx, "COMMIT")
 	return err
 }
 
