@@ -106,6 +106,10 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 	}
 	taken, first := neighbours(t)
 	p := start("--listen", first)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done // its log is complete
 	if grpcAt.MatchString(p.line) || !strings.Contains(p.logs(), "gRPC has no port of its own") {
 		t.Errorf("beside %s, which is taken: %s: %s", taken, p.line, p.logs())
 	}
