@@ -90,3 +90,56 @@ func TestStoreIsItsRoles(t *testing.T) {
 		}
 	}
 }
+
+// TestEnginesHaveTheSameFiles: each method of Store is in a file of the same name in all engines,
+// so that one who knows one engine finds their way in the others. What opens and closes a store
+// is in the file that is named after the engine.
+func TestEnginesHaveTheSameFiles(t *testing.T) {
+	methods, embedded := interfaces(t)
+	engines := []string{"sqlite", "postgres", "memory"}
+	where := make(map[string][]string) // by method, engine by engine
+	for _, engine := range engines {
+		paths, err := filepath.Glob(filepath.Join(engine, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimSuffix(filepath.Base(path), ".go")
+			if name == engine {
+				name = "the engine's own"
+			}
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && receiver(f) == "Store" && f.Name.IsExported() {
+					where[f.Name.Name] = append(where[f.Name.Name], name)
+				}
+			}
+		}
+	}
+	for _, role := range embedded["Store"] {
+		for _, method := range methods[role] {
+			if files := where[method]; len(files) != len(engines) || len(slices.Compact(slices.Clone(files))) != 1 {
+				t.Errorf("%s is in these files of %v: %v", method, engines, files)
+			}
+		}
+	}
+}
+
+// receiver is the type that a function is a method of.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil || len(f.Recv.List) != 1 {
+		return ""
+	}
+	if star, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok {
+		if name, ok := star.X.(*ast.Ident); ok {
+			return name.Name
+		}
+	}
+	return ""
+}

@@ -77,3 +77,14 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 		return min(limit, max(0, row.At.Sub(time.UnixMicro(m.Now)))), nil
 	})
 }
+
+// Doubtful implements store.Store.
+func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(rules.Page(limit))})
+		if err != nil {
+			return nil, err
+		}
+		return v.inOrder(ctx, toIDs(rows), true)
+	})
+}

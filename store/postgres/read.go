@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -105,35 +104,6 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 			out[i].Number = int(newest) - i
 		}
 		return out, nil
-	})
-}
-
-// Owners implements store.Store.
-func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
-	if err := rules.Bounded(len(externalIDs)); err != nil {
-		return nil, fmt.Errorf("owners: %w", err)
-	}
-	return readOne(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
-		rows, err := v.q.Owners(ctx, pgdb.OwnersParams{JobID: fromID(id), Attempt: int64(attempt), ExternalIds: externalIDs})
-		if err != nil {
-			return nil, err
-		}
-		out := make(map[string]job.ID, len(rows))
-		for _, r := range rows {
-			out[r.ExternalID] = toID(r.JobID)
-		}
-		return out, nil
-	})
-}
-
-// Doubtful implements store.Store.
-func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
-	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(rules.Page(limit))})
-		if err != nil {
-			return nil, err
-		}
-		return v.inOrder(ctx, toIDs(rows), true)
 	})
 }
 
