@@ -35,7 +35,7 @@ func TestAnOrphanIsRepeatedBeforeItsFence(t *testing.T) {
 			t.Fatalf("proof %s, %d effects\n%s", s.Effect.Proof, w.platform.total(), w.story(id))
 		}
 		first, again := attempts[0], attempts[1]
-		if first.EffectKey != again.EffectKey || !slices.Equal(first.Frozen, again.Frozen) || w.count(id, job.CauseSenderLost) != 1 {
+		if first.EffectKey != again.EffectKey || !slices.Equal(first.RequestDigest, again.RequestDigest) || w.count(id, job.CauseSenderLost) != 1 {
 			t.Errorf("%+v, then %+v\n%s", first, again, w.story(id))
 		}
 	}, repeats(job.RepeatInFlight))
