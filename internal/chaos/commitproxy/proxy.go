@@ -22,10 +22,10 @@ type Kind string
 const (
 	Create Kind = "create"
 	Arm    Kind = "arm"
+	// Settle is an outcome, or what else is decided of a job: a row has both.
 	Settle Kind = "settle"
 	Claim  Kind = "claim"
 	Look   Kind = "look"
-	Apply  Kind = "apply"
 	// Connection is a change of a connection.
 	Connection Kind = "connection"
 )
@@ -38,10 +38,9 @@ var kinds = []struct {
 }{
 	{Create, []string{"InsertJobs"}},
 	{Arm, []string{"ArmJobs", "ClaimArmed"}},
-	{Settle, []string{"SettleAttempts", "SucceedFirst"}},
+	{Settle, []string{"SucceedFirst", "SetStates"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},
-	{Apply, []string{"SetStates"}},
 	{Connection, []string{"SetConnection"}},
 }
 
