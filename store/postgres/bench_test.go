@@ -139,7 +139,7 @@ func BenchmarkClaimArmApply(b *testing.B) {
 }
 
 // BenchmarkPathClaimAndArm: what it saves that a claim may arm.
-func BenchmarkPathClaimAndArm(b *testing.B) { storetest.BenchmarkPathClaimAndArm(b, 1.3, openBench) }
+func BenchmarkPathClaimAndArm(b *testing.B) { storetest.BenchmarkPathClaimAndArm(b, 1.4, openBench) }
 
 // BenchmarkPathSuccess: what it saves that the usual end is one statement.
-func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.05, openBench) }
+func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.5, openBench) }
