@@ -308,6 +308,13 @@ func (t *recurringTrial) weighLedger() {
 	}
 }
 
+// pausedAt reports whether a person paused the schedule at a time.
+func (t *recurringTrial) pausedAt(at time.Time) bool {
+	return slices.ContainsFunc(t.Spans, func(s Span) bool {
+		return !s.Ended.IsZero() && !at.Before(s.Ending.Add(-clockSlack)) && !at.After(s.Ended.Add(clockSlack))
+	})
+}
+
 // without says why a firing's outcome is none that its schedule's policies allow; empty: it is.
 func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 	late := row.Decided.Sub(at) > lateFiring
@@ -318,6 +325,9 @@ func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 			return "no earlier job may be in its way"
 		}
 	case OutcomeMissed, OutcomeCoalesced:
+		if row.Outcome == OutcomeMissed && !late && t.pausedAt(row.Decided) {
+			return "" // nobody had decided about it when the schedule was paused
+		}
 		if !late || t.CatchesUp {
 			return "it was in time, or every firing is caught up"
 		}

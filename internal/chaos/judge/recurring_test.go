@@ -120,7 +120,8 @@ func TestSchedulesAsTheyShouldBe(t *testing.T) {
 			r.Ledger[12].Blocking = "job-2"
 			return r
 		}(),
-		"late": func() *judge.Recurring { r := fired(); becomes(r, 2, judge.OutcomeMissed, 2*time.Minute); return r }(),
+		"late":                         func() *judge.Recurring { r := fired(); becomes(r, 2, judge.OutcomeMissed, 2*time.Minute); return r }(),
+		"undecided when it was paused": func() *judge.Recurring { r := fired(); becomes(r, 5, judge.OutcomeMissed, 7*time.Second); return r }(),
 		"waiting while it ended": func() *judge.Recurring {
 			r := fired()
 			r.Buffers = true
