@@ -122,5 +122,5 @@ func BenchmarkRoll(b *testing.B) {
 
 // BenchmarkPathClaimAndArm: what it saves that a claim may arm.
 func BenchmarkPathClaimAndArm(b *testing.B) {
-	storetest.BenchmarkPathClaimAndArm(b, 1.05, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
+	storetest.BenchmarkPathClaimAndArm(b, 1.1, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }
