@@ -97,7 +97,7 @@ func asynqWork(ctx context.Context, t task) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := t.start(0)
+	m := t.start(ctx, 0)
 	server, err := a.start()
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func asynqWork(ctx context.Context, t task) (sample, error) {
 			return nil, err
 		}
 		if n == 0 {
-			return m.stop(t.Jobs), nil
+			return m.stop(ctx, t.Jobs), nil
 		}
 		if !nap(ctx, glance) {
 			return nil, ctx.Err()

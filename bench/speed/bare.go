@@ -13,9 +13,9 @@ import (
 // queue when it keeps nothing and writes nothing down.
 func bareWork(ctx context.Context, t task) (sample, error) {
 	p := t.run().Poster(t.Senders)
-	m := t.start(0)
+	m := t.start(ctx, 0)
 	err := concurrently(ctx, t.Senders, t.Jobs, func(ctx context.Context, i int) error {
 		return p.Post(ctx, receiver.Payload(i, time.Now()))
 	})
-	return m.stop(t.Jobs), err
+	return m.stop(ctx, t.Jobs), err
 }

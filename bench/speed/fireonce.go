@@ -60,13 +60,13 @@ func fireonceWork(ctx context.Context, t task) (s sample, err error) {
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
-	m := t.start(0)
+	m := t.start(ctx, 0)
 	stop, err := l.work(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = l.finished(ctx)
-	s = m.stop(t.Jobs)
+	s = m.stop(ctx, t.Jobs)
 	if err = errors.Join(err, stop()); err != nil {
 		return nil, err
 	}

@@ -42,16 +42,16 @@ func batches(ctx context.Context, atOnce, n, size int, do func(ctx context.Conte
 
 // rate measures the submission of the task's jobs, one by one.
 func (t task) rate(ctx context.Context, server int, submit func(ctx context.Context, i int) error) (sample, error) {
-	m := t.start(server)
+	m := t.start(ctx, server)
 	err := concurrently(ctx, t.Callers, t.Jobs, submit)
-	return m.stop(t.Jobs), err
+	return m.stop(ctx, t.Jobs), err
 }
 
 // bulk measures the submission of the task's jobs in batches.
 func (t task) bulk(ctx context.Context, server int, submit func(ctx context.Context, from, to int) error) (sample, error) {
-	m := t.start(server)
+	m := t.start(ctx, server)
 	err := batches(ctx, t.Loaders, t.Jobs, t.Batch, submit)
-	return m.stop(t.Jobs), err
+	return m.stop(ctx, t.Jobs), err
 }
 
 // warmUp is how many jobs an idle system gets before it is measured.

@@ -189,8 +189,8 @@ type meter struct {
 	before  written
 }
 
-func (t task) start(server int) *meter {
-	m := &meter{task: t, server: server, before: t.written()}
+func (t task) start(ctx context.Context, server int) *meter {
+	m := &meter{task: t, server: server, before: t.written(ctx)}
 	m.own, m.pg = usage.Self(), usage.Postgres(t.data())
 	if server != 0 {
 		t.toggleServerProfile(server)
@@ -201,7 +201,7 @@ func (t task) start(server int) *meter {
 }
 
 // stop gives a rate and the processor time of each of so many jobs.
-func (m *meter) stop(jobs int) sample {
+func (m *meter) stop(ctx context.Context, jobs int) sample {
 	took := time.Since(m.begun)
 	each := func(used time.Duration) float64 { return float64(used.Microseconds()) / float64(jobs) }
 	s := sample{
@@ -213,7 +213,7 @@ func (m *meter) stop(jobs int) sample {
 		m.task.endServerProfile(m.server)
 	}
 	s["cpu_us"] = s["own_us"] + s["pg_us"] + s["server_us"]
-	after := m.task.written()
+	after := m.task.written(ctx)
 	s["wal_b"], s["disk_b"] = float64(after.wal-m.before.wal)/float64(jobs), float64(after.disk)/float64(jobs)
 	return s
 }

@@ -177,7 +177,7 @@ func riverWork(ctx context.Context, t task) (sample, error) {
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
-	m := t.start(0)
+	m := t.start(ctx, 0)
 	if err := q.client.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func riverWork(ctx context.Context, t task) (sample, error) {
 			return nil, q.count(context.WithoutCancel(ctx), "completed", t.Jobs)
 		}
 	}
-	return m.stop(t.Jobs), nil
+	return m.stop(ctx, t.Jobs), nil
 }
 
 func riverNow(ctx context.Context, t task) (sample, error) {

@@ -24,7 +24,7 @@ type written struct {
 }
 
 // written asks PostgreSQL, or looks at SQLite's files. What cannot be asked is 0.
-func (t task) written() (w written) {
+func (t task) written(ctx context.Context) (w written) {
 	if t.Engine == sqliteEngine {
 		files, _ := filepath.Glob(filepath.Join(t.Dir, "*.db*"))
 		for _, f := range files {
@@ -37,7 +37,7 @@ func (t task) written() (w written) {
 	if t.Admin == "" {
 		return w
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sizeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sizeLimit)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, t.Admin)
 	if err != nil {

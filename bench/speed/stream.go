@@ -50,12 +50,12 @@ func networkStream(ctx context.Context, t task) (_ sample, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	m := t.start(s.process.Pid())
+	m := t.start(ctx, s.process.Pid())
 	all, err := s.follow(ctx, t.Streams, t.Events, nil, func(ctx context.Context) error { return s.paced(ctx, t.Events) })
 	if err != nil {
 		return nil, err
 	}
-	out := m.stop(t.Events * t.Streams)
+	out := m.stop(ctx, t.Events*t.Streams)
 	var lags []time.Duration
 	for _, u := range all {
 		lags = append(lags, u.lags...)
