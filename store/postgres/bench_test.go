@@ -142,4 +142,4 @@ func BenchmarkClaimArmApply(b *testing.B) {
 func BenchmarkPathClaimAndArm(b *testing.B) { storetest.BenchmarkPathClaimAndArm(b, 1.4, openBench) }
 
 // BenchmarkPathSuccess: what it saves that the usual end is one statement.
-func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.5, openBench) }
+func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.2, openBench) }
