@@ -469,8 +469,13 @@ CREATE TABLE job_state (
         AND (state <> 2 OR claim_token IS NOT NULL)
         AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
         AND (effect_at IS NULL OR state = 8)
-        -- An attempt is there with all that safety rests on, or not at all.
-        AND num_nulls(arm_token, armed_at, fence_at, effect_key, request_digest, result) = CASE attempt WHEN 0 THEN 6 ELSE 0 END
+        -- An attempt is there with all that it has, or not at all; its request goes with a success.
+        AND num_nulls(
+            armed_round, arm_token, armed_by, armed_at, send_deadline, answer_deadline, fence_at, effect_key,
+            request_digest, credential_version, account_identity, watermark, handle, result, failure_kind,
+            message, http_status, bytes_written, round_armed_at, first_armed_at
+        ) = CASE attempt WHEN 0 THEN 20 ELSE 0 END
+        AND (attempt = 0 OR state = 8 OR frozen IS NOT NULL)
         AND result BETWEEN 0 AND 7 AND failure_kind BETWEEN 0 AND 10 AND octet_length(span) = 24
     )
 );
