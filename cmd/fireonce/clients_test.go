@@ -141,7 +141,7 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	}
 	// What other programs read is opened here too, so that `go test` does not
 	// take a result from its cache when one of these files has changed.
-	for _, dir := range []string{"clients/go", "examples/go", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "proto", "third_party"} {
+	for _, dir := range []string{"clients/go", "examples/go", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "proto", "tools/protos"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
