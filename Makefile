@@ -3,7 +3,7 @@
 TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
-SQL_GEN := gen/litedb gen/pgdb
+SQL_GEN := gen/sqlitedb gen/pgdb
 GO_CLIENT_GEN := clients/go/fireoncev1 clients/go/connectorv1
 # gRPC's plugin puts its code beside the messages. It gets a package of its own, as Connect's
 # code has, so that no program builds gRPC that does not use it.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -40,9 +40,9 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 type change struct {
 	*tx
 	rules.Plan
-	job litedb.Job
-	old litedb.JobState
-	st  litedb.JobState
+	job sqlitedb.Job
+	old sqlitedb.JobState
+	st  sqlitedb.JobState
 	// marks are those of its attempts, account is the last one's.
 	marks   rules.Marks
 	account string
@@ -53,7 +53,7 @@ type change struct {
 	known  bool
 	// effect is what is to be written of its effect, if anything is. owner is the other job
 	// that owned its object; zero: none.
-	effect *litedb.PutEffectParams
+	effect *sqlitedb.PutEffectParams
 	owner  rules.Owner
 }
 
@@ -126,7 +126,7 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 		}
 		j.Deleted = conn.DeletedAt.Valid
 	}
-	var row litedb.PutEffectParams
+	var row sqlitedb.PutEffectParams
 	inRow := in.Decision.Effect == nil || c.inRow(in.Decision)
 	if !inRow {
 		var err error
@@ -159,7 +159,7 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	if c.marks[s.Attempt-1].Result == 0 { // it has none yet
 		return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode())))
 	}
-	before, err := c.q.AnswerBytes(ctx, litedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
+	before, err := c.q.AnswerBytes(ctx, sqlitedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
 	if err != nil {
 		return fmt.Errorf("kept answer: %w", err)
 	}
@@ -189,7 +189,7 @@ func (c *change) settle(ctx context.Context) error {
 		if int64(n) == c.st.Attempt {
 			continue
 		}
-		err := c.q.CloseAttempt(ctx, litedb.CloseAttemptParams{
+		err := c.q.CloseAttempt(ctx, sqlitedb.CloseAttemptParams{
 			Result: int64(c.Decision.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: int64(n),
 		})
 		if err != nil {
@@ -281,7 +281,7 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 		settleNewest(&p, c.newest)
 		return c.q.SetState(ctx, p)
 	}
-	return c.q.Succeed(ctx, litedb.SucceedParams{
+	return c.q.Succeed(ctx, sqlitedb.SucceedParams{
 		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
 		Message: someText(c.newest.Message), HttpStatus: someMicros(int64(c.newest.HTTPStatus)), BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
 	})
@@ -302,7 +302,7 @@ func (c *change) hold(ctx context.Context) error {
 	case !rules.Holds(*h, int(conn.CredentialVersion)):
 		return nil
 	case h.Auth != 0:
-		_, err := c.q.HoldAuth(ctx, litedb.HoldAuthParams{
+		_, err := c.q.HoldAuth(ctx, sqlitedb.HoldAuthParams{
 			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,
 			HoldKey: c.st.HoldKey,
 		})
@@ -310,7 +310,7 @@ func (c *change) hold(ctx context.Context) error {
 			return fmt.Errorf("hold: %w", err)
 		}
 	default:
-		err := c.q.HoldRate(ctx, litedb.HoldRateParams{
+		err := c.q.HoldRate(ctx, sqlitedb.HoldRateParams{
 			Until: rules.Until(*h, fromMicros(c.now)).UnixMicro(), Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
 		})
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -64,7 +64,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 		return store.Armed{}, err
 	}
 	for _, d := range rules.Marked(a, j.CoolDowns) {
-		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
+		err := t.q.SetCoolDownMark(ctx, sqlitedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
 		}
@@ -130,19 +130,19 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 }
 
 // takeGate takes the gate of an intent that has one.
-func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) error {
+func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) error {
 	if len(a.Gate) == 0 {
 		return nil
 	}
 	account := rules.Account(toID(st.ConnectionID), st.HoldKey, a.AccountIdentity)
-	owner, err := t.q.GateOwner(ctx, litedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
+	owner, err := t.q.GateOwner(ctx, sqlitedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("gate: %w", err)
 	}
 	if err := rules.Gate(a, toID(owner)); err != nil {
 		return err
 	}
-	err = t.q.TakeGate(ctx, litedb.TakeGateParams{
+	err = t.q.TakeGate(ctx, sqlitedb.TakeGateParams{
 		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
 	})
 	if err != nil {
@@ -184,9 +184,9 @@ func (t *tx) noteArmed(ctx context.Context) error {
 func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
 	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
 		newest, err := t.q.LatestAttempt(ctx, fromID(id))
-		a := litedb.Attempt(newest)
+		a := sqlitedb.Attempt(newest)
 		if err == nil && toID(a.ArmToken) != token {
-			a, err = t.q.AttemptByToken(ctx, litedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+			a, err = t.q.AttemptByToken(ctx, sqlitedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
 		}
 		if err != nil {
 			return store.Armed{}, orNotFound(err)
@@ -204,7 +204,7 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 // save one.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
-		n, err := t.q.SaveHandle(ctx, litedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})
+		n, err := t.q.SaveHandle(ctx, sqlitedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})
 		t.w.cache.drop(id)
 		if err != nil || n == 1 {
 			return struct{}{}, err

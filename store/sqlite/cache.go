@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -29,10 +29,10 @@ const (
 
 // cache is what the writer remembers. Nil maps and pointers are unknown.
 type cache struct {
-	meta  *litedb.Meta
-	conns map[job.ID]litedb.Connection
+	meta  *sqlitedb.Meta
+	conns map[job.ID]sqlitedb.Connection
 	// ready are ready rows; loose are connections none of whose rows is saturated.
-	ready     map[job.ID]map[string]litedb.ConnectionReady
+	ready     map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
 	// underWay counts the jobs CLAIMED and SENDING of each connection.
@@ -45,8 +45,8 @@ type cache struct {
 
 // held is a job that is under way, as its rows are.
 type held struct {
-	job litedb.Job
-	st  litedb.JobState
+	job sqlitedb.Job
+	st  sqlitedb.JobState
 	// marks are those of all its attempts, account the newest one's. What st has of that one
 	// may be missing.
 	marks   rules.Marks
@@ -55,7 +55,7 @@ type held struct {
 
 func newCache() *cache {
 	return &cache{
-		conns: make(map[job.ID]litedb.Connection), ready: make(map[job.ID]map[string]litedb.ConnectionReady),
+		conns: make(map[job.ID]sqlitedb.Connection), ready: make(map[job.ID]map[string]sqlitedb.ConnectionReady),
 		loose: make(map[job.ID]bool), held: make(map[job.ID]*held),
 	}
 }
@@ -128,7 +128,7 @@ func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 }
 
 // whole adds to a job's rows what is known of its attempts.
-func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held, error) {
+func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*held, error) {
 	h := &held{job: j, st: st}
 	if st.Attempt == 0 {
 		return h, nil
@@ -139,7 +139,7 @@ func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held
 		if err != nil {
 			return nil, fmt.Errorf("newest attempt: %w", err)
 		}
-		newest = litedb.Attempt(row)
+		newest = sqlitedb.Attempt(row)
 	}
 	var err error
 	h.account = newest.AccountIdentity
@@ -148,7 +148,7 @@ func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held
 }
 
 // meta gives the database's own row.
-func (t *tx) meta(ctx context.Context) (litedb.Meta, error) {
+func (t *tx) meta(ctx context.Context) (sqlitedb.Meta, error) {
 	if m := t.w.cache.meta; m != nil {
 		return *m, nil
 	}
@@ -159,7 +159,7 @@ func (t *tx) meta(ctx context.Context) (litedb.Meta, error) {
 	return m, err
 }
 
-func (t *tx) getConnection(ctx context.Context, id []byte) (litedb.Connection, error) {
+func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection, error) {
 	if c, ok := t.w.cache.conns[toID(id)]; ok {
 		return c, nil
 	}
@@ -171,15 +171,15 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (litedb.Connection, e
 }
 
 // readyRow gives a ready row; sql.ErrNoRows: there is none yet.
-func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (litedb.ConnectionReady, error) {
+func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
 	c, id := t.w.cache, toID(conn)
 	if r, ok := c.ready[id][hold]; ok {
 		return r, nil
 	}
-	r, err := t.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: conn, HoldKey: hold})
+	r, err := t.q.GetReady(ctx, sqlitedb.GetReadyParams{ConnectionID: conn, HoldKey: hold})
 	if err == nil && c.readyRows < maxHeld {
 		if c.ready[id] == nil {
-			c.ready[id] = make(map[string]litedb.ConnectionReady)
+			c.ready[id] = make(map[string]sqlitedb.ConnectionReady)
 		}
 		c.ready[id][hold] = r
 		c.readyRows++

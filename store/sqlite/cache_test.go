@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -53,7 +53,7 @@ func compareCache(ctx context.Context, tx *tx) error {
 	for id, of := range c.ready {
 		rows += len(of)
 		for hold, got := range of {
-			want, err := tx.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: fromID(id), HoldKey: hold})
+			want, err := tx.q.GetReady(ctx, sqlitedb.GetReadyParams{ConnectionID: fromID(id), HoldKey: hold})
 			compare("ready row "+hold+" of "+id.String(), got, want, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 			return true
 		})
 	}
-	paths, err := filepath.Glob("../../gen/litedb/*.sql.go")
+	paths, err := filepath.Glob("../../gen/sqlitedb/*.sql.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed)}
 		for c.left > 0 {
-			rows, err := t.q.ReadyRows(ctx, litedb.ReadyRowsParams{Now: someMicros(t.now), MaxRows: c.left})
+			rows, err := t.q.ReadyRows(ctx, sqlitedb.ReadyRowsParams{Now: someMicros(t.now), MaxRows: c.left})
 			if err != nil {
 				return nil, fmt.Errorf("ready rows: %w", err)
 			}
@@ -64,13 +64,13 @@ type readyKey struct {
 // claimed is a connection, and how much more of it this claim may take.
 type claimed struct {
 	store.Connection
-	row  litedb.Connection
+	row  sqlitedb.Connection
 	room int64
 }
 
 // idle tells whether each of these rows gave nothing before: their due jobs are
 // past their window and wait for the sweep.
-func (c *claimer) idle(rows []litedb.ReadyRowsRow) bool {
+func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 	if c.empty == nil {
 		c.empty = make(map[readyKey]bool)
 	}
@@ -85,7 +85,7 @@ func (c *claimer) idle(rows []litedb.ReadyRowsRow) bool {
 
 // share gives each row its part of what is left. What a row cannot use is left
 // for the next walk.
-func (c *claimer) share(ctx context.Context, rows []litedb.ReadyRowsRow) (int64, error) {
+func (c *claimer) share(ctx context.Context, rows []sqlitedb.ReadyRowsRow) (int64, error) {
 	part := rules.Share(c.left, int64(len(rows)))
 	var took int64
 	for _, r := range rows {
@@ -100,7 +100,7 @@ func (c *claimer) share(ctx context.Context, rows []litedb.ReadyRowsRow) (int64,
 }
 
 // serve claims up to n jobs of one row.
-func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (int64, error) {
+func (c *claimer) serve(ctx context.Context, r sqlitedb.ReadyRowsRow, n int64) (int64, error) {
 	conn, err := c.connection(ctx, r.ConnectionID)
 	if err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 	if n <= 0 {
 		return 0, nil
 	}
-	due, err := c.q.DueJobs(ctx, litedb.DueJobsParams{
+	due, err := c.q.DueJobs(ctx, sqlitedb.DueJobsParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: someMicros(c.now), MaxRows: n,
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 	}
 	took := int64(len(due))
 	c.w.turn = max(c.w.turn+1, c.now)
-	err = c.q.Served(ctx, litedb.ServedParams{
+	err = c.q.Served(ctx, sqlitedb.ServedParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.turn,
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 }
 
 // take leases one job, and arms it, if that is wanted and every guard of an arm holds.
-func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, conn *claimed) error {
+func (c *claimer) take(ctx context.Context, j sqlitedb.Job, was sqlitedb.JobState, conn *claimed) error {
 	h, err := c.whole(ctx, j, was)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
@@ -162,8 +162,8 @@ func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, c
 }
 
 // lease writes a claim that does not arm.
-func (c *claimer) lease(ctx context.Context, was litedb.JobState, h *held) error {
-	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
+func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *held) error {
+	n, err := c.q.ClaimJob(ctx, sqlitedb.ClaimJobParams{
 		ClaimToken: h.st.ClaimToken, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: h.st.NextAt,
 		JobID: was.JobID, Version: was.Version, History: c.noteClaim(was, h),
 	})
@@ -179,7 +179,7 @@ func (c *claimer) lease(ctx context.Context, was litedb.JobState, h *held) error
 }
 
 // noteClaim notes the event of a claim; h is the job that it leaves.
-func (c *claimer) noteClaim(was litedb.JobState, h *held) []byte {
+func (c *claimer) noteClaim(was sqlitedb.JobState, h *held) []byte {
 	return c.note(h.job.ScheduleID, &h.st, job.Event{From: job.State(was.State), Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
@@ -215,7 +215,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 	b := rules.Take(store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}, c.now, took)
 	if b.At != conn.row.BucketAt {
 		conn.row.BucketAt = b.At
-		if err := c.q.SetBucket(ctx, litedb.SetBucketParams{BucketAt: b.At, ID: conn.row.ID}); err != nil {
+		if err := c.q.SetBucket(ctx, sqlitedb.SetBucketParams{BucketAt: b.At, ID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 	}
@@ -223,7 +223,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 		return nil
 	}
 	if rules.Paced(b, c.now) {
-		if err := c.q.Pace(ctx, litedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}); err != nil {
+		if err := c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 		return nil

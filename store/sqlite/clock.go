@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/hostclock"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -48,7 +48,7 @@ func (s *Store) openClock(ctx context.Context) error {
 	default:
 		c.read = c.machine
 	}
-	row, err := litedb.New(s.db).GetClock(ctx)
+	row, err := sqlitedb.New(s.db).GetClock(ctx)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("read what is believed of the time: %w", err)
 	}
@@ -164,36 +164,36 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	if step.By != 0 {
 		parts = append(parts,
 			func(ctx context.Context) error {
-				return q.StepEarlierAttempts(ctx, litedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+				return q.StepEarlierAttempts(ctx, sqlitedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
 			},
 			func(ctx context.Context) error {
-				return q.StepAttempts(ctx, litedb.StepAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+				return q.StepAttempts(ctx, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
 			},
 			func(ctx context.Context) error { return q.StepLeases(ctx, step.By) },
 			func(ctx context.Context) error {
-				return q.StepWaits(ctx, litedb.StepWaitsParams{By: step.By, Old: step.From, DefaultWindow: micros(job.DefaultWindow)})
+				return q.StepWaits(ctx, sqlitedb.StepWaitsParams{By: step.By, Old: step.From, DefaultWindow: micros(job.DefaultWindow)})
 			},
 			func(ctx context.Context) error { return q.StepEnds(ctx, step.To) },
 			func(ctx context.Context) error {
-				return q.StepHolds(ctx, litedb.StepHoldsParams{By: step.By, Old: step.From, Now: step.To})
+				return q.StepHolds(ctx, sqlitedb.StepHoldsParams{By: step.By, Old: step.From, Now: step.To})
 			},
 			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
 			func(ctx context.Context) error { return q.StepCoolDowns(ctx, step.By) },
 			func(ctx context.Context) error {
-				return q.StepRenewals(ctx, litedb.StepRenewalsParams{By: step.By, Old: step.From})
+				return q.StepRenewals(ctx, sqlitedb.StepRenewalsParams{By: step.By, Old: step.From})
 			},
 		)
 	}
 	if step.AgesUnknown {
 		parts = append(parts, func(ctx context.Context) error {
-			return q.ForgetEarlierKeyAges(ctx, litedb.ForgetEarlierKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
+			return q.ForgetEarlierKeyAges(ctx, sqlitedb.ForgetEarlierKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
 		}, func(ctx context.Context) error {
-			return q.ForgetKeyAges(ctx, litedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
+			return q.ForgetKeyAges(ctx, sqlitedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
 		})
 	}
 	if step.Stood > 0 {
 		parts = append(parts, func(ctx context.Context) error {
-			return q.StepWindows(ctx, litedb.StepWindowsParams{Stood: micros(step.Stood), Now: step.To})
+			return q.StepWindows(ctx, sqlitedb.StepWindowsParams{Stood: micros(step.Stood), Now: step.To})
 		})
 	}
 	return append(parts, q.EndStep)
@@ -210,6 +210,6 @@ func (w *writer) saveClock(ctx context.Context) error {
 	return w.q.SaveClock(ctx, c.row(c.belief.Save()))
 }
 
-func (c *clock) row(saved store.SavedClock) litedb.SaveClockParams {
-	return litedb.SaveClockParams{BootID: c.bootID, At: saved.At, Boot: saved.Boot, Since: saved.Since, Off: saved.Off, Floor: saved.Floor}
+func (c *clock) row(saved store.SavedClock) sqlitedb.SaveClockParams {
+	return sqlitedb.SaveClockParams{BootID: c.bootID, At: saved.At, Boot: saved.Boot, Since: saved.Since, Off: saved.Off, Floor: saved.Floor}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -19,7 +19,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 	}
 	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
 		if c.Key != "" {
-			row, err := t.q.ConnectionByKey(ctx, litedb.ConnectionByKeyParams{Project: c.Connection.Project, IdemKey: c.Key})
+			row, err := t.q.ConnectionByKey(ctx, sqlitedb.ConnectionByKeyParams{Project: c.Connection.Project, IdemKey: c.Key})
 			if err == nil {
 				conn, err := t.view().withHolds(ctx, row)
 				return result{conn: conn}, err
@@ -60,7 +60,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 func (s *Store) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	return read(ctx, s, "connection", func(ctx context.Context, v view) (store.Connection, error) {
 		if ref.Key != "" {
-			row, err := v.q.ConnectionByKey(ctx, litedb.ConnectionByKeyParams{Project: ref.Project, IdemKey: ref.Key})
+			row, err := v.q.ConnectionByKey(ctx, sqlitedb.ConnectionByKeyParams{Project: ref.Project, IdemKey: ref.Key})
 			if err != nil {
 				return store.Connection{}, orNotFound(err)
 			}
@@ -88,7 +88,7 @@ func (v view) connection(ctx context.Context, id []byte) (store.Connection, erro
 // Hold implements store.Store.
 func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
 	return read(ctx, s, "hold", func(ctx context.Context, v view) (store.Hold, error) {
-		h, err := v.q.HoldOf(ctx, litedb.HoldOfParams{ConnectionID: fromID(connection), HoldKey: holdKey})
+		h, err := v.q.HoldOf(ctx, sqlitedb.HoldOfParams{ConnectionID: fromID(connection), HoldKey: holdKey})
 		if errors.Is(err, sql.ErrNoRows) {
 			return store.Hold{}, nil
 		}
@@ -100,8 +100,8 @@ func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (st
 	})
 }
 
-func (v view) withHolds(ctx context.Context, row litedb.Connection) (store.Connection, error) {
-	holds, err := v.q.ConnectionHolds(ctx, litedb.ConnectionHoldsParams{
+func (v view) withHolds(ctx context.Context, row sqlitedb.Connection) (store.Connection, error) {
+	holds, err := v.q.ConnectionHolds(ctx, sqlitedb.ConnectionHoldsParams{
 		ConnectionID: row.ID, Now: v.now, MaxRows: store.MaxBatch,
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -74,7 +74,7 @@ func (r *revision) judge(ctx context.Context) error {
 	if !r.Delete {
 		return nil
 	}
-	used, err := r.q.ConnectionInUse(ctx, litedb.ConnectionInUseParams{ID: fromID(r.ID), Project: r.Project})
+	used, err := r.q.ConnectionInUse(ctx, sqlitedb.ConnectionInUseParams{ID: fromID(r.ID), Project: r.Project})
 	if err == nil && used != 0 {
 		return store.ErrInUse
 	}
@@ -137,13 +137,13 @@ func (r *revision) ready(ctx context.Context) error {
 	}
 	r.hint[store.WatchWork] = r.hint[store.WatchWork] || r.Resume || r.Credential != nil || r.Limits != nil
 	paused := toBool(!r.next.PausedAt.IsZero())
-	if err := r.q.PauseReady(ctx, litedb.PauseReadyParams{ConnectionID: id, Paused: paused}); err != nil {
+	if err := r.q.PauseReady(ctx, sqlitedb.PauseReadyParams{ConnectionID: id, Paused: paused}); err != nil {
 		return err
 	}
 	if r.Credential != nil {
 		lifted, err := r.q.LiftAuth(ctx, id)
 		if err == nil && lifted > 0 {
-			err = r.q.WakeLooks(ctx, litedb.WakeLooksParams{ConnectionID: id, Now: someMicros(r.now)})
+			err = r.q.WakeLooks(ctx, sqlitedb.WakeLooksParams{ConnectionID: id, Now: someMicros(r.now)})
 		}
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (r *revision) ready(ctx context.Context) error {
 	if r.Limits == nil {
 		return nil
 	}
-	p := litedb.UnboundParams{ConnectionID: id}
+	p := sqlitedb.UnboundParams{ConnectionID: id}
 	if r.bucket.PerMinute > 0 {
 		p.PacedUntil = r.bucket.At
 	}
@@ -162,7 +162,7 @@ func (r *revision) ready(ctx context.Context) error {
 // Missed implements store.Store.
 func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		ids, err := v.q.MissedIDs(ctx, litedb.MissedIDsParams{
+		ids, err := v.q.MissedIDs(ctx, sqlitedb.MissedIDsParams{
 			ID: fromID(id), Project: project, Now: someMicros(v.now), MaxRows: page(limit),
 		})
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -41,7 +41,7 @@ func (c *change) content(ctx context.Context) error {
 		}
 	}
 	if to != nil && to.OwnEffectKey != "" {
-		took, err := c.q.TakeEffectKey(ctx, litedb.TakeEffectKeyParams{Digest: to.EffectKey[:], JobID: c.job.ID})
+		took, err := c.q.TakeEffectKey(ctx, sqlitedb.TakeEffectKeyParams{Digest: to.EffectKey[:], JobID: c.job.ID})
 		if err != nil {
 			return fmt.Errorf("effect key: %w", err)
 		}
@@ -50,7 +50,7 @@ func (c *change) content(ctx context.Context) error {
 		}
 		c.job.OwnEffectKey = to.OwnEffectKey
 	}
-	err := c.q.SetContent(ctx, litedb.SetContentParams{
+	err := c.q.SetContent(ctx, sqlitedb.SetContentParams{
 		Payload: c.job.Payload, HoldKey: c.job.HoldKey, Labels: c.job.Labels,
 		StartWindow: c.job.StartWindow, OwnEffectKey: c.job.OwnEffectKey, ID: c.job.ID,
 		Policy: c.job.Policy, MaxAttempts: c.job.MaxAttempts, MinBackoff: c.job.MinBackoff, MaxBackoff: c.job.MaxBackoff,
@@ -96,7 +96,7 @@ func (c *change) leaveRow(ctx context.Context) error {
 	if c.old.HoldKey == c.st.HoldKey {
 		return nil
 	}
-	err := c.q.Recount(ctx, litedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey})
+	err := c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey})
 	if err != nil {
 		return fmt.Errorf("ready row: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -98,17 +98,17 @@ func toBool(b bool) int64 {
 	return 0
 }
 
-func newMetaParams(id job.ID, now int64, identity, namespace string) litedb.CreateMetaParams {
-	return litedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity, Namespace: namespace}
+func newMetaParams(id job.ID, now int64, identity, namespace string) sqlitedb.CreateMetaParams {
+	return sqlitedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity, Namespace: namespace}
 }
 
-func openedParams(identity string, generation int64, reason string, incarnation int64) litedb.SetOpenedParams {
-	return litedb.SetOpenedParams{
+func openedParams(identity string, generation int64, reason string, incarnation int64) sqlitedb.SetOpenedParams {
+	return sqlitedb.SetOpenedParams{
 		FileIdentity: identity, Generation: generation, Quarantined: reason, Incarnation: incarnation,
 	}
 }
 
-func metaOf(m litedb.Meta) store.Meta {
+func metaOf(m sqlitedb.Meta) store.Meta {
 	return store.Meta{
 		StoreID: toID(m.StoreID), Engine: "sqlite", Created: fromMicros(m.CreatedAt), Quarantined: m.Quarantined,
 		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity,
@@ -116,14 +116,14 @@ func metaOf(m litedb.Meta) store.Meta {
 }
 
 // newRows makes the rows of a job that is stored for the first time.
-func newRows(n job.Job) (litedb.Job, litedb.JobState, error) {
+func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 	s := n.Spec
 	labels, err := fromLabels(s.Labels)
 	if err != nil {
-		return litedb.Job{}, litedb.JobState{}, err
+		return sqlitedb.Job{}, sqlitedb.JobState{}, err
 	}
 	created := s.Created.UnixMicro()
-	j := litedb.Job{
+	j := sqlitedb.Job{
 		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: fromID(s.Connection),
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
 		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
@@ -133,7 +133,7 @@ func newRows(n job.Job) (litedb.Job, litedb.JobState, error) {
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: created, Payload: fromBytes(s.Payload),
 		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent), Trace: optionalText(s.Trace),
 	}
-	st := litedb.JobState{
+	st := sqlitedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
 		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(),
 		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
@@ -142,8 +142,8 @@ func newRows(n job.Job) (litedb.Job, litedb.JobState, error) {
 	return j, st, nil
 }
 
-func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
-	return litedb.InsertStateParams{
+func insertStateParams(st sqlitedb.JobState) sqlitedb.InsertStateParams {
+	return sqlitedb.InsertStateParams{
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
 		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
 		Class: st.Class, WaitsFor: st.WaitsFor, PredecessorEnd: st.PredecessorEnd, WaitWindow: st.WaitWindow,
@@ -151,8 +151,8 @@ func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 	}
 }
 
-func setStateParams(st litedb.JobState, history []byte) litedb.SetStateParams {
-	return litedb.SetStateParams{
+func setStateParams(st sqlitedb.JobState, history []byte) sqlitedb.SetStateParams {
+	return sqlitedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
 		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, HoldKey: st.HoldKey,
 		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline,
@@ -164,8 +164,8 @@ func setStateParams(st litedb.JobState, history []byte) litedb.SetStateParams {
 }
 
 // fromListed makes a job's row of one that was read without the payload.
-func fromListed(r litedb.GetListedRow) litedb.Job {
-	return litedb.Job{
+func fromListed(r sqlitedb.GetListedRow) sqlitedb.Job {
+	return sqlitedb.Job{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: r.ConnectionID, HoldKey: r.HoldKey,
 		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
@@ -177,8 +177,8 @@ func fromListed(r litedb.GetListedRow) litedb.Job {
 
 // fromDue makes both rows of a job that was found runnable in a ready row. What is not
 // read follows from that, or is a copy.
-func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb.JobState) {
-	j := litedb.Job{
+func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.ReadyRowsRow) (sqlitedb.Job, sqlitedb.JobState) {
+	j := sqlitedb.Job{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
@@ -186,7 +186,7 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, Payload: r.Payload,
 		OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
 	}
-	return j, litedb.JobState{
+	return j, sqlitedb.JobState{
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
 		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime,
@@ -197,7 +197,7 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 	}
 }
 
-func toSpec(j litedb.Job, st litedb.JobState) (job.Spec, error) {
+func toSpec(j sqlitedb.Job, st sqlitedb.JobState) (job.Spec, error) {
 	fp, err := toFingerprint(j.Fingerprint)
 	if err != nil {
 		return job.Spec{}, fmt.Errorf("job %s: %w", toID(j.ID), err)
@@ -250,7 +250,7 @@ func toFingerprint(b []byte) (job.Fingerprint, error) {
 	return job.ParseFingerprint(b)
 }
 
-func toStatus(st litedb.JobState) job.Status {
+func toStatus(st sqlitedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
@@ -270,7 +270,7 @@ func toStatus(st litedb.JobState) job.Status {
 }
 
 // toReply gives of a reply that waits what its release depends on.
-func toReply(r litedb.WaitingJobsRow) job.Job {
+func toReply(r sqlitedb.WaitingJobsRow) job.Job {
 	return job.Job{
 		Spec: job.Spec{StartWindow: fromDuration(r.StartWindow)},
 		Status: job.Status{
@@ -281,7 +281,7 @@ func toReply(r litedb.WaitingJobsRow) job.Job {
 }
 
 // setLeased writes what a claim, or a lease for a look, changes of a job.
-func setLeased(st *litedb.JobState, s job.Status, now int64) {
+func setLeased(st *sqlitedb.JobState, s job.Status, now int64) {
 	if st.State != int64(s.State) {
 		st.StateSince = now
 	}
@@ -290,14 +290,14 @@ func setLeased(st *litedb.JobState, s job.Status, now int64) {
 }
 
 // armedRow is the row of a job that an arm leaves so.
-func armedRow(st litedb.JobState, s job.Snapshot) litedb.JobState {
+func armedRow(st sqlitedb.JobState, s job.Snapshot) sqlitedb.JobState {
 	setStatus(&st, s.Status)
 	st.Attempt, st.Class, st.Worker = int64(s.Attempt), int64(s.Class), s.Worker
 	return st
 }
 
 // setStatus writes what a decision may change of a job.
-func setStatus(st *litedb.JobState, s job.Status) {
+func setStatus(st *sqlitedb.JobState, s job.Status) {
 	if st.State != int64(s.State) {
 		st.StateSince = s.Updated.UnixMicro()
 	}
@@ -316,7 +316,7 @@ func setStatus(st *litedb.JobState, s job.Status) {
 	}
 }
 
-func toEffect(e litedb.Effect) *job.Effect {
+func toEffect(e sqlitedb.Effect) *job.Effect {
 	return &job.Effect{
 		Attempt: int(e.Attempt), Round: int(e.Round), ExternalID: e.ExternalID,
 		ExternalURL: e.ExternalUrl, Proof: job.Proof(e.Proof), At: fromMicros(e.At), SharedWith: toID(e.SharedWith),
@@ -324,7 +324,7 @@ func toEffect(e litedb.Effect) *job.Effect {
 }
 
 // toOwner is the job of an effect's row, as what another effect is judged by.
-func toOwner(e litedb.Effect) rules.Owner {
+func toOwner(e sqlitedb.Effect) rules.Owner {
 	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Told: e.Told == 1}
 }
 
@@ -334,17 +334,17 @@ func unnamed(e job.Effect) bool {
 }
 
 // ownEffect is the effect of which the job's own row tells.
-func ownEffect(st litedb.JobState) *job.Effect {
+func ownEffect(st sqlitedb.JobState) *job.Effect {
 	return &job.Effect{
 		Attempt: int(st.EffectAttempt.Int64), Round: int(st.Round), Proof: job.ProofResponse, At: fromNullMicros(st.EndedAt),
 	}
 }
 
-func toResolution(r litedb.Resolution) *job.Resolution {
+func toResolution(r sqlitedb.Resolution) *job.Resolution {
 	return &job.Resolution{Ruling: job.Ruling(r.Ruling), Actor: r.Actor, Note: r.Note, At: fromMicros(r.At)}
 }
 
-func toAttempt(a litedb.Attempt) (job.Attempt, error) {
+func toAttempt(a sqlitedb.Attempt) (job.Attempt, error) {
 	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
 		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
@@ -359,8 +359,8 @@ func toAttempt(a litedb.Attempt) (job.Attempt, error) {
 }
 
 // attemptOf is the newest attempt of a job, as a row of attempts.
-func attemptOf(st litedb.JobState) litedb.Attempt {
-	return litedb.Attempt{
+func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
+	return sqlitedb.Attempt{
 		JobID: st.JobID, Number: st.Attempt, Round: st.ArmedRound.Int64, ArmToken: st.ArmToken, Worker: st.ArmedBy.String,
 		ClaimedAt: st.ArmedClaimedAt, ArmedAt: st.ArmedAt.Int64, SendDeadline: st.SendDeadline.Int64,
 		AnswerDeadline: st.AnswerDeadline.Int64, FenceAt: st.FenceAt.Int64, EffectKey: st.EffectKey.String,
@@ -371,17 +371,17 @@ func attemptOf(st litedb.JobState) litedb.Attempt {
 	}
 }
 
-func toMark(a litedb.Attempt) rules.Mark {
+func toMark(a sqlitedb.Attempt) rules.Mark {
 	return rules.Mark{
 		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
 		Fence: fromMicros(a.FenceAt), Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 	}
 }
 
-func toMarks(rows []litedb.AttemptMarksRow) rules.Marks {
+func toMarks(rows []sqlitedb.AttemptMarksRow) rules.Marks {
 	out := make(rules.Marks, len(rows), len(rows)+1)
 	for i, r := range rows {
-		out[i] = toMark(litedb.Attempt{
+		out[i] = toMark(sqlitedb.Attempt{
 			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle,
 			EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
 		})
@@ -389,13 +389,13 @@ func toMarks(rows []litedb.AttemptMarksRow) rules.Marks {
 	return out
 }
 
-func toHold(r litedb.ConnectionReady) rules.Hold {
+func toHold(r sqlitedb.ConnectionReady) rules.Hold {
 	return rules.Hold{Paused: r.Paused == 1, Refused: r.AuthHoldAt.Valid, LimitedUntil: fromMicros(r.RateLimitedUntil)}
 }
 
 // armParams are of an arm that leaves the job so.
-func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) litedb.ArmJobParams {
-	return litedb.ArmJobParams{
+func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) sqlitedb.ArmJobParams {
+	return sqlitedb.ArmJobParams{
 		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: attempt.ArmedAt.UnixMicro(),
 		JobID: fromID(next.ID), Version: a.Version, ClaimToken: fromID(a.Claim), ArmToken: fromID(attempt.ArmToken),
 		SendDeadline: toMicros(attempt.SendDeadline), AnswerDeadline: toMicros(attempt.AnswerDeadline),
@@ -407,8 +407,8 @@ func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) litedb.ArmJo
 }
 
 // claimArmedParams are of a claim that arms.
-func claimArmedParams(a litedb.ArmJobParams, version int64, history []byte) litedb.ClaimArmedParams {
-	return litedb.ClaimArmedParams{
+func claimArmedParams(a sqlitedb.ArmJobParams, version int64, history []byte) sqlitedb.ClaimArmedParams {
+	return sqlitedb.ClaimArmedParams{
 		Class: a.Class, Fence: a.Fence, Now: someMicros(a.Now), Worker: a.Worker, ArmToken: a.ArmToken,
 		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey, RequestDigest: a.RequestDigest,
 		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
@@ -416,15 +416,15 @@ func claimArmedParams(a litedb.ArmJobParams, version int64, history []byte) lite
 	}
 }
 
-func insertObservationParams(id job.ID, o job.Observation) litedb.InsertObservationParams {
-	return litedb.InsertObservationParams{
+func insertObservationParams(id job.ID, o job.Observation) sqlitedb.InsertObservationParams {
+	return sqlitedb.InsertObservationParams{
 		JobID: fromID(id), Attempt: int64(o.Attempt), Verdict: int64(o.Verdict), ExternalID: o.ExternalID,
 		ExternalUrl: o.ExternalURL, Handle: o.Handle, Detail: o.Detail,
 		BegunAt: toMicros(o.BegunAt), EndedAt: toMicros(o.EndedAt),
 	}
 }
 
-func toObservation(o litedb.Observation) job.Observation {
+func toObservation(o sqlitedb.Observation) job.Observation {
 	return job.Observation{
 		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
 		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
@@ -439,7 +439,7 @@ func plain(s *job.Settled) bool {
 }
 
 // settleNewest adds what became of the newest attempt; nil: nothing.
-func settleNewest(p *litedb.SetStateParams, s *job.Settled) {
+func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 	if s == nil {
 		return
 	}
@@ -450,24 +450,24 @@ func settleNewest(p *litedb.SetStateParams, s *job.Settled) {
 
 // onlySucceeded tells whether of all that SetState writes a job differs from what it was
 // in nothing but what every success changes.
-func onlySucceeded(st, old litedb.JobState) bool {
-	texts := func(s litedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
-	numbers := func(s litedb.JobState) [10]int64 {
+func onlySucceeded(st, old sqlitedb.JobState) bool {
+	texts := func(s sqlitedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
+	numbers := func(s sqlitedb.JobState) [10]int64 {
 		return [...]int64{
 			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduleTime, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
 		}
 	}
-	times := func(s litedb.JobState) [3]sql.NullInt64 {
+	times := func(s sqlitedb.JobState) [3]sql.NullInt64 {
 		return [...]sql.NullInt64{s.CancelAskedAt, s.ErrorAt, s.ResolutionID}
 	}
 	return job.State(old.State) == job.Sending && job.State(st.State) == job.Succeeded &&
 		texts(st) == texts(old) && numbers(st) == numbers(old) && times(st) == times(old)
 }
 
-func insertConnectionParams(n store.NewConnection, now int64) (litedb.InsertConnectionParams, error) {
+func insertConnectionParams(n store.NewConnection, now int64) (sqlitedb.InsertConnectionParams, error) {
 	c := n.Connection
 	labels, err := fromLabels(c.Labels)
-	p := litedb.InsertConnectionParams{
+	p := sqlitedb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
@@ -482,9 +482,9 @@ func insertConnectionParams(n store.NewConnection, now int64) (litedb.InsertConn
 	return p, err
 }
 
-func setConnectionParams(c store.Connection, bucketAt int64) (litedb.SetConnectionParams, error) {
+func setConnectionParams(c store.Connection, bucketAt int64) (sqlitedb.SetConnectionParams, error) {
 	labels, err := fromLabels(c.Labels)
-	return litedb.SetConnectionParams{
+	return sqlitedb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int64(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), BucketAt: bucketAt, PausedAt: toMicros(c.PausedAt),
@@ -495,14 +495,14 @@ func setConnectionParams(c store.Connection, bucketAt int64) (litedb.SetConnecti
 	}, err
 }
 
-func insertCredentialParams(id job.ID, s store.Sealed, now int64) litedb.InsertCredentialParams {
-	return litedb.InsertCredentialParams{
+func insertCredentialParams(id job.ID, s store.Sealed, now int64) sqlitedb.InsertCredentialParams {
+	return sqlitedb.InsertCredentialParams{
 		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
 		Fingerprint: s.Fingerprint, ExpiresAt: toMicros(s.Expires), CreatedAt: now,
 	}
 }
 
-func toSealed(r litedb.NewestCredentialRow) store.Sealed {
+func toSealed(r sqlitedb.NewestCredentialRow) store.Sealed {
 	c := r.ConnectionCredential
 	return store.Sealed{
 		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
@@ -513,7 +513,7 @@ func toSealed(r litedb.NewestCredentialRow) store.Sealed {
 
 // toConnection joins a connection with the holds on its hold keys: the oldest
 // refused credential, the longest rate limit.
-func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store.Connection, error) {
+func toConnection(c sqlitedb.Connection, holds []sqlitedb.ConnectionHoldsRow) (store.Connection, error) {
 	fp, err := toFingerprint(c.Fingerprint)
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
@@ -547,27 +547,27 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 }
 
 // effectOf is the row that was written.
-func effectOf(p litedb.PutEffectParams) litedb.Effect {
-	return litedb.Effect{
+func effectOf(p sqlitedb.PutEffectParams) sqlitedb.Effect {
+	return sqlitedb.Effect{
 		JobID: p.JobID, Account: p.Account, Namespace: p.Namespace, ExternalID: p.ExternalID, ExternalUrl: p.ExternalUrl,
 		OwnsID: p.OwnsID, Attempt: p.Attempt, Round: p.Round, Proof: p.Proof, At: p.At, SharedWith: p.SharedWith,
 	}
 }
 
-func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) litedb.PutEffectParams {
-	return litedb.PutEffectParams{
+func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) sqlitedb.PutEffectParams {
+	return sqlitedb.PutEffectParams{
 		JobID: id, Account: account, Namespace: namespace, ExternalID: e.ExternalID, ExternalUrl: e.ExternalURL,
 		OwnsID: 1, Attempt: int64(e.Attempt), Round: int64(e.Round), Proof: int64(e.Proof), At: now,
 	}
 }
 
-func settleParams(id []byte, s job.Settled, now int64) litedb.SettleAttemptParams {
-	return litedb.SettleAttemptParams{
+func settleParams(id []byte, s job.Settled, now int64) sqlitedb.SettleAttemptParams {
+	return sqlitedb.SettleAttemptParams{
 		Result: int64(s.Result), Kind: int64(s.Kind), Message: s.Message, HttpStatus: int64(s.HTTPStatus),
 		BytesWritten: s.BytesWritten, Handle: s.Handle, Answer: s.Answer.Encode(), Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
 	}
 }
 
-func insertResolutionParams(id []byte, r job.Resolution, now int64) litedb.InsertResolutionParams {
-	return litedb.InsertResolutionParams{JobID: id, Ruling: int64(r.Ruling), Actor: r.Actor, Note: r.Note, At: now}
+func insertResolutionParams(id []byte, r job.Resolution, now int64) sqlitedb.InsertResolutionParams {
+	return sqlitedb.InsertResolutionParams{JobID: id, Ruling: int64(r.Ruling), Actor: r.Actor, Note: r.Note, At: now}
 }

@@ -3,14 +3,14 @@ package sqlite
 import (
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 // The conversions of convert.go for schedules and firings.
 
-func toSchedule(r litedb.Schedule) (store.Schedule, error) {
+func toSchedule(r sqlitedb.Schedule) (store.Schedule, error) {
 	s := store.Schedule{
 		ID: toID(r.ID), Project: r.Project, Key: r.IdemKey, Version: r.Version, Revision: r.Revision, Generation: r.Generation,
 		Spec: toBytes(r.Spec), Template: toBytes(r.Template), Policies: toBytes(r.Policies), Connection: toID(r.ConnectionID),
@@ -35,8 +35,8 @@ func toSchedule(r litedb.Schedule) (store.Schedule, error) {
 	return s, s.SetTexts(r.Buffered, r.Skips)
 }
 
-func fromSchedule(s store.Schedule) (litedb.Schedule, error) {
-	r := litedb.Schedule{
+func fromSchedule(s store.Schedule) (sqlitedb.Schedule, error) {
+	r := sqlitedb.Schedule{
 		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, KeyDigest: digestOf(s.Project, s.Key), Fingerprint: s.Fingerprint.Bytes(),
 		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
 		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
@@ -60,8 +60,8 @@ func fromSchedule(s store.Schedule) (litedb.Schedule, error) {
 	return r, err
 }
 
-func setScheduleParams(r litedb.Schedule) litedb.SetScheduleParams {
-	return litedb.SetScheduleParams{
+func setScheduleParams(r sqlitedb.Schedule) sqlitedb.SetScheduleParams {
+	return sqlitedb.SetScheduleParams{
 		Version: r.Version, Revision: r.Revision, Generation: r.Generation, Spec: r.Spec, Template: r.Template, Policies: r.Policies,
 		ConnectionID: r.ConnectionID, DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures,
 		State: r.State, PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt, CursorAt: r.CursorAt, NextAt: r.NextAt,
@@ -73,8 +73,8 @@ func setScheduleParams(r litedb.Schedule) litedb.SetScheduleParams {
 	}
 }
 
-func setFiredParams(r litedb.Schedule) litedb.SetFiredParams {
-	return litedb.SetFiredParams{
+func setFiredParams(r sqlitedb.Schedule) sqlitedb.SetFiredParams {
+	return sqlitedb.SetFiredParams{
 		Version: r.Version, Revision: r.Revision, State: r.State, PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt,
 		CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered, Skips: r.Skips, Run: r.Run, Fired: r.Fired,
 		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
@@ -84,7 +84,7 @@ func setFiredParams(r litedb.Schedule) litedb.SetFiredParams {
 	}
 }
 
-func toFiring(r litedb.Firing) store.Firing {
+func toFiring(r sqlitedb.Firing) store.Firing {
 	return store.Firing{
 		Name: r.Name, Nominal: fromMicros(r.NominalAt), LocalTime: r.LocalTime, Mark: store.TimeMark(r.Mark),
 		Origin: store.FiringOrigin(r.Origin), Outcome: store.FiringOutcome(r.Outcome), Reason: r.Reason, Job: toID(r.JobID),
@@ -92,8 +92,8 @@ func toFiring(r litedb.Firing) store.Firing {
 	}
 }
 
-func insertFiringParams(schedule []byte, number int64, f store.Firing) litedb.InsertFiringParams {
-	return litedb.InsertFiringParams{
+func insertFiringParams(schedule []byte, number int64, f store.Firing) sqlitedb.InsertFiringParams {
+	return sqlitedb.InsertFiringParams{
 		ScheduleID: schedule, Name: f.Name, Number: number, NominalAt: f.Nominal.UnixMicro(), LocalTime: f.LocalTime,
 		Mark: int64(f.Mark), Origin: int64(f.Origin), Outcome: int64(f.Outcome), Reason: f.Reason, JobID: fromOptionalID(f.Job),
 		BlockingJob: fromOptionalID(f.Blocking), Run: f.Run, DecidedAt: f.Decided.UnixMicro(),

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -87,22 +87,22 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 }
 
 // bind binds a job's key, and its own effect key if it has one; false: the key is bound.
-func (t *tx) bind(ctx context.Context, j litedb.Job, n store.NewJob) (took bool, err error) {
-	rows, err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Digest: digestOf(j.Project, j.IdemKey), JobID: j.ID})
+func (t *tx) bind(ctx context.Context, j sqlitedb.Job, n store.NewJob) (took bool, err error) {
+	rows, err := t.q.InsertKey(ctx, sqlitedb.InsertKeyParams{Digest: digestOf(j.Project, j.IdemKey), JobID: j.ID})
 	if err != nil {
 		return false, fmt.Errorf("key: %w", err)
 	}
 	if rows == 0 || n.Spec.OwnEffectKey == "" {
 		return rows > 0, nil
 	}
-	if _, err := t.q.TakeEffectKey(ctx, litedb.TakeEffectKeyParams{Digest: n.EffectKey[:], JobID: j.ID}); err != nil {
+	if _, err := t.q.TakeEffectKey(ctx, sqlitedb.TakeEffectKeyParams{Digest: n.EffectKey[:], JobID: j.ID}); err != nil {
 		return false, fmt.Errorf("effect key: %w", err)
 	}
 	return true, nil
 }
 
 // start claims a job that has just been stored, if it is the next of its ready row.
-func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams) (*store.Leased, error) {
+func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimParams) (*store.Leased, error) {
 	if p == nil || st.WaitsFor != nil || st.NextAt.Int64 > t.now {
 		return nil, nil
 	}
@@ -117,7 +117,7 @@ func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams
 	if !row.RunnableAt.Valid || row.RunnableAt.Int64 > t.now {
 		return nil, nil
 	}
-	first, err := t.q.DueJobs(ctx, litedb.DueJobsParams{
+	first, err := t.q.DueJobs(ctx, sqlitedb.DueJobsParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, Now: someMicros(t.now), MaxRows: 1,
 	})
 	if err != nil {
@@ -127,7 +127,7 @@ func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams
 		return nil, nil
 	}
 	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
-	if _, err := c.serve(ctx, litedb.ReadyRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
+	if _, err := c.serve(ctx, sqlitedb.ReadyRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
 		return nil, err
 	}
 	return &c.out[0], nil
@@ -149,8 +149,8 @@ func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error)
 	return store.Created{Snapshot: snap}, true, err
 }
 
-func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n store.NewJob) error {
-	if err := t.q.InsertJob(ctx, litedb.InsertJobParams(j)); err != nil {
+func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState, n store.NewJob) error {
+	if err := t.q.InsertJob(ctx, sqlitedb.InsertJobParams(j)); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
 	st.History = t.noteFirst(j.ScheduleID, &st, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
@@ -174,7 +174,7 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n 
 
 // makeReady lowers the ready row's due time to a job that has become runnable,
 // unless the job waits for another one.
-func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
+func (t *tx) makeReady(ctx context.Context, st sqlitedb.JobState) error {
 	if st.WaitsFor != nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("ready row: %w", err)
 	}
-	err = t.q.MakeReady(ctx, litedb.MakeReadyParams{
+	err = t.q.MakeReady(ctx, sqlitedb.MakeReadyParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
 	})
 	if err != nil {
@@ -198,9 +198,9 @@ func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
 }
 
 // addRecipients notes whom a job's payload addresses.
-func (t *tx) addRecipients(ctx context.Context, j litedb.Job, recipients []string) error {
+func (t *tx) addRecipients(ctx context.Context, j sqlitedb.Job, recipients []string) error {
 	for _, who := range recipients {
-		if err := t.q.AddRecipient(ctx, litedb.AddRecipientParams{JobID: j.ID, Project: j.Project, Recipient: who}); err != nil {
+		if err := t.q.AddRecipient(ctx, sqlitedb.AddRecipientParams{JobID: j.ID, Project: j.Project, Recipient: who}); err != nil {
 			return fmt.Errorf("recipients: %w", err)
 		}
 	}

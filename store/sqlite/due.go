@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -23,17 +23,17 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 			return nil, nil
 		}
 		if m.Quarantined != "" {
-			ids, err := v.q.FencesOverIDs(ctx, litedb.FencesOverIDsParams{Now: someMicros(v.now), MaxRows: most})
+			ids, err := v.q.FencesOverIDs(ctx, sqlitedb.FencesOverIDsParams{Now: someMicros(v.now), MaxRows: most})
 			if err != nil {
 				return nil, err
 			}
 			return v.snapshots(ctx, ids)
 		}
-		ids, err := v.q.OverdueIDs(ctx, litedb.OverdueIDsParams{Now: someMicros(v.now), MaxRows: most})
+		ids, err := v.q.OverdueIDs(ctx, sqlitedb.OverdueIDsParams{Now: someMicros(v.now), MaxRows: most})
 		if err != nil {
 			return nil, err
 		}
-		over, err := v.q.WindowOverIDs(ctx, litedb.WindowOverIDsParams{Now: v.now, MaxRows: most})
+		over, err := v.q.WindowOverIDs(ctx, sqlitedb.WindowOverIDsParams{Now: v.now, MaxRows: most})
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 // Doubtful implements store.Store.
 func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
-		ids, err := v.q.DoubtfulIDs(ctx, litedb.DoubtfulIDsParams{
+		ids, err := v.q.DoubtfulIDs(ctx, sqlitedb.DoubtfulIDsParams{
 			Since: toMicros(since).Int64, Now: someMicros(v.now), MaxRows: page(limit),
 		})
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -18,12 +18,12 @@ import (
 
 // objectOf is what is to be written of a decision's effect that names its object, with the
 // object's owner if that is another job.
-func (c *change) objectOf(ctx context.Context, e job.Effect) (litedb.PutEffectParams, rules.Owner, error) {
+func (c *change) objectOf(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, rules.Owner, error) {
 	row, err := c.effectRow(ctx, e)
 	if err != nil || e.ExternalID == "" {
 		return row, rules.Owner{}, err
 	}
-	owner, err := c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
+	owner, err := c.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{
 		Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -43,7 +43,7 @@ func (c *change) inRow(d job.Decision) bool {
 // putEffect writes what was judged.
 func (c *change) putEffect(ctx context.Context) error {
 	if c.Tells || c.Takes {
-		params := litedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
+		params := sqlitedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
 		if !c.Takes {
 			params.Keeps = 1
 		}
@@ -66,15 +66,15 @@ func (c *change) putEffect(ctx context.Context) error {
 }
 
 // effectRow names the object: whose account, in which space of ids.
-func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.PutEffectParams, error) {
+func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, error) {
 	conn, err := c.getConnection(ctx, c.st.ConnectionID)
 	if err != nil {
-		return litedb.PutEffectParams{}, fmt.Errorf("connection: %w", err)
+		return sqlitedb.PutEffectParams{}, fmt.Errorf("connection: %w", err)
 	}
 	account := c.account
 	if e.Attempt != 0 && int64(e.Attempt) != c.st.Attempt {
 		if account, err = c.view().attemptAccount(ctx, c.st.JobID, int64(e.Attempt)); err != nil {
-			return litedb.PutEffectParams{}, err
+			return sqlitedb.PutEffectParams{}, err
 		}
 	}
 	account = rules.Account(toID(c.st.ConnectionID), c.st.HoldKey, account, conn.AccountIdentity)
@@ -84,7 +84,7 @@ func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.PutEffectP
 // space tells whose account an attempt acted on, and in which space of ids its
 // objects are. Attempt 0 is a person's word about the last one; a job without any
 // has the connection's account.
-func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (account, namespace string, err error) {
+func (v view) space(ctx context.Context, st sqlitedb.JobState, attempt int64) (account, namespace string, err error) {
 	conn, err := v.q.GetConnection(ctx, st.ConnectionID)
 	if err != nil {
 		return "", "", fmt.Errorf("connection: %w", err)
@@ -118,7 +118,7 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 		}
 		out := make(map[string]job.ID)
 		for _, x := range externalIDs {
-			e, err := v.q.EffectOwner(ctx, litedb.EffectOwnerParams{Account: account, Namespace: namespace, ExternalID: x})
+			e, err := v.q.EffectOwner(ctx, sqlitedb.EffectOwnerParams{Account: account, Namespace: namespace, ExternalID: x})
 			if errors.Is(err, sql.ErrNoRows) {
 				continue
 			}

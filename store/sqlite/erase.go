@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -74,9 +74,9 @@ func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.Erased
 }
 
 // judge finds the job to erase, if it may be.
-func (r *retaining) judge(ctx context.Context, p store.EraseParams) (litedb.EndedJobRow, error) {
+func (r *retaining) judge(ctx context.Context, p store.EraseParams) (sqlitedb.EndedJobRow, error) {
 	id := fromID(p.Job)
-	var none litedb.EndedJobRow
+	var none sqlitedb.EndedJobRow
 	st, err := r.q.GetState(ctx, id)
 	switch {
 	case err != nil:
@@ -97,7 +97,7 @@ func (r *retaining) judge(ctx context.Context, p store.EraseParams) (litedb.Ende
 	case !errors.Is(err, sql.ErrNoRows):
 		return none, fmt.Errorf("replies: %w", err)
 	}
-	return r.q.EndedJob(ctx, litedb.EndedJobParams{JobID: id, Until: someMicros(r.now)})
+	return r.q.EndedJob(ctx, sqlitedb.EndedJobParams{JobID: id, Until: someMicros(r.now)})
 }
 
 // leaveErased writes what stays of an erased job. Retention leaves nothing.
@@ -134,8 +134,8 @@ func (v view) erasedJob(ctx context.Context, project string, id job.ID) (store.E
 	return toErasedJob(row), nil
 }
 
-func insertErasedJobParams(e store.ErasedJob) litedb.InsertErasedJobParams {
-	return litedb.InsertErasedJobParams{
+func insertErasedJobParams(e store.ErasedJob) sqlitedb.InsertErasedJobParams {
+	return sqlitedb.InsertErasedJobParams{
 		JobID: fromID(e.ID), Project: e.Project, KeyDigest: e.KeyDigest[:], State: int64(e.State), Class: int64(e.Class),
 		Attempts: int64(e.Attempts), Proof: int64(e.Proof), EffectAt: toMicros(e.EffectAt), ObjectDigest: e.ObjectDigest,
 		ScheduleTime: e.ScheduleTime.UnixMicro(), CreatedAt: e.Created.UnixMicro(), EndedAt: e.Ended.UnixMicro(),
@@ -143,7 +143,7 @@ func insertErasedJobParams(e store.ErasedJob) litedb.InsertErasedJobParams {
 	}
 }
 
-func toErasedJob(r litedb.ErasedJob) store.ErasedJob {
+func toErasedJob(r sqlitedb.ErasedJob) store.ErasedJob {
 	out := store.ErasedJob{
 		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class), Attempts: int(r.Attempts),
 		Proof: job.Proof(r.Proof), EffectAt: fromNullMicros(r.EffectAt), ObjectDigest: toBytes(r.ObjectDigest),
@@ -220,7 +220,7 @@ func (e *projectErasure) step(ctx context.Context) error {
 
 // schedules deletes schedules, so that they make no jobs.
 func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
-	rows, err := e.q.LiveSchedules(ctx, litedb.LiveSchedulesParams{Project: e.project, MaxRows: min(e.most, stepJobs)})
+	rows, err := e.q.LiveSchedules(ctx, sqlitedb.LiveSchedulesParams{Project: e.project, MaxRows: min(e.most, stepJobs)})
 	if err != nil {
 		return false, fmt.Errorf("schedules: %w", err)
 	}
@@ -239,17 +239,17 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 
 // removeSchedules removes the schedules of the project with their firings and items.
 func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
-	ids, err := e.q.SchedulesOf(ctx, litedb.SchedulesOfParams{Project: e.project, MaxRows: e.most})
+	ids, err := e.q.SchedulesOf(ctx, sqlitedb.SchedulesOfParams{Project: e.project, MaxRows: e.most})
 	if err != nil {
 		return false, fmt.Errorf("schedules: %w", err)
 	}
 	for _, id := range ids {
-		names, err := e.q.FiringsOf(ctx, litedb.FiringsOfParams{ScheduleID: id, MaxRows: e.most})
+		names, err := e.q.FiringsOf(ctx, sqlitedb.FiringsOfParams{ScheduleID: id, MaxRows: e.most})
 		if err != nil {
 			return false, fmt.Errorf("firings: %w", err)
 		}
 		for _, name := range names {
-			if err := e.q.RemoveFiring(ctx, litedb.RemoveFiringParams{ScheduleID: id, Name: name}); err != nil {
+			if err := e.q.RemoveFiring(ctx, sqlitedb.RemoveFiringParams{ScheduleID: id, Name: name}); err != nil {
 				return false, fmt.Errorf("firings: %w", err)
 			}
 		}
@@ -257,7 +257,7 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 		if int64(len(names)) == e.most {
 			return true, nil
 		}
-		items, err := e.q.RemoveItemsOf(ctx, litedb.RemoveItemsOfParams{ScheduleID: id, MaxRows: e.most})
+		items, err := e.q.RemoveItemsOf(ctx, sqlitedb.RemoveItemsOfParams{ScheduleID: id, MaxRows: e.most})
 		if err != nil {
 			return false, fmt.Errorf("items: %w", err)
 		}
@@ -290,7 +290,7 @@ func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
 func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	rest := &e.out.Rest
 	for _, state := range job.States {
-		some, err := e.q.SomeOfState(ctx, litedb.SomeOfStateParams{Project: e.project, State: int64(state), MaxRows: store.MaxRest})
+		some, err := e.q.SomeOfState(ctx, sqlitedb.SomeOfStateParams{Project: e.project, State: int64(state), MaxRows: store.MaxRest})
 		if err != nil {
 			return false, fmt.Errorf("jobs: %w", err)
 		}
@@ -305,7 +305,7 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	}
 	after := e.now - micros(store.LeastKept)
 	for _, state := range terminal {
-		first, err := e.q.FirstEndedAfter(ctx, litedb.FirstEndedAfterParams{
+		first, err := e.q.FirstEndedAfter(ctx, sqlitedb.FirstEndedAfterParams{
 			Project: e.project, State: int64(state), After: someMicros(after),
 		})
 		if errors.Is(err, sql.ErrNoRows) {
@@ -324,7 +324,7 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 // log takes the words and the actors from the events that are left.
 func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	most := min(e.most, mostPages)
-	pages, err := e.q.PageSizes(ctx, litedb.PageSizesParams{Project: e.project, After: e.place.Position, MaxRows: most})
+	pages, err := e.q.PageSizes(ctx, sqlitedb.PageSizesParams{Project: e.project, After: e.place.Position, MaxRows: most})
 	if err != nil {
 		return false, fmt.Errorf("log: %w", err)
 	}
@@ -341,7 +341,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 
 // blankPage writes a page anew without words and actors, unless it has none.
 func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
-	pages, err := e.q.ProjectPages(ctx, litedb.ProjectPagesParams{Project: e.project, After: position - 1, UpTo: position})
+	pages, err := e.q.ProjectPages(ctx, sqlitedb.ProjectPagesParams{Project: e.project, After: position - 1, UpTo: position})
 	if err != nil || len(pages) == 0 {
 		return err
 	}
@@ -366,7 +366,7 @@ func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
 		return nil
 	}
 	e.out.Events += blanked
-	return e.q.SetPageBody(ctx, litedb.SetPageBodyParams{Body: logpage.Encode(entries), Position: position})
+	return e.q.SetPageBody(ctx, sqlitedb.SetPageBodyParams{Body: logpage.Encode(entries), Position: position})
 }
 
 // holdings removes what the project has beside jobs, unless a job came meanwhile.
@@ -377,7 +377,7 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if more, err := e.removeSchedules(ctx); err != nil || more {
 		return more, err
 	}
-	live, err := e.q.LiveConnections(ctx, litedb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
+	live, err := e.q.LiveConnections(ctx, sqlitedb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
 	if err != nil {
 		return false, fmt.Errorf("connections: %w", err)
 	}
@@ -387,7 +387,7 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if len(live) > 0 {
 		return true, nil
 	}
-	ids, err := e.q.ConnectionsOf(ctx, litedb.ConnectionsOfParams{Project: e.project, MaxRows: e.most})
+	ids, err := e.q.ConnectionsOf(ctx, sqlitedb.ConnectionsOfParams{Project: e.project, MaxRows: e.most})
 	if err != nil {
 		return false, fmt.Errorf("connections: %w", err)
 	}
@@ -408,14 +408,14 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("API keys: %w", err)
 	}
 	e.out.Logins, e.out.APIKeys = int(logins), int(keys)
-	return false, e.q.SetProjectErased(ctx, litedb.SetProjectErasedParams{
+	return false, e.q.SetProjectErased(ctx, sqlitedb.SetProjectErasedParams{
 		ErasedAt: someMicros(e.now), ErasedBy: e.erasing.actor, ID: e.project,
 	})
 }
 
 // connection removes all that is kept of a deleted connection.
 func (e *projectErasure) connection(ctx context.Context, id []byte) error {
-	if err := e.q.RemoveConnectionLabels(ctx, litedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}); err != nil {
+	if err := e.q.RemoveConnectionLabels(ctx, sqlitedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}); err != nil {
 		return fmt.Errorf("labels: %w", err)
 	}
 	for _, remove := range []func(context.Context, []byte) error{

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -100,7 +100,7 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 }
 
 // end is the position of the newest event, also when all were dropped.
-func (v view) end(ctx context.Context, m litedb.Meta) (int64, error) {
+func (v view) end(ctx context.Context, m sqlitedb.Meta) (int64, error) {
 	last, err := v.q.LastPosition(ctx)
 	return max(last, m.EventsFrom), err
 }

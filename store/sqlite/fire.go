@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -61,7 +61,7 @@ func (f *firer) due(ctx context.Context) ([][]byte, error) {
 		return [][]byte{row.ID}, orNotFound(err)
 	}
 	most := page(f.p.Limit)
-	rows, err := f.q.DueSchedules(ctx, litedb.DueSchedulesParams{Now: someMicros(f.now), ExceptIds: hexList(f.p.Except), MaxRows: most})
+	rows, err := f.q.DueSchedules(ctx, sqlitedb.DueSchedulesParams{Now: someMicros(f.now), ExceptIds: hexList(f.p.Except), MaxRows: most})
 	if err != nil {
 		return nil, fmt.Errorf("due schedules: %w", err)
 	}
@@ -117,7 +117,7 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 }
 
 // decide reads what a decision depends on, and calls Decide until it is final.
-func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRound, error) {
+func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireRound, error) {
 	s, err := toSchedule(row)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 	for !r.Final() {
 		r.Ask(f.p)
 		for _, name := range r.Names() {
-			known, err := f.q.GetFiring(ctx, litedb.GetFiringParams{ScheduleID: row.ID, Name: name})
+			known, err := f.q.GetFiring(ctx, sqlitedb.GetFiringParams{ScheduleID: row.ID, Name: name})
 			if errors.Is(err, sql.ErrNoRows) {
 				continue
 			}
@@ -168,7 +168,7 @@ func (f *firer) postpone(ctx context.Context, id []byte) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	err := f.q.PostponeSchedule(ctx, litedb.PostponeScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
+	err := f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
 	if err != nil {
 		return fmt.Errorf("postpone: %w", err)
 	}
@@ -179,7 +179,7 @@ func (f *firer) postpone(ctx context.Context, id []byte) error {
 func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	id := fromID(d.Schedule.ID)
 	for unresolved := range int64(2) {
-		open, err := f.q.NewestOpenJob(ctx, litedb.NewestOpenJobParams{ScheduleID: id, Unresolved: unresolved})
+		open, err := f.q.NewestOpenJob(ctx, sqlitedb.NewestOpenJobParams{ScheduleID: id, Unresolved: unresolved})
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -189,7 +189,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 		d.Open = append(d.Open, store.OpenJob{ID: toID(open.JobID), State: job.State(open.State)})
 	}
 	if most := d.Schedule.PauseAfterFailures; most > 0 {
-		ended, err := f.q.EndedOfSchedule(ctx, litedb.EndedOfScheduleParams{ScheduleID: id, MaxRows: int64(min(most, store.MaxEndedJobs))})
+		ended, err := f.q.EndedOfSchedule(ctx, sqlitedb.EndedOfScheduleParams{ScheduleID: id, MaxRows: int64(min(most, store.MaxEndedJobs))})
 		if err != nil {
 			return fmt.Errorf("ended jobs: %w", err)
 		}
@@ -242,7 +242,7 @@ func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 }
 
 // write writes a decision.
-func (f *firer) write(ctx context.Context, row litedb.Schedule, r *store.FireRound) (store.Fired, error) {
+func (f *firer) write(ctx context.Context, row sqlitedb.Schedule, r *store.FireRound) (store.Fired, error) {
 	to, err := fromSchedule(r.Next)
 	if err != nil {
 		return store.Fired{}, err

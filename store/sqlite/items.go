@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -25,7 +25,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
-		row, err := t.q.ItemByKey(ctx, litedb.ItemByKeyParams{ScheduleID: of.ID, IdemKey: n.Item.Key})
+		row, err := t.q.ItemByKey(ctx, sqlitedb.ItemByKeyParams{ScheduleID: of.ID, IdemKey: n.Item.Key})
 		if err == nil {
 			return t.view().placed(ctx, row)
 		}
@@ -55,7 +55,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		}
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
-		if err := t.q.InsertItem(ctx, litedb.InsertItemParams(row)); err != nil {
+		if err := t.q.InsertItem(ctx, sqlitedb.InsertItemParams(row)); err != nil {
 			return store.ScheduleItem{}, err
 		}
 		return item, t.w.usage.add(ctx, t, of.Project, 0, int64(len(item.Payload)))
@@ -64,7 +64,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 }
 
 // scheduleOf reads a schedule of a project.
-func (v view) scheduleOf(ctx context.Context, project string, id job.ID) (litedb.ListedScheduleRow, error) {
+func (v view) scheduleOf(ctx context.Context, project string, id job.ID) (sqlitedb.ListedScheduleRow, error) {
 	of, err := v.q.ListedSchedule(ctx, fromID(id))
 	if err == nil && project != "" && of.Project != project {
 		err = store.ErrNotFound
@@ -86,7 +86,7 @@ func (v view) queue(ctx context.Context, schedule []byte) (store.Queue, error) {
 }
 
 // placed returns an item with its position.
-func (v view) placed(ctx context.Context, row litedb.ScheduleItem) (store.ScheduleItem, error) {
+func (v view) placed(ctx context.Context, row sqlitedb.ScheduleItem) (store.ScheduleItem, error) {
 	item, err := toItem(row)
 	if err != nil || item.State != store.ItemWaiting {
 		return item, err
@@ -107,16 +107,16 @@ func (s *Store) Item(ctx context.Context, ref store.ItemRef) (store.ScheduleItem
 	})
 }
 
-func (v view) item(ctx context.Context, ref store.ItemRef) (litedb.ScheduleItem, error) {
+func (v view) item(ctx context.Context, ref store.ItemRef) (sqlitedb.ScheduleItem, error) {
 	if _, err := v.scheduleOf(ctx, ref.Project, ref.Schedule); err != nil {
-		return litedb.ScheduleItem{}, err
+		return sqlitedb.ScheduleItem{}, err
 	}
-	var row litedb.ScheduleItem
+	var row sqlitedb.ScheduleItem
 	var err error
 	if ref.Key != "" {
-		row, err = v.q.ItemByKey(ctx, litedb.ItemByKeyParams{ScheduleID: fromID(ref.Schedule), IdemKey: ref.Key})
+		row, err = v.q.ItemByKey(ctx, sqlitedb.ItemByKeyParams{ScheduleID: fromID(ref.Schedule), IdemKey: ref.Key})
 	} else {
-		row, err = v.q.GetItem(ctx, litedb.GetItemParams{ID: fromID(ref.ID), ScheduleID: fromID(ref.Schedule)})
+		row, err = v.q.GetItem(ctx, sqlitedb.GetItemParams{ID: fromID(ref.ID), ScheduleID: fromID(ref.Schedule)})
 	}
 	return row, orNotFound(err)
 }
@@ -139,7 +139,7 @@ func (s *Store) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 			if after.At == 0 {
 				after.At = math.MaxInt64
 			}
-			rows, err := v.q.EndedItems(ctx, litedb.EndedItemsParams{
+			rows, err := v.q.EndedItems(ctx, sqlitedb.EndedItemsParams{
 				ScheduleID: of.ID, AfterTime: someMicros(after.At), AfterID: fromID(after.ID), MaxRows: store.MaxBatch,
 			})
 			if err != nil {
@@ -167,7 +167,7 @@ func (s *Store) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 
 func (v view) listedItem(ctx context.Context, schedule, id []byte, payload bool) (store.ScheduleItem, error) {
 	if payload {
-		row, err := v.q.GetItem(ctx, litedb.GetItemParams{ID: id, ScheduleID: schedule})
+		row, err := v.q.GetItem(ctx, sqlitedb.GetItemParams{ID: id, ScheduleID: schedule})
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
@@ -177,7 +177,7 @@ func (v view) listedItem(ctx context.Context, schedule, id []byte, payload bool)
 	if err != nil {
 		return store.ScheduleItem{}, err
 	}
-	return toItem(litedb.ScheduleItem{
+	return toItem(sqlitedb.ScheduleItem{
 		ID: r.ID, ScheduleID: r.ScheduleID, IdemKey: r.IdemKey, Fingerprint: r.Fingerprint, Version: r.Version, State: r.State,
 		Place: r.Place, PayloadKind: r.PayloadKind, Labels: r.Labels, FiringName: r.FiringName, JobID: r.JobID, Reason: r.Reason,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, EndedAt: r.EndedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
@@ -211,7 +211,7 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 			return store.ScheduleItem{}, err
 		}
 		for _, o := range others {
-			if err := t.q.PlaceItem(ctx, litedb.PlaceItemParams{Place: o.Place, ID: fromID(o.ID)}); err != nil {
+			if err := t.q.PlaceItem(ctx, sqlitedb.PlaceItemParams{Place: o.Place, ID: fromID(o.ID)}); err != nil {
 				return store.ScheduleItem{}, fmt.Errorf("place: %w", err)
 			}
 		}
@@ -247,7 +247,7 @@ func (t *tx) wiping(ctx context.Context, fn func() error) error {
 // dueItems reads the first items of a queue.
 func (f *firer) dueItems(ctx context.Context, d *store.DueSchedule) error {
 	id := fromID(d.Schedule.ID)
-	rows, err := f.q.QueueHead(ctx, litedb.QueueHeadParams{ScheduleID: id, MaxRows: store.MaxDueItems + 1})
+	rows, err := f.q.QueueHead(ctx, sqlitedb.QueueHeadParams{ScheduleID: id, MaxRows: store.MaxDueItems + 1})
 	if err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
@@ -276,7 +276,7 @@ func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemE
 		freed := int64(0)
 		for _, e := range ends {
 			freed += e.Freed
-			n, err := f.q.EndItem(ctx, litedb.EndItemParams{
+			n, err := f.q.EndItem(ctx, sqlitedb.EndItemParams{
 				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason, EndedAt: f.now, ID: fromID(e.ID),
 			})
 			if err == nil && n != 1 {
@@ -290,7 +290,7 @@ func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemE
 	})
 }
 
-func toItem(r litedb.ScheduleItem) (store.ScheduleItem, error) {
+func toItem(r sqlitedb.ScheduleItem) (store.ScheduleItem, error) {
 	i := store.ScheduleItem{
 		ID: toID(r.ID), Schedule: toID(r.ScheduleID), Key: r.IdemKey, Version: r.Version, State: store.ItemState(r.State),
 		Payload: toBytes(r.Payload), PayloadKind: r.PayloadKind, Firing: r.FiringName, Job: toID(r.JobID), Reason: r.Reason,
@@ -307,9 +307,9 @@ func toItem(r litedb.ScheduleItem) (store.ScheduleItem, error) {
 	return i, nil
 }
 
-func fromItem(i store.ScheduleItem, place int64) (litedb.ScheduleItem, error) {
+func fromItem(i store.ScheduleItem, place int64) (sqlitedb.ScheduleItem, error) {
 	labels, err := fromLabels(i.Labels)
-	return litedb.ScheduleItem{
+	return sqlitedb.ScheduleItem{
 		ID: fromID(i.ID), ScheduleID: fromID(i.Schedule), IdemKey: i.Key, Fingerprint: i.Fingerprint.Bytes(), Version: i.Version,
 		State: int64(i.State), Place: place, Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: labels,
 		FiringName: i.Firing, JobID: fromOptionalID(i.Job), Reason: i.Reason, CreatedAt: i.Created.UnixMicro(),
@@ -317,8 +317,8 @@ func fromItem(i store.ScheduleItem, place int64) (litedb.ScheduleItem, error) {
 	}, err
 }
 
-func setItemParams(r litedb.ScheduleItem) litedb.SetItemParams {
-	return litedb.SetItemParams{
+func setItemParams(r sqlitedb.ScheduleItem) sqlitedb.SetItemParams {
+	return sqlitedb.SetItemParams{
 		Version: r.Version, State: r.State, Place: r.Place, Payload: r.Payload, PayloadKind: r.PayloadKind, Labels: r.Labels,
 		FiringName: r.FiringName, JobID: r.JobID, Reason: r.Reason, UpdatedAt: r.UpdatedAt, EndedAt: r.EndedAt,
 		UpdatedBy: r.UpdatedBy, ID: r.ID,

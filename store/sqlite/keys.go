@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -34,7 +34,7 @@ func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 // CredentialsOfOthers implements store.Store.
 func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after store.SealedPlace, limit int) ([]store.SealedAt, error) {
 	return read(ctx, s, "credentials of other keys", func(ctx context.Context, v view) ([]store.SealedAt, error) {
-		rows, err := v.q.CredentialsOfOthers(ctx, litedb.CredentialsOfOthersParams{
+		rows, err := v.q.CredentialsOfOthers(ctx, sqlitedb.CredentialsOfOthersParams{
 			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: page(limit),
 		})
 		if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 			return store.APIKey{}, err
 		}
 		if k.NewProject {
-			if err := t.q.InsertProject(ctx, litedb.InsertProjectParams{ID: k.Project, Now: t.now}); err != nil {
+			if err := t.q.InsertProject(ctx, sqlitedb.InsertProjectParams{ID: k.Project, Now: t.now}); err != nil {
 				return store.APIKey{}, fmt.Errorf("project: %w", err)
 			}
 		}
@@ -83,7 +83,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		case there == 0:
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
 		}
-		switch taken, err := t.q.NameTaken(ctx, litedb.NameTakenParams{Project: k.Project, Name: k.Name, Now: someMicros(t.now)}); {
+		switch taken, err := t.q.NameTaken(ctx, sqlitedb.NameTakenParams{Project: k.Project, Name: k.Name, Now: someMicros(t.now)}); {
 		case err != nil:
 			return store.APIKey{}, err
 		case taken != 0:
@@ -112,7 +112,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 // ListAPIKeys implements store.Store.
 func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit int) ([]store.APIKey, error) {
 	return read(ctx, s, "list API keys", func(ctx context.Context, v view) ([]store.APIKey, error) {
-		rows, err := v.q.ListAPIKeys(ctx, litedb.ListAPIKeysParams{After: after, Project: project, MaxRows: page(limit)})
+		rows, err := v.q.ListAPIKeys(ctx, sqlitedb.ListAPIKeysParams{After: after, Project: project, MaxRows: page(limit)})
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit in
 // RevokeAPIKey implements store.Store.
 func (s *Store) RevokeAPIKey(ctx context.Context, id string) (store.APIKey, error) {
 	return write(ctx, s, "revoke API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
-		if err := t.q.RevokeAPIKey(ctx, litedb.RevokeAPIKeyParams{ID: id, Now: someMicros(t.now)}); err != nil {
+		if err := t.q.RevokeAPIKey(ctx, sqlitedb.RevokeAPIKeyParams{ID: id, Now: someMicros(t.now)}); err != nil {
 			return store.APIKey{}, err
 		}
 		return t.view().apiKey(ctx, id)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -17,7 +17,7 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 		if err := t.refuseClosed(ctx); err != nil {
 			return nil, err
 		}
-		ids, err := t.q.DueLooks(ctx, litedb.DueLooksParams{Now: someMicros(t.now), MaxRows: page(p.Limit)})
+		ids, err := t.q.DueLooks(ctx, sqlitedb.DueLooksParams{Now: someMicros(t.now), MaxRows: page(p.Limit)})
 		if err != nil {
 			return nil, fmt.Errorf("due looks: %w", err)
 		}
@@ -41,7 +41,7 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 	}
 	st := h.st
 	token, end := fromID(randomID()), someMicros(t.now+micros(p.Lease))
-	n, err := t.q.LeaseLook(ctx, litedb.LeaseLookParams{
+	n, err := t.q.LeaseLook(ctx, sqlitedb.LeaseLookParams{
 		ClaimToken: token, Now: someMicros(t.now), Worker: p.Worker, LeaseEnd: end, JobID: id, Version: st.Version,
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.Lea
 		out := make([]bool, len(refs))
 		for i, r := range refs {
 			t.w.cache.drop(r.Job)
-			n, err := t.q.RenewLease(ctx, litedb.RenewLeaseParams{
+			n, err := t.q.RenewLease(ctx, sqlitedb.RenewLeaseParams{
 				LeaseEnd: someMicros(t.now + micros(lease)), JobID: fromID(r.Job),
 				ClaimToken: fromID(r.Token), Now: someMicros(t.now),
 			})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -31,19 +31,19 @@ type eventLog struct {
 
 // note gives an event its position and its time, and returns what it adds to the history of
 // its job. st is the job after the event; what was done and why is in e.
-func (t *tx) note(schedule []byte, st *litedb.JobState, e job.Event) []byte {
+func (t *tx) note(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
 	entry := t.noted(schedule, st, e)
 	return logpage.HistoryEntry(entry.Event, entry.Texts)
 }
 
 // noteFirst is note for a job that has no history yet.
-func (t *tx) noteFirst(schedule []byte, st *litedb.JobState, e job.Event) []byte {
+func (t *tx) noteFirst(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
 	entry := t.noted(schedule, st, e)
 	return logpage.AppendHistory(nil, entry.Event, entry.Texts)
 }
 
 // noteArm is note for an arm, from a state of the job.
-func (t *tx) noteArm(schedule []byte, st *litedb.JobState, from job.State) []byte {
+func (t *tx) noteArm(schedule []byte, st *sqlitedb.JobState, from job.State) []byte {
 	entry := t.noted(schedule, st, job.Event{From: from, Cause: job.CauseArmed, Attempt: int(st.Attempt), Actor: st.Worker})
 	if entry.Start = st.Attempt == 1; entry.Start {
 		entry.Lag = fromDuration(t.now - st.ScheduleTime)
@@ -51,7 +51,7 @@ func (t *tx) noteArm(schedule []byte, st *litedb.JobState, from job.State) []byt
 	return logpage.HistoryEntry(entry.Event, entry.Texts)
 }
 
-func (t *tx) noted(schedule []byte, st *litedb.JobState, e job.Event) *logpage.Entry {
+func (t *tx) noted(schedule []byte, st *sqlitedb.JobState, e job.Event) *logpage.Entry {
 	l := t.w.log
 	e.Position, e.At = l.base+int64(len(l.entries))+1, fromMicros(t.now)
 	e.Project, e.Job, e.Connection, e.Schedule = st.Project, toID(st.JobID), toID(st.ConnectionID), toID(schedule)
@@ -79,13 +79,13 @@ func (l *eventLog) committed() {
 }
 
 // write writes the pages, and the texts of their events.
-func (l *eventLog) write(ctx context.Context, q *litedb.Queries) error {
+func (l *eventLog) write(ctx context.Context, q *sqlitedb.Queries) error {
 	for i := range l.entries {
 		e := &l.entries[i]
 		if !e.Texts {
 			continue
 		}
-		err := q.InsertText(ctx, litedb.InsertTextParams{
+		err := q.InsertText(ctx, sqlitedb.InsertTextParams{
 			JobID: fromID(e.Job), Sequence: e.Sequence, Position: e.Position, Reason: e.Reason, Detail: e.Detail,
 		})
 		if err != nil {
@@ -94,7 +94,7 @@ func (l *eventLog) write(ctx context.Context, q *litedb.Queries) error {
 	}
 	for _, entries := range pagesOf(l.entries) {
 		first, last := &entries[0], &entries[len(entries)-1]
-		err := q.InsertPage(ctx, litedb.InsertPageParams{
+		err := q.InsertPage(ctx, sqlitedb.InsertPageParams{
 			Position: last.Position, First: first.Position, Project: first.Project, At: last.At.UnixMicro(),
 			Events: int64(len(entries)), Starts: logpage.EncodeStarts(entries), Body: logpage.Encode(entries),
 		})

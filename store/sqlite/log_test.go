@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -38,7 +38,7 @@ func TestLogKeepsAll(t *testing.T) {
 	}
 	_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
 		for _, e := range want {
-			st := litedb.JobState{
+			st := sqlitedb.JobState{
 				Project: e.Project, JobID: fromID(e.Job), ConnectionID: fromID(e.Connection), Version: e.Sequence, State: int64(e.To),
 			}
 			tx.note(fromOptionalID(e.Schedule), &st, e)
@@ -80,7 +80,7 @@ func TestLogOfInterleavedPages(t *testing.T) {
 		_, err := write(t.Context(), s, "log", func(_ context.Context, tx *tx) (struct{}, error) {
 			for i := range 3 * projects {
 				id := randomID()
-				tx.note(nil, &litedb.JobState{
+				tx.note(nil, &sqlitedb.JobState{
 					Project: fmt.Sprint("p", i*i%projects), JobID: id[:], ConnectionID: id[:], Version: 1, State: int64(job.Scheduled),
 				}, job.Event{Cause: job.CauseSubmitted})
 			}
@@ -116,7 +116,7 @@ func TestLogOfRefusals(t *testing.T) {
 	conn := mustConnect(t, s)
 	refused := errors.New("refused")
 	note := func(tx *tx, n job.ID) {
-		tx.note(nil, &litedb.JobState{
+		tx.note(nil, &sqlitedb.JobState{
 			Project: testProject, JobID: n[:], ConnectionID: fromID(conn.ID), Version: 1, State: int64(job.Scheduled),
 		}, job.Event{Cause: job.CauseSubmitted})
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -226,7 +226,7 @@ func (s *Store) Release(ctx context.Context) error {
 // that was lost.
 func (t *tx) raiseFences(ctx context.Context) error {
 	from := t.now + micros(store.LostGrace)
-	err := t.q.RaiseFences(ctx, litedb.RaiseFencesParams{NotBefore: from, Keyed: int64(job.Keyed)})
+	err := t.q.RaiseFences(ctx, sqlitedb.RaiseFencesParams{NotBefore: from, Keyed: int64(job.Keyed)})
 	if err != nil {
 		return fmt.Errorf("fences: %w", err)
 	}

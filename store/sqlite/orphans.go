@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -60,7 +60,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 		if err != nil {
 			return nil, err
 		}
-		ids, err := v.q.OrphanIDs(ctx, litedb.OrphanIDsParams{
+		ids, err := v.q.OrphanIDs(ctx, sqlitedb.OrphanIDsParams{
 			Workers: workers, AfterAt: someMicros(after.At.UnixMicro()), AfterID: fromID(after.ID), MaxRows: page(limit),
 		})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -27,7 +27,7 @@ func (v view) entries(ctx context.Context, project string, after int64, most int
 	if project == "" {
 		return v.allEntries(ctx, after, most)
 	}
-	sizes, err := v.q.PageSizes(ctx, litedb.PageSizesParams{Project: project, After: after, MaxRows: mostPages})
+	sizes, err := v.q.PageSizes(ctx, sqlitedb.PageSizesParams{Project: project, After: after, MaxRows: mostPages})
 	if err != nil || len(sizes) == 0 {
 		return nil, false, err
 	}
@@ -35,7 +35,7 @@ func (v view) entries(ctx context.Context, project string, after int64, most int
 	for ; n < len(sizes) && events < most; n++ {
 		events += int(sizes[n].Events)
 	}
-	pages, err := v.q.ProjectPages(ctx, litedb.ProjectPagesParams{Project: project, After: after, UpTo: sizes[n-1].Position})
+	pages, err := v.q.ProjectPages(ctx, sqlitedb.ProjectPagesParams{Project: project, After: after, UpTo: sizes[n-1].Position})
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,7 +50,7 @@ func (v view) entries(ctx context.Context, project string, after int64, most int
 // allEntries reads the next events of all projects.
 func (v view) allEntries(ctx context.Context, after int64, most int) (out []logpage.Entry, more bool, err error) {
 	for rows := max(1, most/logpage.MaxEvents); ; rows *= 8 {
-		pages, err := v.q.PagesAfter(ctx, litedb.PagesAfterParams{After: after, MaxRows: int64(rows)})
+		pages, err := v.q.PagesAfter(ctx, sqlitedb.PagesAfterParams{After: after, MaxRows: int64(rows)})
 		if err != nil {
 			return nil, false, err
 		}
@@ -91,7 +91,7 @@ func (v view) worded(ctx context.Context, e job.Event, has bool) (job.Event, err
 	if !has {
 		return e, nil
 	}
-	text, err := v.q.GetText(ctx, litedb.GetTextParams{JobID: fromID(e.Job), Sequence: e.Sequence})
+	text, err := v.q.GetText(ctx, sqlitedb.GetTextParams{JobID: fromID(e.Job), Sequence: e.Sequence})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return e, fmt.Errorf("texts of an event: %w", err)
 	}
@@ -119,7 +119,7 @@ func (v view) history(ctx context.Context, id []byte, after int64, least int) ([
 	}
 	const rows = 16
 	for last, n := after, rows; n == rows && len(out) < least; {
-		older, err := v.q.JobHistory(ctx, litedb.JobHistoryParams{JobID: id, After: last, MaxRows: rows})
+		older, err := v.q.JobHistory(ctx, sqlitedb.JobHistoryParams{JobID: id, After: last, MaxRows: rows})
 		if err != nil {
 			return nil, fmt.Errorf("older history: %w", err)
 		}

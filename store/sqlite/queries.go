@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
 // Rules of this file: the writer runs its queries through this type, so a query that
@@ -14,14 +14,14 @@ import (
 
 // queries are the generated queries as the writer runs them.
 type queries struct {
-	*litedb.Queries
+	*sqlitedb.Queries
 	w *writer
 }
 
 // The database's own row.
 
 // CreateMeta forgets the row.
-func (q queries) CreateMeta(ctx context.Context, p litedb.CreateMetaParams) error {
+func (q queries) CreateMeta(ctx context.Context, p sqlitedb.CreateMetaParams) error {
 	q.w.cache.meta = nil
 	return q.Queries.CreateMeta(ctx, p)
 }
@@ -33,7 +33,7 @@ func (q queries) SetNamespace(ctx context.Context, namespace string) error {
 }
 
 // SetOpened forgets the row.
-func (q queries) SetOpened(ctx context.Context, p litedb.SetOpenedParams) error {
+func (q queries) SetOpened(ctx context.Context, p sqlitedb.SetOpenedParams) error {
 	q.w.cache.meta = nil
 	return q.Queries.SetOpened(ctx, p)
 }
@@ -77,19 +77,19 @@ func (q queries) SetArmed(ctx context.Context) error {
 // Connections.
 
 // InsertConnection forgets the connection.
-func (q queries) InsertConnection(ctx context.Context, p litedb.InsertConnectionParams) error {
+func (q queries) InsertConnection(ctx context.Context, p sqlitedb.InsertConnectionParams) error {
 	q.w.cache.forgetConnection(p.ID)
 	return q.Queries.InsertConnection(ctx, p)
 }
 
 // SetConnection forgets the connection.
-func (q queries) SetConnection(ctx context.Context, p litedb.SetConnectionParams) error {
+func (q queries) SetConnection(ctx context.Context, p sqlitedb.SetConnectionParams) error {
 	q.w.cache.forgetConnection(p.ID)
 	return q.Queries.SetConnection(ctx, p)
 }
 
 // SetBucket forgets the connection.
-func (q queries) SetBucket(ctx context.Context, p litedb.SetBucketParams) error {
+func (q queries) SetBucket(ctx context.Context, p sqlitedb.SetBucketParams) error {
 	q.w.cache.forgetConnection(p.ID)
 	return q.Queries.SetBucket(ctx, p)
 }
@@ -103,31 +103,31 @@ func (q queries) BlankConnection(ctx context.Context, id []byte) error {
 // Ready rows.
 
 // MakeReady forgets the ready row.
-func (q queries) MakeReady(ctx context.Context, p litedb.MakeReadyParams) error {
+func (q queries) MakeReady(ctx context.Context, p sqlitedb.MakeReadyParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.MakeReady(ctx, p)
 }
 
 // Served forgets the ready row.
-func (q queries) Served(ctx context.Context, p litedb.ServedParams) error {
+func (q queries) Served(ctx context.Context, p sqlitedb.ServedParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.Served(ctx, p)
 }
 
 // Recount forgets the ready row.
-func (q queries) Recount(ctx context.Context, p litedb.RecountParams) error {
+func (q queries) Recount(ctx context.Context, p sqlitedb.RecountParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.Recount(ctx, p)
 }
 
 // HoldAuth forgets the ready row.
-func (q queries) HoldAuth(ctx context.Context, p litedb.HoldAuthParams) (int64, error) {
+func (q queries) HoldAuth(ctx context.Context, p sqlitedb.HoldAuthParams) (int64, error) {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldAuth(ctx, p)
 }
 
 // HoldRate forgets the ready row.
-func (q queries) HoldRate(ctx context.Context, p litedb.HoldRateParams) error {
+func (q queries) HoldRate(ctx context.Context, p sqlitedb.HoldRateParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldRate(ctx, p)
 }
@@ -148,13 +148,13 @@ func (q queries) Unsaturate(ctx context.Context, conn []byte) (int64, error) {
 }
 
 // Pace forgets the connection's ready rows.
-func (q queries) Pace(ctx context.Context, p litedb.PaceParams) error {
+func (q queries) Pace(ctx context.Context, p sqlitedb.PaceParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.Pace(ctx, p)
 }
 
 // PauseReady forgets the connection's ready rows.
-func (q queries) PauseReady(ctx context.Context, p litedb.PauseReadyParams) error {
+func (q queries) PauseReady(ctx context.Context, p sqlitedb.PauseReadyParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.PauseReady(ctx, p)
 }
@@ -166,7 +166,7 @@ func (q queries) LiftAuth(ctx context.Context, conn []byte) (int64, error) {
 }
 
 // Unbound forgets the connection's ready rows.
-func (q queries) Unbound(ctx context.Context, p litedb.UnboundParams) error {
+func (q queries) Unbound(ctx context.Context, p sqlitedb.UnboundParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.Unbound(ctx, p)
 }
@@ -180,26 +180,26 @@ func (q queries) DropReadyOf(ctx context.Context, conn []byte) error {
 // Jobs and their attempts.
 
 // SetContent forgets the job.
-func (q queries) SetContent(ctx context.Context, p litedb.SetContentParams) error {
+func (q queries) SetContent(ctx context.Context, p sqlitedb.SetContentParams) error {
 	q.w.cache.drop(toID(p.ID))
 	return q.Queries.SetContent(ctx, p)
 }
 
 // ReleaseReply forgets the reply, and whether any job waits.
-func (q queries) ReleaseReply(ctx context.Context, p litedb.ReleaseReplyParams) error {
+func (q queries) ReleaseReply(ctx context.Context, p sqlitedb.ReleaseReplyParams) error {
 	q.w.cache.drop(toID(p.JobID))
 	q.w.cache.waiting = nil
 	return q.Queries.ReleaseReply(ctx, p)
 }
 
 // SetPredecessorEnd forgets all jobs: the replies are any.
-func (q queries) SetPredecessorEnd(ctx context.Context, p litedb.SetPredecessorEndParams) error {
+func (q queries) SetPredecessorEnd(ctx context.Context, p sqlitedb.SetPredecessorEndParams) error {
 	q.w.cache.forgetJobs()
 	return q.Queries.SetPredecessorEnd(ctx, p)
 }
 
 // WakeLooks forgets all jobs.
-func (q queries) WakeLooks(ctx context.Context, p litedb.WakeLooksParams) error {
+func (q queries) WakeLooks(ctx context.Context, p sqlitedb.WakeLooksParams) error {
 	q.w.cache.forgetJobs()
 	return q.Queries.WakeLooks(ctx, p)
 }
@@ -217,7 +217,7 @@ func (q queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
 }
 
 // RaiseFences forgets all jobs.
-func (q queries) RaiseFences(ctx context.Context, p litedb.RaiseFencesParams) error {
+func (q queries) RaiseFences(ctx context.Context, p sqlitedb.RaiseFencesParams) error {
 	q.w.cache.forgetJobs()
 	return q.Queries.RaiseFences(ctx, p)
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -26,7 +26,7 @@ func newUsage() *usage { return &usage{waiting: make(map[string]store.StoredJobs
 // it is written immediately.
 func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int64) error {
 	if t.careful {
-		return useAdded(t.q.AddUse(ctx, litedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
+		return useAdded(t.q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
 	}
 	t.w.ses.dirty = true
 	sum := u.waiting[project]
@@ -35,9 +35,9 @@ func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int6
 }
 
 // flush writes what waits.
-func (u *usage) flush(ctx context.Context, q *litedb.Queries) error {
+func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 	for project, sum := range u.waiting {
-		if err := useAdded(q.AddUse(ctx, litedb.AddUseParams{Project: project, Jobs: sum.Jobs, Bytes: sum.Bytes})); err != nil {
+		if err := useAdded(q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: sum.Jobs, Bytes: sum.Bytes})); err != nil {
 			return err
 		}
 	}
@@ -78,10 +78,10 @@ func (v view) counts(project string) store.Counts {
 	return store.Counts{
 		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },
 		APIKeys: func(ctx context.Context) (int64, error) {
-			return v.q.CountAPIKeys(ctx, litedb.CountAPIKeysParams{Project: project, Now: someMicros(v.now)})
+			return v.q.CountAPIKeys(ctx, sqlitedb.CountAPIKeysParams{Project: project, Now: someMicros(v.now)})
 		},
 		Logins: func(ctx context.Context) (int64, error) {
-			return v.q.CountLogins(ctx, litedb.CountLoginsParams{Project: project, Now: v.now})
+			return v.q.CountLogins(ctx, sqlitedb.CountLoginsParams{Project: project, Now: v.now})
 		},
 		Schedules: func(ctx context.Context) (int64, error) { return v.q.CountSchedules(ctx, project) },
 	}

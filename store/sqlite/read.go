@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -72,7 +72,7 @@ func (v view) snapshot(ctx context.Context, id []byte) (job.Snapshot, error) {
 }
 
 // newSnapshot is a job without attempts and proofs.
-func newSnapshot(j litedb.Job, st litedb.JobState, now int64) (job.Snapshot, error) {
+func newSnapshot(j sqlitedb.Job, st sqlitedb.JobState, now int64) (job.Snapshot, error) {
 	spec, err := toSpec(j, st)
 	if err != nil {
 		return job.Snapshot{}, err
@@ -82,7 +82,7 @@ func newSnapshot(j litedb.Job, st litedb.JobState, now int64) (job.Snapshot, err
 
 // complete adds what other tables know of a job. Most jobs have nothing there,
 // and their state tells so.
-func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (job.Snapshot, error) {
+func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (job.Snapshot, error) {
 	h := &held{job: j, st: st}
 	if st.Attempt > 0 {
 		var err error
@@ -94,7 +94,7 @@ func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (j
 }
 
 // completed is complete where the attempts are known, and perhaps the effect.
-func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectParams) (job.Snapshot, error) {
+func (v view) completed(ctx context.Context, h *held, effect *sqlitedb.PutEffectParams) (job.Snapshot, error) {
 	st := h.st
 	snap, err := newSnapshot(h.job, st, v.now)
 	if err != nil {
@@ -139,12 +139,12 @@ func (v view) marks(ctx context.Context, id []byte, newest rules.Mark) (rules.Ma
 }
 
 // attempt reads an attempt of a job; sql.ErrNoRows: it was never armed.
-func (v view) attempt(ctx context.Context, id []byte, number int64) (litedb.Attempt, error) {
+func (v view) attempt(ctx context.Context, id []byte, number int64) (sqlitedb.Attempt, error) {
 	newest, err := v.q.LatestAttempt(ctx, id)
 	if err == nil && newest.Number != number {
-		return v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: number})
+		return v.q.GetAttempt(ctx, sqlitedb.GetAttemptParams{JobID: id, Number: number})
 	}
-	return litedb.Attempt(newest), err
+	return sqlitedb.Attempt(newest), err
 }
 
 // Attempts implements store.Store.
@@ -154,7 +154,7 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 		if err != nil {
 			return nil, err
 		}
-		rows, err := v.q.ListAttempts(ctx, litedb.ListAttemptsParams{JobID: id, After: int64(after), MaxRows: page(limit)})
+		rows, err := v.q.ListAttempts(ctx, sqlitedb.ListAttemptsParams{JobID: id, After: int64(after), MaxRows: page(limit)})
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 			return nil, err
 		}
 		if err == nil && newest.Number > int64(after) && int64(len(rows)) < page(limit) {
-			rows = append(rows, litedb.Attempt(newest))
+			rows = append(rows, sqlitedb.Attempt(newest))
 		}
 		out := make([]job.Attempt, len(rows))
 		for i, a := range rows {
@@ -190,7 +190,7 @@ func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit i
 		if before > 0 {
 			newest = min(newest, int64(before)-1)
 		}
-		rows, err := v.q.ListObservations(ctx, litedb.ListObservationsParams{JobID: id, MaxRows: page(limit), Skip: count - newest})
+		rows, err := v.q.ListObservations(ctx, sqlitedb.ListObservationsParams{JobID: id, MaxRows: page(limit), Skip: count - newest})
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
@@ -43,7 +43,7 @@ func (t *tx) tellReplies(ctx context.Context, id []byte, state job.State) error 
 	case state == job.Succeeded:
 		return t.releaseReplies(ctx, id)
 	}
-	err = t.q.SetPredecessorEnd(ctx, litedb.SetPredecessorEndParams{PredecessorEnd: int64(state.BadEnd()), WaitsFor: id})
+	err = t.q.SetPredecessorEnd(ctx, sqlitedb.SetPredecessorEndParams{PredecessorEnd: int64(state.BadEnd()), WaitsFor: id})
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
@@ -63,13 +63,13 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 	}
 	for _, r := range replies {
 		free := rules.ToldReply(toReply(r), job.Succeeded, fromMicros(t.now))
-		err := t.q.ReleaseReply(ctx, litedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
+		err := t.q.ReleaseReply(ctx, sqlitedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)
 		}
 	}
 	for _, r := range rows {
-		err := t.makeReady(ctx, litedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})
+		err := t.makeReady(ctx, sqlitedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})
 		if err != nil {
 			return err
 		}

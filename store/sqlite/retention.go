@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -51,7 +51,7 @@ type retaining struct {
 	most  int64
 	// end is when the step has had its time.
 	end  time.Time
-	meta litedb.Meta
+	meta sqlitedb.Meta
 	out  store.Retained
 	// erasing is set when somebody asked for it.
 	erasing *erasing
@@ -98,7 +98,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	if to >= from {
 		return false, nil
 	}
-	rows, err := r.q.OldPages(ctx, litedb.OldPagesParams{After: to, UpTo: from, MaxRows: r.most})
+	rows, err := r.q.OldPages(ctx, sqlitedb.OldPagesParams{After: to, UpTo: from, MaxRows: r.most})
 	if err != nil {
 		return false, fmt.Errorf("pages: %w", err)
 	}
@@ -106,7 +106,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 		if err := r.q.DropPage(ctx, p.Position); err != nil {
 			return false, fmt.Errorf("pages: %w", err)
 		}
-		if err := r.q.DropTexts(ctx, litedb.DropTextsParams{After: to, UpTo: p.Position}); err != nil {
+		if err := r.q.DropTexts(ctx, sqlitedb.DropTextsParams{After: to, UpTo: p.Position}); err != nil {
 			return false, fmt.Errorf("texts: %w", err)
 		}
 		r.out.Events += int(p.Events)
@@ -157,7 +157,7 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 		return r.nextJobs(ctx)
 	}
 	most := min(r.most, stepJobs)
-	rows, err := r.q.EndedJobs(ctx, litedb.EndedJobsParams{
+	rows, err := r.q.EndedJobs(ctx, sqlitedb.EndedJobsParams{
 		Project: r.place.Project, State: int64(r.place.State), After: someMicros(r.place.Ended),
 		Until: someMicros(r.now - micros(r.Keep.Jobs)), AfterConnection: fromID(r.place.Connection),
 		AfterID: fromID(r.place.Job), MaxRows: most,
@@ -167,7 +167,7 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	}
 	for i, row := range rows {
 		r.place.Ended, r.place.Connection, r.place.Job = row.EndedAt.Int64, toID(row.ConnectionID), toID(row.JobID)
-		if err := r.thread(ctx, litedb.EndedJobRow(row)); err != nil {
+		if err := r.thread(ctx, sqlitedb.EndedJobRow(row)); err != nil {
 			return false, err
 		}
 		if r.over() && i+1 < len(rows) {
@@ -208,7 +208,7 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 
 // thread removes a job that nobody replies to, and then the one that it replied to
 // if that one was only waiting for this.
-func (r *retaining) thread(ctx context.Context, row litedb.EndedJobRow) error {
+func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	for {
 		answered, err := r.q.HasReplies(ctx, row.JobID)
 		if err != nil || answered == 1 {
@@ -220,7 +220,7 @@ func (r *retaining) thread(ctx context.Context, row litedb.EndedJobRow) error {
 		if row.ReplyTo == nil || r.over() {
 			return nil
 		}
-		row, err = r.q.EndedJob(ctx, litedb.EndedJobParams{
+		row, err = r.q.EndedJob(ctx, sqlitedb.EndedJobParams{
 			JobID: row.ReplyTo, Until: someMicros(r.now - micros(r.Keep.Jobs)),
 		})
 		if errors.Is(err, sql.ErrNoRows) {
@@ -233,7 +233,7 @@ func (r *retaining) thread(ctx context.Context, row litedb.EndedJobRow) error {
 }
 
 // remove removes all that is kept of a job. Its key may outlive it.
-func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
+func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	id := row.JobID
 	if err := r.leaveErased(ctx, id); err != nil {
 		return fmt.Errorf("erased job: %w", err)
@@ -254,7 +254,7 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 			return fmt.Errorf("history: %w", err)
 		}
 	}
-	if err := r.q.RemoveTexts(ctx, litedb.RemoveTextsParams{JobID: id, DroppedTo: r.meta.DroppedTo}); err != nil {
+	if err := r.q.RemoveTexts(ctx, sqlitedb.RemoveTextsParams{JobID: id, DroppedTo: r.meta.DroppedTo}); err != nil {
 		return fmt.Errorf("texts: %w", err)
 	}
 	if err := r.q.RemoveState(ctx, id); err != nil {
@@ -270,7 +270,7 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 	return nil
 }
 
-func (r *retaining) removeKey(ctx context.Context, row litedb.EndedJobRow) error {
+func (r *retaining) removeKey(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	conn, err := r.getConnection(ctx, row.ConnectionID)
 	if err != nil {
 		return fmt.Errorf("connection: %w", err)
@@ -286,16 +286,16 @@ func (r *retaining) removeKey(ctx context.Context, row litedb.EndedJobRow) error
 	}
 	digest := digestOf(row.Project, row.IdemKey)
 	if until > r.now {
-		return r.q.KeepKey(ctx, litedb.KeepKeyParams{KeptUntil: someMicros(until), Digest: digest, JobID: row.JobID})
+		return r.q.KeepKey(ctx, sqlitedb.KeepKeyParams{KeptUntil: someMicros(until), Digest: digest, JobID: row.JobID})
 	}
-	n, err := r.q.RemoveKey(ctx, litedb.RemoveKeyParams{Digest: digest, JobID: row.JobID})
+	n, err := r.q.RemoveKey(ctx, sqlitedb.RemoveKeyParams{Digest: digest, JobID: row.JobID})
 	r.out.Keys += int(n)
 	return err
 }
 
 // keys forgets keys that have outlived their jobs for long enough.
 func (r *retaining) keys(ctx context.Context) (more bool, err error) {
-	rows, err := r.q.KeysOver(ctx, litedb.KeysOverParams{Now: someMicros(r.now), MaxRows: r.most})
+	rows, err := r.q.KeysOver(ctx, sqlitedb.KeysOverParams{Now: someMicros(r.now), MaxRows: r.most})
 	if err != nil {
 		return false, fmt.Errorf("keys: %w", err)
 	}
@@ -316,7 +316,7 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("starts: %w", err)
 	}
-	rows, err := r.q.ObjectsBefore(ctx, litedb.ObjectsBeforeParams{Before: first - micros(store.LookSlack), MaxRows: r.most})
+	rows, err := r.q.ObjectsBefore(ctx, sqlitedb.ObjectsBeforeParams{Before: first - micros(store.LookSlack), MaxRows: r.most})
 	if err != nil {
 		return false, fmt.Errorf("objects: %w", err)
 	}
@@ -335,15 +335,15 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 // schedules are all there.
 func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 	before := r.now - micros(store.FiringsKept)
-	rows, err := r.q.OldFirings(ctx, litedb.OldFiringsParams{Before: before, MaxRows: r.most})
+	rows, err := r.q.OldFirings(ctx, sqlitedb.OldFiringsParams{Before: before, MaxRows: r.most})
 	if err != nil {
 		return false, fmt.Errorf("firings: %w", err)
 	}
 	for i, row := range rows {
-		if err := r.q.RemoveFiring(ctx, litedb.RemoveFiringParams{ScheduleID: row.ScheduleID, Name: row.Name}); err != nil {
+		if err := r.q.RemoveFiring(ctx, sqlitedb.RemoveFiringParams{ScheduleID: row.ScheduleID, Name: row.Name}); err != nil {
 			return false, fmt.Errorf("firings: %w", err)
 		}
-		if err := r.q.RaiseLedger(ctx, litedb.RaiseLedgerParams{LedgerBegin: before, ID: row.ScheduleID}); err != nil {
+		if err := r.q.RaiseLedger(ctx, sqlitedb.RaiseLedgerParams{LedgerBegin: before, ID: row.ScheduleID}); err != nil {
 			return false, fmt.Errorf("firings: %w", err)
 		}
 		if r.out.Firings++; r.over() && i+1 < len(rows) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -39,7 +39,7 @@ func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, err
 		if next.to == next.from {
 			return out, nil
 		}
-		n, err := t.q.MoveRoll(ctx, litedb.MoveRollParams{Position: next.to, At: next.roll.Last().UnixMicro(), Was: next.from})
+		n, err := t.q.MoveRoll(ctx, sqlitedb.MoveRollParams{Position: next.to, At: next.roll.Last().UnixMicro(), Was: next.from})
 		if err != nil {
 			return store.Rolled{}, err
 		}
@@ -61,7 +61,7 @@ type rolling struct {
 	from, to int64
 	events   int
 	more     bool
-	old      []litedb.RemoveRollupsParams
+	old      []sqlitedb.RemoveRollupsParams
 	// connectors are those of the connections that were met.
 	connectors map[job.ID]string
 }
@@ -151,12 +151,12 @@ func (v view) oldRollups(ctx context.Context, r *rolling) error {
 	}
 	for _, w := range store.Widths {
 		before := w.Start(fromMicros(v.now).Add(-w.Keep())).UnixMicro()
-		n, err := v.q.HasRollups(ctx, litedb.HasRollupsParams{Width: int64(w), Before: before})
+		n, err := v.q.HasRollups(ctx, sqlitedb.HasRollupsParams{Width: int64(w), Before: before})
 		if err != nil {
 			return fmt.Errorf("old counts: %w", err)
 		}
 		if n == 1 {
-			r.old = append(r.old, litedb.RemoveRollupsParams{Width: int64(w), Before: before, MaxRows: store.RollRemoves})
+			r.old = append(r.old, sqlitedb.RemoveRollupsParams{Width: int64(w), Before: before, MaxRows: store.RollRemoves})
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func (s *Store) Series(ctx context.Context, q store.SeriesQuery) (store.Series, 
 		}
 		sum := store.NewSeriesSum(q)
 		for _, conn := range conns {
-			rows, err := v.q.Rollups(ctx, litedb.RollupsParams{
+			rows, err := v.q.Rollups(ctx, sqlitedb.RollupsParams{
 				Project: q.Project, ConnectionID: fromID(conn), Width: int64(q.Width),
 				Since: q.From.UnixMicro(), Before: q.Before.UnixMicro(),
 			})
@@ -214,8 +214,8 @@ func (v view) rolledTo(ctx context.Context) (time.Time, error) {
 	return fromMicros(place.At), nil
 }
 
-func addRollup(c store.RollCount) litedb.AddRollupParams {
-	return litedb.AddRollupParams{
+func addRollup(c store.RollCount) sqlitedb.AddRollupParams {
+	return sqlitedb.AddRollupParams{
 		Project: c.Project, ConnectionID: fromID(c.Connection), Width: int64(c.Width), StartAt: c.Start, Connector: c.Connector,
 		Class: int64(c.Class), Measure: int64(c.Measure), Bin: int64(c.Bin), Count: c.Count,
 	}

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -35,7 +35,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 		if row, err = fromSchedule(next); err != nil {
 			return store.Schedule{}, err
 		}
-		if err := t.q.InsertSchedule(ctx, litedb.InsertScheduleParams(row)); err != nil {
+		if err := t.q.InsertSchedule(ctx, sqlitedb.InsertScheduleParams(row)); err != nil {
 			return store.Schedule{}, err
 		}
 		created = true
@@ -48,7 +48,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 // Schedule implements store.Store.
 func (s *Store) Schedule(ctx context.Context, ref store.Ref) (store.Schedule, error) {
 	return read(ctx, s, "schedule", func(ctx context.Context, v view) (store.Schedule, error) {
-		var row litedb.Schedule
+		var row sqlitedb.Schedule
 		var err error
 		if ref.Key != "" {
 			row, err = v.q.ScheduleByKey(ctx, digestOf(ref.Project, ref.Key))
@@ -69,7 +69,7 @@ func (s *Store) Schedule(ctx context.Context, ref store.Ref) (store.Schedule, er
 func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store.SchedulePage, error) {
 	return read(ctx, s, "list schedules", func(ctx context.Context, v view) (store.SchedulePage, error) {
 		var p store.SchedulePage
-		after := litedb.SchedulesPageParams{Project: q.Project, AfterTime: math.MaxInt64, AfterID: []byte{}}
+		after := sqlitedb.SchedulesPageParams{Project: q.Project, AfterTime: math.MaxInt64, AfterID: []byte{}}
 		if !q.After.IsZero() {
 			last, err := v.q.ListedSchedule(ctx, fromID(q.After))
 			if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 	})
 }
 
-func selects(q store.ScheduleQuery, r litedb.SchedulesPageRow) (bool, error) {
+func selects(q store.ScheduleQuery, r sqlitedb.SchedulesPageRow) (bool, error) {
 	labels, err := toLabels(r.Labels)
 	return q.Selects(store.Schedule{
 		State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
@@ -125,7 +125,7 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 	if err != nil {
 		return store.Schedule{}, err
 	}
-	return toSchedule(litedb.Schedule{
+	return toSchedule(sqlitedb.Schedule{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, KeyDigest: r.KeyDigest, Fingerprint: r.Fingerprint, Version: r.Version,
 		Revision: r.Revision, Generation: r.Generation, Spec: r.Spec, Policies: r.Policies, ConnectionID: r.ConnectionID,
 		DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures, State: r.State,
@@ -159,7 +159,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 }
 
 // changeSchedule writes a change of a schedule that was read.
-func (t *tx) changeSchedule(ctx context.Context, row litedb.Schedule, c store.ScheduleChange) (store.Schedule, error) {
+func (t *tx) changeSchedule(ctx context.Context, row sqlitedb.Schedule, c store.ScheduleChange) (store.Schedule, error) {
 	was, err := toSchedule(row)
 	if err != nil {
 		return store.Schedule{}, err
@@ -188,7 +188,7 @@ func (t *tx) changeSchedule(ctx context.Context, row litedb.Schedule, c store.Sc
 			if err := t.w.usage.add(ctx, t, row.Project, 0, -queue.Size()); err != nil {
 				return err
 			}
-			if err := t.q.RemoveItems(ctx, litedb.RemoveItemsParams{ScheduleID: row.ID, Now: t.now}); err != nil {
+			if err := t.q.RemoveItems(ctx, sqlitedb.RemoveItemsParams{ScheduleID: row.ID, Now: t.now}); err != nil {
 				return fmt.Errorf("items: %w", err)
 			}
 		}
@@ -212,7 +212,7 @@ func one(n int64, err error) error {
 }
 
 // addFiring adds a firing to the ledger, unless its name is there.
-func (t *tx) addFiring(ctx context.Context, to *litedb.Schedule, f store.Firing) error {
+func (t *tx) addFiring(ctx context.Context, to *sqlitedb.Schedule, f store.Firing) error {
 	n, err := t.q.InsertFiring(ctx, insertFiringParams(to.ID, to.LastFiring+1, f))
 	to.LastFiring += n
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		}
 		for left := store.MaxFiringScan; left > 0; {
 			most := min(left, store.MaxBatch)
-			rows, err := v.q.FiringsBefore(ctx, litedb.FiringsBeforeParams{ScheduleID: fromID(q.Schedule), Before: before, MaxRows: int64(most)})
+			rows, err := v.q.FiringsBefore(ctx, sqlitedb.FiringsBeforeParams{ScheduleID: fromID(q.Schedule), Before: before, MaxRows: int64(most)})
 			if err != nil {
 				return p, err
 			}
@@ -267,7 +267,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 
 // firingNamed is the page of one firing.
 func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.FiringPage, err error) {
-	row, err := v.q.GetFiring(ctx, litedb.GetFiringParams{ScheduleID: fromID(q.Schedule), Name: q.Name})
+	row, err := v.q.GetFiring(ctx, sqlitedb.GetFiringParams{ScheduleID: fromID(q.Schedule), Name: q.Name})
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, nil
 	}
@@ -310,7 +310,7 @@ func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.St
 	if from == 0 || !store.MayRelease(from, to) {
 		return nil
 	}
-	n, err := t.q.WakeSchedule(ctx, litedb.WakeScheduleParams{ID: schedule, Now: someMicros(t.now)})
+	n, err := t.q.WakeSchedule(ctx, sqlitedb.WakeScheduleParams{ID: schedule, Now: someMicros(t.now)})
 	if err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
@@ -325,7 +325,7 @@ func (t *tx) listJob(ctx context.Context, schedule, id []byte, from, to job.Stat
 		return nil
 	}
 	if was {
-		err := t.q.RemoveScheduleJob(ctx, litedb.RemoveScheduleJobParams{
+		err := t.q.RemoveScheduleJob(ctx, sqlitedb.RemoveScheduleJobParams{
 			ScheduleID: schedule, Unresolved: toBool(from.Unresolved()), JobID: id,
 		})
 		if err != nil {
@@ -335,5 +335,5 @@ func (t *tx) listJob(ctx context.Context, schedule, id []byte, from, to job.Stat
 	if !is {
 		return nil
 	}
-	return t.q.AddScheduleJob(ctx, litedb.AddScheduleJobParams{ScheduleID: schedule, Unresolved: toBool(to.Unresolved()), JobID: id})
+	return t.q.AddScheduleJob(ctx, sqlitedb.AddScheduleJobParams{ScheduleID: schedule, Unresolved: toBool(to.Unresolved()), JobID: id})
 }

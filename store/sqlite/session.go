@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
 // Rules of this file: the writer's statements are prepared once, and those that
@@ -28,7 +28,7 @@ type session struct {
 	args  []driver.NamedValue
 }
 
-var _ litedb.DBTX = (*session)(nil)
+var _ sqlitedb.DBTX = (*session)(nil)
 
 // rowsStmt is a statement with rows.
 type rowsStmt struct {
@@ -41,7 +41,7 @@ func newSession(conn *sql.Conn) *session {
 	return &session{conn: conn, execs: make(map[string]driver.StmtExecContext), reads: make(map[string]rowsStmt)}
 }
 
-// ExecContext implements litedb.DBTX.
+// ExecContext implements sqlitedb.DBTX.
 func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	stmt, err := s.prepared(ctx, query)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *session) prepared(ctx context.Context, query string) (driver.StmtExecCo
 	return stmt, nil
 }
 
-// PrepareContext implements litedb.DBTX.
+// PrepareContext implements sqlitedb.DBTX.
 func (s *session) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := s.withRows(ctx, query)
 	return stmt.Stmt, err
@@ -148,7 +148,7 @@ func (s *session) withRows(ctx context.Context, query string) (rowsStmt, error) 
 	return stmt, nil
 }
 
-// QueryContext implements litedb.DBTX.
+// QueryContext implements sqlitedb.DBTX.
 func (s *session) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	stmt, err := s.withRows(ctx, query)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 	return stmt.Stmt.QueryContext(ctx, args...)
 }
 
-// QueryRowContext implements litedb.DBTX.
+// QueryRowContext implements sqlitedb.DBTX.
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	stmt, err := s.withRows(ctx, query)
 	if err != nil {

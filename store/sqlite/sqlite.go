@@ -22,7 +22,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -96,7 +96,7 @@ var _ store.Store = (*Store)(nil)
 // reader is a connection that only reads.
 type reader struct {
 	conn          *sql.Conn
-	q             *litedb.Queries
+	q             *sqlitedb.Queries
 	begin, commit *sql.Stmt
 }
 
@@ -187,7 +187,7 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 	if r.commit, err = conn.PrepareContext(ctx, "COMMIT"); err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
-	if r.q, err = litedb.Prepare(ctx, conn); err != nil {
+	if r.q, err = sqlitedb.Prepare(ctx, conn); err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
 	return r, nil
@@ -195,8 +195,8 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 
 // view is what a reading method sees: one state of the whole database.
 type view struct {
-	q    *litedb.Queries
-	conn litedb.DBTX
+	q    *sqlitedb.Queries
+	conn sqlitedb.DBTX
 	now  int64
 	// doubt is what is not believed of the time.
 	doubt store.ClockDoubt

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/logpage"
@@ -41,7 +41,7 @@ type measure struct {
 }
 
 func (m measure) counts(ctx context.Context, out *store.Stats) error {
-	moving, err := m.q.CountUnderWay(ctx, litedb.CountUnderWayParams{
+	moving, err := m.q.CountUnderWay(ctx, sqlitedb.CountUnderWayParams{
 		Project: m.project, One: m.one, ConnectionID: m.connection,
 	})
 	if err != nil {
@@ -53,11 +53,11 @@ func (m measure) counts(ctx context.Context, out *store.Stats) error {
 		switch {
 		case state.InFlight():
 		case state.Terminal():
-			n, err = m.q.CountEnded(ctx, litedb.CountEndedParams{
+			n, err = m.q.CountEnded(ctx, sqlitedb.CountEndedParams{
 				Project: m.project, State: int64(state), Since: someMicros(m.since), One: m.one, ConnectionID: m.connection,
 			})
 		default:
-			n, err = m.q.CountListed(ctx, litedb.CountListedParams{
+			n, err = m.q.CountListed(ctx, sqlitedb.CountListedParams{
 				Project: m.project, Listed: int64(state), One: m.one, ConnectionID: m.connection,
 			})
 		}
@@ -74,14 +74,14 @@ func (m measure) counts(ctx context.Context, out *store.Stats) error {
 }
 
 func (m measure) waits(ctx context.Context, out *store.Stats) error {
-	due, err := m.q.OldestDue(ctx, litedb.OldestDueParams{
+	due, err := m.q.OldestDue(ctx, sqlitedb.OldestDueParams{
 		Project: m.project, One: m.one, ConnectionID: m.connection, Now: m.now,
 	})
 	if err != nil {
 		return err
 	}
 	out.OldestDue = m.age(due)
-	open, err := m.q.OldestUnresolved(ctx, litedb.OldestUnresolvedParams{
+	open, err := m.q.OldestUnresolved(ctx, sqlitedb.OldestUnresolvedParams{
 		Project: m.project, One: m.one, ConnectionID: m.connection,
 	})
 	out.OldestUnresolved = m.age(open)
@@ -99,14 +99,14 @@ func (m measure) age(at int64) time.Duration {
 // starts takes percentiles by the nearest rank. Times rise with positions, so only the first page
 // may have starts from before.
 func (m measure) starts(ctx context.Context, out *store.Stats) error {
-	first, err := m.q.FirstStartPage(ctx, litedb.FirstStartPageParams{Project: m.project, Since: m.since})
+	first, err := m.q.FirstStartPage(ctx, sqlitedb.FirstStartPageParams{Project: m.project, Since: m.since})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	pages, err := m.q.StartPages(ctx, litedb.StartPagesParams{Project: m.project, Since: m.since})
+	pages, err := m.q.StartPages(ctx, sqlitedb.StartPagesParams{Project: m.project, Since: m.since})
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (m measure) starts(ctx context.Context, out *store.Stats) error {
 
 func (m measure) recovered(ctx context.Context, out *store.Stats) error {
 	var err error
-	out.Recovered, err = m.q.CountRecovered(ctx, litedb.CountRecoveredParams{
+	out.Recovered, err = m.q.CountRecovered(ctx, sqlitedb.CountRecoveredParams{
 		Since: m.since, Project: m.project, One: m.one, ConnectionID: m.connection,
 	})
 	return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -29,11 +29,11 @@ type vitals struct{ view }
 func (m vitals) age(at int64) time.Duration { return measure{view: m.view}.age(at) }
 
 func (m vitals) due(ctx context.Context, out *store.Vitals) (err error) {
-	out.Due, err = m.q.VitalDue(ctx, litedb.VitalDueParams{Now: someMicros(m.now), MaxRows: store.VitalsRows, Most: store.VitalsCounted})
+	out.Due, err = m.q.VitalDue(ctx, sqlitedb.VitalDueParams{Now: someMicros(m.now), MaxRows: store.VitalsRows, Most: store.VitalsCounted})
 	if err != nil || out.Due == 0 {
 		return err
 	}
-	oldest, err := m.q.VitalOldestDue(ctx, litedb.VitalOldestDueParams{Now: someMicros(m.now), MaxRows: store.VitalsRows})
+	oldest, err := m.q.VitalOldestDue(ctx, sqlitedb.VitalOldestDueParams{Now: someMicros(m.now), MaxRows: store.VitalsRows})
 	out.OldestDue = m.age(oldest)
 	return err
 }
@@ -43,7 +43,7 @@ func (m vitals) underWay(ctx context.Context, out *store.Vitals) (err error) {
 	if err != nil {
 		return err
 	}
-	waiting, err := m.q.VitalWaiting(ctx, litedb.VitalWaitingParams{MaxRows: store.VitalsCounted, Most: store.VitalsWaiting})
+	waiting, err := m.q.VitalWaiting(ctx, sqlitedb.VitalWaitingParams{MaxRows: store.VitalsCounted, Most: store.VitalsWaiting})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (m vitals) underWay(ctx context.Context, out *store.Vitals) (err error) {
 
 func (m vitals) unknown(ctx context.Context, out *store.Vitals) error {
 	for state, to := range map[job.State]*int64{job.Ambiguous: &out.Ambiguous, job.NeedsResolution: &out.NeedsResolution} {
-		u, err := m.q.VitalUnknown(ctx, litedb.VitalUnknownParams{State: int64(state), Most: store.VitalsCounted})
+		u, err := m.q.VitalUnknown(ctx, sqlitedb.VitalUnknownParams{State: int64(state), Most: store.VitalsCounted})
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -92,7 +92,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	}
 	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
 	w.ses = newSession(conn)
-	w.q = queries{Queries: litedb.New(w.ses), w: w}
+	w.q = queries{Queries: sqlitedb.New(w.ses), w: w}
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.turn, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -380,7 +380,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 type tx struct {
 	w    *writer
 	q    queries
-	conn litedb.DBTX
+	conn sqlitedb.DBTX
 	now  int64
 	// doubt is what is not believed of the time.
 	doubt store.ClockDoubt

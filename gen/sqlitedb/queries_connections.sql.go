@@ -3,7 +3,7 @@
 //   sqlc v1.31.1
 // source: queries_connections.sql
 
-package litedb
+package sqlitedb
 
 import (
 	"context"
