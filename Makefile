@@ -113,8 +113,8 @@ $(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/packa
 
 # A server for the tests of the connector bluesky. npm writes the file first, and the
 # script removes it with the rest if the rest fails.
-PDS_MODULES := internal/platformtest/pds/node_modules/.package-lock.json
-$(PDS_MODULES): internal/platformtest/pds/package.json internal/platformtest/pds/package-lock.json
+PDS_MODULES := internal/proof/platforms/pds/node_modules/.package-lock.json
+$(PDS_MODULES): internal/proof/platforms/pds/package.json internal/proof/platforms/pds/package-lock.json
 	.ci/need-pds
 	@touch $@
 
@@ -156,7 +156,7 @@ sandbox-picture: ## Take the picture of the sandbox's page anew: docs/sandbox.pn
 	@.ci/need-clients browser
 	FIREONCE_WRITE_PICTURE=1 go test ./cmd/fireonce -count=1 -run '^TestSandboxInABrowser$$'
 
-# PostgreSQL's programs: the tests run clusters of their own, see internal/pgtest.
+# PostgreSQL's programs: the tests run clusters of their own, see internal/proof/pgtest.
 .PHONY: need-postgres
 need-postgres:
 	@.ci/need-postgres
@@ -221,12 +221,12 @@ sim: ## Simulate crashes, lost answers and clocks; then break the rules, and see
 else
 sim:
 	go test ./internal/engine -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES) -sim.first=$(SIM_FIRST)
-	go run ./internal/mutant
+	go run ./internal/proof/mutant
 endif
 
 .PHONY: sim-short
 sim-short: ## The true code in 2,000 simulated worlds, and the mutants that must not survive them
-	go run ./internal/mutant
+	go run ./internal/proof/mutant
 
 empty :=
 space := $(empty) $(empty)
@@ -234,11 +234,11 @@ CHAOS_FLAGS := $(if $(JOBS),-jobs $(JOBS)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: chaos
 chaos: need-postgres ## Crash real servers on both databases under load: 22,000 jobs, or JOBS=300000
-	go run ./internal/chaos $(CHAOS_FLAGS)
+	go run ./internal/proof/chaos $(CHAOS_FLAGS)
 
 .PHONY: chaos-short
 chaos-short: need-postgres ## The same in a few minutes, on a fixed seed
-	go run ./internal/chaos -short
+	go run ./internal/proof/chaos -short
 
 # The personal data server of Bluesky's is a Node program; FIREONCE_SKIP_CLIENTS=1 leaves
 # it out.
@@ -248,11 +248,11 @@ endif
 
 .PHONY: chaos-platforms
 chaos-platforms: need-postgres $(CHAOS_SITES) ## The same for the platforms' connectors, in front of simulated and real platforms
-	go run ./internal/chaos -platforms $(CHAOS_FLAGS)
+	go run ./internal/proof/chaos -platforms $(CHAOS_FLAGS)
 
 .PHONY: chaos-platforms-short
 chaos-platforms-short: need-postgres $(CHAOS_SITES) ## That in a few minutes, on a fixed seed
-	go run ./internal/chaos -platforms -short
+	go run ./internal/proof/chaos -platforms -short
 
 # Hostile clients beside the honest ones and the faults, for MINUTES on each engine after
 # the other; or ENGINE=sqlite. Hostile clients have a project of their own, with quotas as
@@ -263,7 +263,7 @@ SOAK_QUOTAS ?= hostile:jobs=2000,hostile:bytes=64MiB,hostile:connections=50,host
 .PHONY: soak
 soak: MINUTES := $(if $(filter file,$(origin MINUTES)),15,$(MINUTES))
 soak: need-postgres ## Honest and hostile clients under faults: memory, latency, verdicts; MINUTES=15 for each engine
-	go run ./internal/chaos -soak -minutes $(MINUTES) $(if $(SOAK_QUOTAS),-quotas $(SOAK_QUOTAS)) \
+	go run ./internal/proof/chaos -soak -minutes $(MINUTES) $(if $(SOAK_QUOTAS),-quotas $(SOAK_QUOTAS)) \
 		$(if $(ENGINE),-engine $(ENGINE)) $(if $(SEED),-seed $(SEED)) $(SOAK)
 
 # Rules that are broken in the server's source; each must fail the campaign.
@@ -273,10 +273,10 @@ OVERLAYS := .tools/overlays
 .PHONY: chaos-platforms-mutants
 chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be seen to duplicate; or MUTANTS="one-look no-grace"
 	rm -rf $(OVERLAYS)
-	go run ./internal/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(MUTANTS))))$$'
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(MUTANTS))))$$'
 	@for mutant in $(MUTANTS); do \
 		echo "== $$mutant"; \
-		if go run ./internal/chaos -platforms -engine sqlite -jobs 300 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		if go run ./internal/proof/chaos -platforms -engine sqlite -jobs 300 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
 		then echo "$$mutant was not noticed"; exit 1; fi; \
 		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
@@ -287,21 +287,21 @@ FIRED_MUTANTS := key-without-the-name cursor-stays
 .PHONY: chaos-schedules-mutants
 chaos-schedules-mutants: ## The campaign with broken rules of schedules, which must fail it; or FIRED_MUTANTS="overlap-ignored"
 	rm -rf $(OVERLAYS)
-	go run ./internal/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(FIRED_MUTANTS))))$$'
+	go run ./internal/proof/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(FIRED_MUTANTS))))$$'
 	@for mutant in $(FIRED_MUTANTS); do \
 		echo "== $$mutant"; \
-		if go run ./internal/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		if go run ./internal/proof/chaos -engine sqlite -jobs 300 -faults 8 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
 		then echo "$$mutant was not noticed"; exit 1; fi; \
 		grep -a 'schedules: .* ×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
 .PHONY: recovery
 recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
-	go run ./internal/chaos/recovery $(if $(JOBS),-jobs $(JOBS))
+	go run ./internal/proof/chaos/recovery $(if $(JOBS),-jobs $(JOBS))
 
 .PHONY: chaos-outside
 chaos-outside: need-postgres ## Measure duplicates where the assumptions do not hold
-	go run ./internal/chaos -outside $(CHAOS_FLAGS)
+	go run ./internal/proof/chaos -outside $(CHAOS_FLAGS)
 
 .PHONY: model
 model: ## Check the protocol and its mutants with spin

@@ -4,7 +4,7 @@ go 1.26.0
 
 // Packages for the TypeScript client; no Go code of ours.
 ignore (
-	./internal/platformtest/pds/node_modules
+	./internal/proof/platforms/pds/node_modules
 	./node_modules
 )
 

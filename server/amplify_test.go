@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/hostile"
+	"github.com/fireonce/fireonce/internal/proof/hostile"
 	"github.com/fireonce/fireonce/server"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"buf.build/go/protovalidate"
 
-	"github.com/fireonce/fireonce/internal/fastpath"
+	"github.com/fireonce/fireonce/internal/proof/fastpath"
 	"github.com/fireonce/fireonce/server"
 )
 

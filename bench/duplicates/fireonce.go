@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/chaos/fleet"
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
 )

@@ -23,8 +23,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/bench/internal/program"
 	"github.com/fireonce/fireonce/bench/internal/redis"

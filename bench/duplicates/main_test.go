@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
 func TestParse(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
 )

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
 )

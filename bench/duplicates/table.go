@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/fireonce/fireonce/internal/chaos/judge"
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/judge"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
 // resultPrefix begins each line that is for machines.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
 	"github.com/fireonce/fireonce/bench/internal/process"

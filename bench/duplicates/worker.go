@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
 	"github.com/fireonce/fireonce/bench/internal/process"
 )

@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/bench/internal/process"
 	"github.com/fireonce/fireonce/bench/internal/program"

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/bench/speed/internal/clone"

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	attack "github.com/fireonce/fireonce/internal/hostile"
+	attack "github.com/fireonce/fireonce/internal/proof/hostile"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )

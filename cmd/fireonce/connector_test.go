@@ -18,7 +18,7 @@ import (
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )

@@ -32,7 +32,7 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"

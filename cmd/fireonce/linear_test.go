@@ -23,9 +23,9 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
-	"github.com/fireonce/fireonce/internal/chaos/commitproxy"
 	"github.com/fireonce/fireonce/internal/failpoint"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/chaos/commitproxy"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
 // Rules of this file: every call is an operation of its own in the history, with

@@ -22,7 +22,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
-	"github.com/fireonce/fireonce/internal/litetest"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
 )
 
 // accounts is a Mastodon server that people log in to: by authorization code with PKCE,

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
 // TestLostDatabase: a client's request takes effect, the database is deleted, and the

@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
-	"github.com/fireonce/fireonce/internal/litetest"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
 )
 
 // A server that is started with an operator's apps begins logins by them, and has a

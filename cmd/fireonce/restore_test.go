@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
 // backup is how a database is put aside, and put back in its own place. It is

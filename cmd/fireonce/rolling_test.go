@@ -15,7 +15,7 @@ import (
 	rpc "connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store/postgres"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )

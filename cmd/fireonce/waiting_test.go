@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
 var notReadyAt = regexp.MustCompile(`not_ready_at=(http://\S+)`)

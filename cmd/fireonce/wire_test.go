@@ -5,8 +5,8 @@ package main
 import (
 	"testing"
 
-	"github.com/fireonce/fireonce/internal/chaos/commitproxy"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/chaos/commitproxy"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
 // startWire makes a lossy way to a cluster.

@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/litetest"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 )

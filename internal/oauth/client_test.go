@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/faultproxy"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 func loopbackClient() *Client {

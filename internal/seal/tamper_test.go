@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/litetest"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"

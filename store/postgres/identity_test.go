@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store"
 )
 

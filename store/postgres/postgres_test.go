@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/storetest"

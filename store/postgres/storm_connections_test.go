@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store"
 )
 

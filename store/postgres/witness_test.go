@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/witness"
 	"github.com/fireonce/fireonce/store"
 )

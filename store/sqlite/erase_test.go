@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/litetest"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 	"github.com/fireonce/fireonce/store/storetest"

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/fastpath"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/fastpath"
 	"github.com/fireonce/fireonce/store"
 )
 

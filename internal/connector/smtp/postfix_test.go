@@ -8,7 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/platformtest/postfix"
+	"github.com/fireonce/fireonce/internal/proof/platforms/postfix"
 )
 
 // cutPostfix makes one attempt whose connection to the server is cut after up or down

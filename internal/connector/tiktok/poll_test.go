@@ -8,8 +8,8 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
-	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 // A post that fails says so in words for a user, and what may be tried again.

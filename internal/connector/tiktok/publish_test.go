@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
-	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 // A file of several chunks arrives as it is, its name is durable before its first

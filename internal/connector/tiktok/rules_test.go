@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
-	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 func refused(t *testing.T, err error, kind job.FailureKind, words string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
-	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 // clock is the time of a world, moved by hand.

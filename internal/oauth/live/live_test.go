@@ -17,9 +17,9 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
-	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/faultproxy"
+	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
 // Progress follows a platform's log while it is written, to tell how far a

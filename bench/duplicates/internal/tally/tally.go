@@ -6,7 +6,7 @@ package tally
 import (
 	"iter"
 
-	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
 // Verdict is what a system says became of a job.

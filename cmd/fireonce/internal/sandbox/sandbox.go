@@ -25,7 +25,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/x"
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 	"github.com/fireonce/fireonce/internal/tracing"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"

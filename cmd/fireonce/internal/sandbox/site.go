@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // Rules of this file:

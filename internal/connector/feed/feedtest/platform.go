@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // Answer is what a platform does with one request.

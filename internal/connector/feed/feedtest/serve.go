@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // maxRequest bounds a request's body, in bytes.

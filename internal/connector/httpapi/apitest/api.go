@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // Answer is what an API does with one request that no stored answer settles.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // KeyWindow is how long a key is remembered.

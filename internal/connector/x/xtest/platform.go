@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/loopback"
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // Answer is what the platform does with one request.

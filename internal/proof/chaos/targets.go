@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
+)
+
+// targets are the connections to the platform.
+type targets struct {
+	url   string // the platform's
+	hooks map[face]string
+	feeds []string // by account
+	// sites are the connections to platforms with a connector of their own, by kind.conn,
+	// and places where those platforms are.
+	sites  map[string]string
+	places map[string]platform.Place
+}
+
+func (t targets) connection(s spec) string {
+	if s.kind != nil {
+		return t.sites[s.kind.conn]
+	}
+	if s.face == feedPosts {
+		return t.feeds[s.account]
+	}
+	return t.hooks[s.face]
+}
+
+// connectAll makes the connections of the jobs that clients submit.
+func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error) {
+	return connectAs(ctx, f, url, "", 0, accounts)
+}
+
+// connectAs makes connections whose keys begin with a name, to some of the feed's accounts.
+func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, accounts int) (targets, error) {
+	t := targets{url: url, hooks: make(map[face]string)}
+	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	window := durationpb.New(keyWindow)
+	for face, c := range map[face]*fireoncev1.Connection{
+		keyedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
+			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
+		}},
+		// The platform holds a lock from the search of a key to its effect, so one of the two
+		// may say so: its jobs are repeated before the fence when their server is gone.
+		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
+			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
+		}},
+		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
+			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		}},
+	} {
+		id, err := create(ctx, f, fmt.Sprintf("%shook-%d", name, face), c)
+		if err != nil {
+			return t, err
+		}
+		t.hooks[face] = id
+	}
+	for n := range accounts {
+		id, err := create(ctx, f, fmt.Sprintf("%sfeed-%d", name, n), &fireoncev1.Connection{
+			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
+				BaseUrl: fmt.Sprintf("%s/feed/%d", url, first+n), ReadLag: durationpb.New(readLag),
+			}},
+		})
+		if err != nil {
+			return t, err
+		}
+		t.feeds = append(t.feeds, id)
+	}
+	return t, nil
+}
+
+func create(ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection) (id string, err error) {
+	return createWith(ctx, f, key, c, nil)
+}
+
+func createWith(
+	ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection, credential *fireoncev1.Credential,
+) (id string, err error) {
+	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c, Credential: credential})
+		id = resp.GetConnection().GetConnectionId()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("create connection %s: %w", key, err)
+	}
+	return id, nil
+}
