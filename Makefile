@@ -217,10 +217,10 @@ SIM_FIRST ?= $(shell date +%s)000
 .PHONY: sim
 ifdef SEED
 sim: ## Simulate crashes, lost answers and clocks; then break the rules, and see it noticed
-	go test ./internal/engine -count=1 -v -run '^$(SIM)$$' -sim.seed=$(SEED)
+	go test ./internal/proof/sim -count=1 -v -run '^$(SIM)$$' -sim.seed=$(SEED)
 else
 sim:
-	go test ./internal/engine -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES) -sim.first=$(SIM_FIRST)
+	go test ./internal/proof/sim -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES) -sim.first=$(SIM_FIRST)
 	go run ./internal/proof/mutant
 endif
 

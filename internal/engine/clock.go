@@ -28,8 +28,9 @@ type Reading struct {
 	Time time.Time
 	// Boot is the time since the machine started, sleep included.
 	Boot time.Duration
-	// shift is how far a crash test has set the wall clock.
-	shift time.Duration
+	// WallShift is how far a test has set the wall clock: the wall time is Time plus it. It is
+	// zero outside of tests.
+	WallShift time.Duration
 }
 
 type systemClock struct{}
@@ -40,13 +41,13 @@ func SystemClock() Clock { return systemClock{} }
 
 // Read takes all three readings.
 func (systemClock) Read() Reading {
-	return Reading{Time: time.Now(), Boot: hostclock.Boot(), shift: failpoint.WallShift()}
+	return Reading{Time: time.Now(), Boot: hostclock.Boot(), WallShift: failpoint.WallShift()}
 }
 
 // elapsed gives the time from r to now by the fastest clock.
 func (r Reading) elapsed(now Reading) (time.Duration, error) {
 	mono := now.Time.Sub(r.Time)
-	wall := now.Time.Round(0).Sub(r.Time.Round(0)) + now.shift - r.shift
+	wall := now.Time.Round(0).Sub(r.Time.Round(0)) + now.WallShift - r.WallShift
 	boot := now.Boot - r.Boot
 	most, least := max(mono, wall, boot), min(mono, wall, boot)
 	if most-least > maxDisagreement {

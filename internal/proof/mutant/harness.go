@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// enginePackage has the simulator in its tests.
-	enginePackage = "internal/engine"
-	safety        = "TestSimSafety"
-	liveness      = "TestSimLiveness"
-	schedules     = "TestSimSchedules"
+	// simulator is the simulator's package: all of it is tests.
+	simulator = "internal/proof/sim"
+	safety    = "TestSimSafety"
+	liveness  = "TestSimLiveness"
+	schedules = "TestSimSchedules"
 	// firstChunk is how many worlds one process tries at first; each next one
 	// tries twice as many.
 	firstChunk = 8
@@ -43,7 +43,7 @@ func (h harness) build(ctx context.Context, name, overlay string) (binary string
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+enginePackage)...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+simulator)...) //nolint:gosec // our own arguments
 	cmd.Dir = h.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
@@ -75,7 +75,7 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 		"-sim.seeds", strconv.FormatUint(n, 10),
 	}, h.extra...)
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // what was built just now
-	cmd.Dir = filepath.Join(h.root, enginePackage)
+	cmd.Dir = filepath.Join(h.root, filepath.FromSlash(simulator))
 	cmd.Env = append(os.Environ(), "TMPDIR="+h.dir)
 	out, err := cmd.CombinedOutput()
 	if m := violation.FindSubmatch(out); m != nil {

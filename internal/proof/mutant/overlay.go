@@ -13,18 +13,14 @@ import (
 // the mutant must follow the code.
 var errStale = errors.New("the mutant does not fit the source any more")
 
-// writeOverlay writes the mutant's files under dir and an overlay that puts them
-// in the place of the source's. It gives the overlay's path.
-func (m mutant) writeOverlay(root, dir string) (string, error) {
-	replace, err := otherTests(root)
-	if err != nil {
-		return "", err
-	}
-	return m.overlay(root, dir, replace)
-}
+// likeSQLite is the test of the reference store that needs SQLite. Overlays take it out: a
+// build takes a quarter of the time without it.
+const likeSQLite = "store/memory/like_sqlite_test.go"
 
-// overlay writes the overlay of a mutant, with what else is to be replaced.
-func (m mutant) overlay(root, dir string, replace map[string]string) (string, error) {
+// writeOverlay writes the mutant's files under dir and an overlay that puts them
+// in the place of the source's. It returns the overlay's path.
+func (m mutant) writeOverlay(root, dir string) (string, error) {
+	replace := map[string]string{filepath.Join(root, filepath.FromSlash(likeSQLite)): ""} // no such file
 	texts := make(map[string]string)
 	for _, e := range m.edits {
 		text, known := texts[e.file]
@@ -58,25 +54,6 @@ func (m mutant) overlay(root, dir string, replace map[string]string) (string, er
 	}
 	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, overlay, 0o600)
-}
-
-// likeSQLite is the test of the reference store that needs SQLite.
-const likeSQLite = "store/memory/like_sqlite_test.go"
-
-// otherTests takes the engine's tests that are not the simulator's out of the build, and the
-// reference store's test that needs SQLite: it takes a quarter of the time without them.
-func otherTests(root string) (map[string]string, error) {
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(enginePackage), "*_test.go"))
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]string{filepath.Join(root, filepath.FromSlash(likeSQLite)): ""}
-	for _, f := range files {
-		if name := filepath.Base(f); !strings.HasPrefix(name, "sim_") && name != "export_test.go" {
-			out[f] = "" // no such file
-		}
-	}
-	return out, nil
 }
 
 // apply replaces the edit's lines, which must be in the text exactly once.

@@ -15,6 +15,9 @@ import (
 //go:embed tested/*.diff
 var testedFiles embed.FS
 
+// enginePackage has those tests.
+const enginePackage = "internal/engine"
+
 func TestTestedMutantsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the engine once for each mutant")
@@ -29,7 +32,7 @@ func TestTestedMutantsAreNoticed(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			overlay, err := m.overlay(root, t.TempDir(), make(map[string]string))
+			overlay, err := m.writeOverlay(root, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

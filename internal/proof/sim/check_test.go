@@ -1,4 +1,4 @@
-package engine_test
+package sim
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func (w *simWorld) broke(name string, j *simJob, format string, args ...any) {
 
 // legalMoves is the table of docs/protocol.md, read from the page itself.
 var legalMoves = sync.OnceValue(func() map[string]bool {
-	page, err := os.ReadFile("../../docs/protocol.md")
+	page, err := os.ReadFile("../../../docs/protocol.md")
 	if err != nil {
 		panic(err)
 	}

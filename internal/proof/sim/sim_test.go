@@ -1,4 +1,4 @@
-package engine_test
+package sim
 
 import (
 	"flag"
@@ -124,7 +124,7 @@ func (w *simWorld) report(t *testing.T) {
 	if v == nil {
 		return
 	}
-	t.Errorf("SIM VIOLATION %s: seed %d: job %d (%s, %s): %s\nreplay: make sim SEED=%d, or go test ./internal/engine -run %s -sim.seed=%d -v\n%s",
+	t.Errorf("SIM VIOLATION %s: seed %d: job %d (%s, %s): %s\nreplay: make sim SEED=%d, or go test ./internal/proof/sim -run %s -sim.seed=%d -v\n%s",
 		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Policy, v.what, w.seed, w.kind.test, w.seed, w.log.timeline(v.job))
 }
 

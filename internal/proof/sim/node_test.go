@@ -1,4 +1,4 @@
-package engine_test
+package sim
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type node struct {
 // Read is engine.Clock: the time by this node's three clocks.
 func (n *node) Read() engine.Reading {
 	now, slept := time.Now(), time.Duration(n.slept.Load())
-	return engine.ReadingAt(now.Add(-slept), now.Sub(time.Unix(0, 0)), slept+time.Duration(n.shift.Load()))
+	return engine.Reading{Time: now.Add(-slept), Boot: now.Sub(time.Unix(0, 0)), WallShift: slept + time.Duration(n.shift.Load())}
 }
 
 // newToken makes a token that no other node makes. Nothing hangs on what it is.
