@@ -132,7 +132,7 @@ run: ## Run the service on SQLite for development: loopback targets allowed
 build: ## Compile everything, with and without failpoints
 	go build ./...
 	go vet -tags failpoints ./...
-	go -C bench vet ./...
+	go -C internal/proof/bench vet ./...
 	go -C clients/go vet ./...
 	go -C examples/go vet ./...
 	go -C examples/connector-go vet ./...
@@ -192,7 +192,7 @@ test: need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULE
 	go test -vet=off $(RACE) $(WIDE) -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -vet=off -timeout $(TEST_TIMEOUT) ./server
 	go test -vet=off -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
-	go -C bench test ./...
+	go -C internal/proof/bench test ./...
 	go -C clients/go test -race ./...
 	go -C examples/connector-go test -race ./...
 	go -C internal/oauth/live test ./...
@@ -311,17 +311,17 @@ model: ## Check the protocol and its mutants with spin
 .PHONY: peers
 peers: need-postgres ## The same jobs and faults through River, asynq and two designs of articles
 	-.ci/need-redis
-	go -C bench run ./duplicates
+	go -C internal/proof/bench run ./duplicates
 
 SPEED_FLAGS := $(if $(REPS),-reps $(REPS)) $(if $(ONLY),-only $(ONLY)) $(SPEED)
 # The peers in JavaScript, and a Node that is new enough for them. Without npm, or
 # without a registry, they are skipped.
-BENCH_NODE := bench/speed/node/node_modules/.package-lock.json
+BENCH_NODE := internal/proof/bench/speed/node/node_modules/.package-lock.json
 
 .PHONY: bench
 bench: need-postgres bench-node ## Fireonce, River, pg-boss, graphile-worker and asynq on the same PostgreSQL: about an hour
 	-.ci/need-redis
-	go -C bench run ./speed $(SPEED_FLAGS)
+	go -C internal/proof/bench run ./speed $(SPEED_FLAGS)
 
 .PHONY: bench-paths
 bench-paths: need-postgres ## Compare each fast path with the general way beside it; fail if one is not worth its lines
@@ -329,14 +329,14 @@ bench-paths: need-postgres ## Compare each fast path with the general way beside
 
 .PHONY: bench-quick
 bench-quick: need-postgres ## The main ratios of that, with few jobs: about two minutes
-	go -C bench run ./speed -quick $(SPEED_FLAGS)
+	go -C internal/proof/bench run ./speed -quick $(SPEED_FLAGS)
 
 .PHONY: bench-node
 bench-node: ## Install the peers in JavaScript that bench compares with
 	-@$(MAKE) --no-print-directory $(BENCH_NODE)
 
-$(BENCH_NODE): bench/speed/node/package.json bench/speed/node/package-lock.json bench/speed/node/.npmrc
-	npm --prefix bench/speed/node ci --ignore-scripts
+$(BENCH_NODE): $(addprefix internal/proof/bench/speed/node/,package.json package-lock.json .npmrc)
+	npm --prefix internal/proof/bench/speed/node ci --ignore-scripts
 	@touch $@
 
 .PHONY: bench-search
@@ -357,7 +357,7 @@ lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract a
 	@unformatted=$$(gofmt -l $$(git ls-files -- '*.go' ':!gen')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run
-	cd bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd internal/proof/bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd clients/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd examples/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd examples/connector-go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml

@@ -17,7 +17,7 @@ var (
 	mdLink     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mdHeading  = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
 	// In code and scripts: a page of the repository's, and an anchor in it.
-	codeAnchor = regexp.MustCompile(`\b((?:docs/[a-z/-]+|bench/README|[A-Z]{5,})\.md)#([a-z0-9-]+)`)
+	codeAnchor = regexp.MustCompile(`\b((?:docs/[a-z/-]+|internal/proof/bench/README|[A-Z]{5,})\.md)#([a-z0-9-]+)`)
 )
 
 // TestLinks: every relative link of every page leads to a file of the repository, and
