@@ -5,6 +5,7 @@ package main
 import (
 	"testing"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/proof/chaos/commitproxy"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
@@ -31,10 +32,10 @@ func TestLostCommits(t *testing.T) {
 		// job; looks are claims too.
 		"every third": {func(k commitproxy.Kind, n int) bool {
 			return n%3 == 0 && (n < 13 || k != commitproxy.Claim && k != commitproxy.Look)
-		}, []commitproxy.Kind{commitproxy.Create, commitproxy.Claim, commitproxy.Arm, commitproxy.Settle}},
+		}, []commitproxy.Kind{commitproxy.Create, commitproxy.Claim, commitproxy.Arm}},
 		"arms and results": {func(k commitproxy.Kind, n int) bool {
-			return (k == commitproxy.Arm || k == commitproxy.Settle) && n%2 == 0
-		}, []commitproxy.Kind{commitproxy.Arm, commitproxy.Settle}},
+			return (k == commitproxy.Arm || k == commitproxy.Success || k == commitproxy.Decision) && n%2 == 0
+		}, []commitproxy.Kind{commitproxy.Arm}},
 	} {
 		for _, class := range classes {
 			t.Run(name+"/"+className(class), func(t *testing.T) {
@@ -49,6 +50,14 @@ func TestLostCommits(t *testing.T) {
 					if w.Lost(k) == 0 {
 						t.Errorf("no answer to the COMMIT of a %s was lost", k)
 					}
+				}
+				// Of OPAQUE jobs, whose attempts succeed at first, each is an outcome. Of the others
+				// some are decisions to repeat or to look.
+				if w.Lost(commitproxy.Success)+w.Lost(commitproxy.Decision) == 0 {
+					t.Error("no answer to the COMMIT of an outcome was lost")
+				}
+				if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE && w.Lost(commitproxy.Success) == 0 {
+					t.Error("no answer to the COMMIT of a success was lost")
 				}
 			})
 		}

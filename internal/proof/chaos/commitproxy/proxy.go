@@ -22,10 +22,12 @@ type Kind string
 const (
 	Create Kind = "create"
 	Arm    Kind = "arm"
-	// Settle is an outcome, or what else is decided of a job: a row has both.
-	Settle Kind = "settle"
-	Claim  Kind = "claim"
-	Look   Kind = "look"
+	// Success is the outcome of a first attempt that simply succeeded, and Decision any
+	// other decision about a job, other outcomes among them.
+	Success  Kind = "success"
+	Decision Kind = "decision"
+	Claim    Kind = "claim"
+	Look     Kind = "look"
 	// Connection is a change of a connection.
 	Connection Kind = "connection"
 )
@@ -38,7 +40,8 @@ var kinds = []struct {
 }{
 	{Create, []string{"InsertJobs"}},
 	{Arm, []string{"ArmJobs", "ClaimArmed"}},
-	{Settle, []string{"SucceedFirst", "SetStates"}},
+	{Success, []string{"SucceedFirst"}},
+	{Decision, []string{"SetStates"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},
 	{Connection, []string{"SetConnection"}},
