@@ -39,13 +39,39 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memory.Record) {
 		w.broke("EARLY", j, "attempt %d lost its sender, and its fence moved by %v", e.Attempt, s.Fence.Sub(j.last.Fence))
 	case j.target.traits.Repeat != job.RepeatInFlight || len(s.Open) != 1:
 		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and may not be repeated before it", e.Attempt)
-	case !s.CancelAsked.IsZero() || !e.At.Before(s.StartDeadline):
+	case !s.CancelAsked.IsZero() || !j.decidedLost(e).Before(s.StartDeadline):
 		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and the job is not to be repeated any more", e.Attempt)
 	}
 	j.lost[e.Attempt] = true
 	if s.NextAt.Before(s.Fence) {
 		w.repeatsArePaced(j, e, s)
 	}
+}
+
+// noteLost notes when the loss of a sender was decided. The store may write the decision
+// seconds later, after the start window: that is no repeat, and the next decision sees the
+// window's end.
+func (w *simWorld) noteLost(items []store.Change) {
+	for _, it := range items {
+		j := w.byID[it.Job]
+		if it.Decision.Cause != job.CauseSenderLost || j == nil {
+			continue
+		}
+		if j.lostAt == nil {
+			j.lostAt = make(map[int64]time.Time)
+		}
+		if _, known := j.lostAt[it.Version]; !known {
+			j.lostAt[it.Version] = w.store.Inspect(it.Job).Snapshot.Now
+		}
+	}
+}
+
+// decidedLost returns when the event was decided, as far as that is known, or written.
+func (j *simJob) decidedLost(e job.Event) time.Time {
+	if at, known := j.lostAt[e.Sequence-1]; known {
+		return at
+	}
+	return e.At
 }
 
 // claimIsLost: EARLY, when a claim was taken up that may not be before its lease ends.

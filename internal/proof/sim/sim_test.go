@@ -67,6 +67,7 @@ var pinned = []struct {
 	{20261124200000709, safetyWorlds, "a start comes a minute after another one, less a part of a microsecond: the database's clock was set between them"},
 	{20261124220007034, livenessWorlds, "the database's clock is set back, and two starts that lie apart have one time"},
 	{20261124230003095, recurringWorlds, "a job waits for a retry when an earlier time is believed: the age of its key is not known either"},
+	{20261125010000642, safetyWorlds, "the loss of a sender is decided in the start window, and a slow store writes it after its end"},
 	{20261124193000243, recurringWorlds, "a predecessor ends in the moment in which a doubted time is believed: its reply gets a start window then"},
 }
 

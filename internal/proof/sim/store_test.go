@@ -112,6 +112,7 @@ func (s nodeStore) Apply(ctx context.Context, items []store.Change) ([]store.App
 		c.job, c.n = items[0].Job, items[0].Version
 	}
 	c.detail = what.String()
+	s.w.noteLost(items)
 	return parkCall(s.node, c, func(ctx context.Context) ([]store.Applied, error) { return s.w.store.Apply(ctx, items) })
 }
 

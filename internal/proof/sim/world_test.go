@@ -120,8 +120,10 @@ type simJob struct {
 	leased  int
 	claimed bool
 	met     map[string]int // by worker, what it met before an arm that costs a try
-	// lost are the attempts whose sender was taken for gone.
-	lost map[int]bool
+	// lost are the attempts whose sender was taken for gone, and lostAt when that was first
+	// decided about a version of the job.
+	lost   map[int]bool
+	lostAt map[int64]time.Time
 	// beat is the firing that it is of, and schedule its schedule; zero: it is no firing's.
 	beat     string
 	schedule *simSchedule
