@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/fireonce/fireonce/internal/cache"
 )
 
 // MaxURL bounds a URL, in bytes, before and after its host became ASCII.
@@ -26,14 +28,14 @@ func ParseURL(raw string) (*url.URL, error) {
 	}
 	fresh, err := parseURL(raw)
 	if err == nil {
-		parsed.Put(raw, *fresh)
+		parsed.Put(strings.Clone(raw), *fresh)
 	}
 	return fresh, err
 }
 
-// parsed remembers URLs that were checked, each of at most MaxURL bytes: the same few are
-// asked for with every job.
-var parsed Memo[url.URL]
+// parsed caches URLs that were checked, each of at most MaxURL bytes: jobs name the same
+// few again and again.
+var parsed = cache.New[string, url.URL](cache.Options{Max: 512})
 
 func parseURL(raw string) (*url.URL, error) {
 	if raw == "" || len(raw) > MaxURL {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -101,15 +102,18 @@ type settings struct {
 
 // read remembers settings: each attempt asks for them three times. Those that are checked
 // for a connection whose secrets are sent as they are, are apart.
-var read, readSecret connector.Memo[settings]
+var (
+	read       = cache.New[string, settings](cache.Options{Max: 512})
+	readSecret = cache.New[string, settings](cache.Options{Max: 512})
+)
 
 // readSettings checks the origins; secret says that secrets are sent as they are.
 func readSettings(encoded []byte, secret bool) (settings, error) {
-	known := &read
+	known := read
 	if secret {
-		known = &readSecret
+		known = readSecret
 	}
-	if s, ok := known.GetBytes(encoded); ok {
+	if s, ok := cache.GetBytes(known, encoded); ok {
 		return s, nil
 	}
 	s := settings{stated: new(fireoncev1.WebhookSettings)}
