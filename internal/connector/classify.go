@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -149,31 +148,6 @@ func Unread(a Answer, who string, secrets Secrets) string {
 	default:
 		return Clean(who+" could not be read: it answered "+status(a.Status)+excerpt(a, secrets), MaxMessage)
 	}
-}
-
-// ErrNotAllowed is the cause of a *Refusal of kind FailAuth whose credential is good,
-// but not for what was asked.
-var ErrNotAllowed = errors.New("the credential is not for this")
-
-// Unseen is a look that failed: inconclusive, and in the error's words. Those of a
-// *Refusal come without its cause, which may name addresses of our network, and with
-// the time that the platform wants to be left alone for, or the news that the credential
-// was refused. One that is good, but not for reading, is not: what else is done with it
-// works.
-func Unseen(err error) job.Observation {
-	out := job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
-	var r *Refusal
-	if errors.As(err, &r) {
-		out.Detail = r.Msg
-		if r.Kind == job.FailAuth && !errors.Is(err, ErrNotAllowed) {
-			out.Kind, out.Auth = job.FailAuth, r.Cause()
-		}
-		if r.Kind == job.FailRateLimited {
-			out.RetryAfter = r.RetryAfter
-		}
-	}
-	out.Detail = Clean(out.Detail, MaxMessage)
-	return out
 }
 
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,

@@ -325,6 +325,10 @@ func (e *InputError) Error() string {
 	return e.Field + ": " + e.Msg
 }
 
+// ErrNotAllowed is the cause of a *Refusal of kind FailAuth whose credential is good,
+// but not for what was asked.
+var ErrNotAllowed = errors.New("the credential is not for this")
+
 // Refusal is a failure of Open: provably nothing was sent.
 type Refusal struct {
 	Kind       job.FailureKind

@@ -93,7 +93,7 @@ func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 	d.SetMultipathTCP(false)
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.Host, t.Port))
 	if err != nil {
-		s.egress.logDenied(ctx, t.Host, err)
+		s.egress.LogDenied(ctx, t.Host, err)
 		return nil, refuseDial(t, err)
 	}
 	raw, ok := conn.(*net.TCPConn)

@@ -15,8 +15,8 @@ func (e *Egress) LoggingTo(log *slog.Logger) *Egress {
 	return &logging
 }
 
-// logDenied writes down that a name's address was denied.
-func (e *Egress) logDenied(ctx context.Context, host string, err error) {
+// LogDenied writes down that a name's address was denied.
+func (e *Egress) LogDenied(ctx context.Context, host string, err error) {
 	var denied *EgressError
 	if e.log != nil && !isAddress(host) && errors.As(err, &denied) {
 		e.log.InfoContext(ctx, "egress denied", "host", host, "cause", denied.Error())

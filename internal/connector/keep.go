@@ -86,7 +86,7 @@ func KeepTold(told job.Answer, hide Secrets) *job.Answer {
 		out.Omission = job.BodyBinary
 		return out
 	}
-	out.Body = hide.redactHidden(told.Body)
+	out.Body = redactHidden(hide, told.Body)
 	if len(out.Body) > MaxKeptBody {
 		out.Body, out.Cut = string(wholeLetters([]byte(out.Body)[:MaxKeptBody])), true
 	}
@@ -103,7 +103,7 @@ func (k *Keep) Room(least int64, secrets Secrets) int64 {
 }
 
 // raw is how much of a body is looked at: what is kept, and secrets that begin in it.
-func (k *Keep) raw(secrets Secrets) int { return k.body + 2*secrets.longest() }
+func (k *Keep) raw(secrets Secrets) int { return k.body + 2*secrets.Longest() }
 
 // Of gives what is kept of an answer, also of one that broke off; nil: nothing, or there
 // was no answer. secrets is called only if something is kept.
@@ -140,13 +140,13 @@ func (k *Keep) keepBody(out *job.Answer, a Answer, hide Secrets) {
 		body, cut = body[:most], true
 	}
 	if cut { // a secret, or a letter, may be cut in two at the end
-		body = wholeLetters(body[:max(len(body)-hide.longest(), 0)])
+		body = wholeLetters(body[:max(len(body)-hide.Longest(), 0)])
 	}
 	if !isText(body) {
 		out.Omission = job.BodyBinary
 		return
 	}
-	text := hide.redactHidden(string(body))
+	text := redactHidden(hide, string(body))
 	if len(text) > k.body {
 		text, cut = string(wholeLetters([]byte(text)[:k.body])), true
 	}
@@ -155,7 +155,7 @@ func (k *Keep) keepBody(out *job.Answer, a Answer, hide Secrets) {
 
 // redactHidden is Redact for a text that is shown as it is. A secret that a target has
 // taken apart with letters that nobody sees is found, too; then all of these go.
-func (s Secrets) redactHidden(text string) string {
+func redactHidden(s Secrets, text string) string {
 	text = s.Redact(text)
 	seen := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r) || r == utf8.RuneError {

@@ -102,7 +102,7 @@ func NewMedia(c MediaConfig) *Media {
 		m.most = MaxMedia
 	}
 	m.most = min(m.most, m.spool)
-	dialer := net.Dialer{ControlContext: c.Egress.control, Timeout: ConnectTimeout}
+	dialer := net.Dialer{ControlContext: c.Egress.Control, Timeout: ConnectTimeout}
 	m.client = &http.Client{
 		CheckRedirect: m.redirect,
 		Transport: &http.Transport{

@@ -144,7 +144,7 @@ func (m *Media) ask(ctx context.Context, method string, u *url.URL) (*http.Respo
 	req.Header.Set("Accept", "*/*")
 	resp, err := m.client.Do(req)
 	if err != nil {
-		m.egress.logDenied(ctx, TargetOf(u).Host, err)
+		m.egress.LogDenied(ctx, TargetOf(u).Host, err)
 		return nil, unreachable(u, err)
 	}
 	return resp, nil

@@ -150,7 +150,7 @@ func (m Message) Under(ours, secret []Header) []Header {
 
 // Traced adds the headers that make a request part of its job's trace to all others. A
 // user's or a credential's own traceparent stays, and nothing is added.
-func (c Commit) Traced(headers []Header) []Header {
+func Traced(c Commit, headers []Header) []Header {
 	if c.Traceparent == "" || hasHeader(headers, "traceparent") {
 		return headers
 	}

@@ -20,7 +20,7 @@ func TestTraced(t *testing.T) {
 		"the user's":       {c, []connector.Header{{Name: "TraceParent", Value: "x"}}, 0},
 		"the user's state": {c, []connector.Header{{Name: "Tracestate", Value: "x"}}, 1},
 	} {
-		if got := tt.commit.Traced(tt.has); len(got) != len(tt.has)+tt.added {
+		if got := connector.Traced(tt.commit, tt.has); len(got) != len(tt.has)+tt.added {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -107,14 +107,14 @@ func (s Secrets) quote(text string, cut bool, limit int) string {
 		text, cut = text[:MaxExcerpt], true
 	}
 	if cut { // a secret may be cut in two at the end
-		text = text[:max(len(text)-s.longest(), 0)]
+		text = text[:max(len(text)-s.Longest(), 0)]
 	}
 	return Clean(s.Redact(Clean(s.Redact(text), MaxExcerpt)), limit)
 }
 
-// longest is the length of the longest form of a secret. With sorts by length, and
+// Longest is the length of the longest form of a secret. With sorts by length, and
 // hexadecimal doubles it.
-func (s Secrets) longest() int {
+func (s Secrets) Longest() int {
 	if len(s) == 0 {
 		return 0
 	}

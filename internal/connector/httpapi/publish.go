@@ -50,7 +50,7 @@ func (s *session) call(c connector.Commit) connector.Call {
 		ours = append(ours, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
 	return connector.Call{
-		Method: s.request.method, URL: m.URL, Headers: c.Traced(m.Under(ours, s.auth.Headers)),
+		Method: s.request.method, URL: m.URL, Headers: connector.Traced(c, m.Under(ours, s.auth.Headers)),
 		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: connector.MaxBody,
 	}
 }

@@ -85,7 +85,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	if err != nil {
 		return notSent("nothing was sent: the call cannot be encoded")
 	}
-	call.Headers = c.Traced(call.Headers)
+	call.Headers = connector.Traced(c, call.Headers)
 	o := s.classify(line.Exchange(call, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
 	if o.Result == job.ResultAccepted {
 		o.Handle = handle

@@ -55,7 +55,7 @@ func (s *session) call(c connector.Commit) connector.Call {
 		headers = append(headers, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
 	call := connector.Call{
-		Method: "POST", URL: m.URL, Headers: c.Traced(m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
+		Method: "POST", URL: m.URL, Headers: connector.Traced(c, m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
 	}
 	if s.keep != nil {
 		call.Keep = s.keep.Room(connector.MaxExcerpt, s.hidden())
