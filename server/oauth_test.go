@@ -20,6 +20,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/server"
@@ -126,7 +127,7 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 			t.Fatal(err)
 		}
 		c.Connectors, c.OAuthApps = registry, apps
-		c.OAuthClient = oauth.NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), c.Now)
+		c.OAuthClient = oauth.NewClient(transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), c.Now)
 	}
 }
 

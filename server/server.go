@@ -113,7 +113,7 @@ type Config struct {
 	Quotas Quotas
 }
 
-// Media tells in short time whether a file is there. connector.Media is one.
+// Media tells in short time whether a file is there. kit.Media is one.
 type Media interface {
 	// Probe fails with *connector.Refusal.
 	Probe(ctx context.Context, ref *fireoncev1.MediaRef) error

@@ -22,12 +22,14 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/feed"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
@@ -132,9 +134,9 @@ func (s *stage) run() {
 	keys, err := vault.New(key)
 	s.ok(err)
 	log := slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	egress := connector.NewEgress(local)
-	sender := connector.NewSender(connector.Config{Egress: egress, RootCAs: s.hostile.roots})
-	media := connector.NewMedia(connector.MediaConfig{Egress: egress, Dir: t.TempDir()})
+	egress := transport.NewEgress(local)
+	sender := transport.NewSender(transport.Config{Egress: egress, RootCAs: s.hostile.roots})
+	media := kit.NewMedia(kit.MediaConfig{Egress: egress, Dir: t.TempDir()})
 	registry, own := s.connectors(sender, media)
 	apps, err := oauth.LoadApps(s.apps(), true)
 	s.ok(err)
@@ -183,7 +185,7 @@ func (s *stage) run() {
 }
 
 // connectors are those whose platforms are hostile, and one of the operator's own.
-func (s *stage) connectors(sender *connector.Sender, media *connector.Media) (*connector.Registry, *remote.Connector) {
+func (s *stage) connectors(sender *transport.Sender, media *kit.Media) (*connector.Registry, *remote.Connector) {
 	base := s.hostile.URL
 	own, err := remote.New(remote.Config{Name: "own", URL: base, Token: secretOf("token", "500"), Sender: sender})
 	s.ok(err)

@@ -1,6 +1,6 @@
 // Package connector holds the contract between the engine and the code for one
-// platform, and the audited HTTP sender that connectors send with. Connectors
-// classify; the engine decides.
+// platform. Connectors classify; the engine decides. They send through package transport
+// and share package kit.
 //
 // The promise that every connector keeps, and that connectortest checks at the
 // socket: one commit request per attempt. No retry, no redirect, no re-send by

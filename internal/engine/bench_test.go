@@ -20,6 +20,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
@@ -76,7 +77,7 @@ func BenchmarkWorked(b *testing.B) {
 // worked runs an engine over the store until done.
 func worked(b *testing.B, s engine.Store, done <-chan struct{}) {
 	b.Helper()
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	defer sender.Close()
 	registry, err := connector.NewRegistry(webhook.New(webhook.Config{Sender: sender}))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -34,8 +35,8 @@ func overFeed(t *testing.T, plan func(feedtest.Request) feedtest.Answer) (*world
 			t.Error(err)
 		}
 	})
-	w.config.Connectors, err = connector.NewRegistry(feed.New(feed.Config{Sender: connector.NewSender(
-		connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})}))
+	w.config.Connectors, err = connector.NewRegistry(feed.New(feed.Config{Sender: transport.NewSender(
+		transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/oauth2"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
@@ -101,7 +101,7 @@ type Client struct {
 }
 
 // NewClient makes a client that dials what egress allows. A nil now is time.Now.
-func NewClient(egress *connector.Egress, now func() time.Time) *Client {
+func NewClient(egress *transport.Egress, now func() time.Time) *Client {
 	if now == nil {
 		now = time.Now
 	}
@@ -249,7 +249,7 @@ var codeForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // fate classifies a failure.
 func (o *once) fate(err error) *TokenError {
 	var said *oauth2.RetrieveError
-	var denied *connector.EgressError
+	var denied *transport.EgressError
 	out := &TokenError{Fate: Lost, Status: o.status}
 	switch {
 	case errors.As(err, &said):

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
 
 func loopbackClient() *Client {
-	return NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)
+	return NewClient(transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)
 }
 
 // endpoint serves a token endpoint and counts its requests.
@@ -177,7 +177,7 @@ func TestTokenUnsent(t *testing.T) {
 		client *Client
 		url    string
 	}{
-		"an address that the policy refuses": {NewClient(connector.NewEgress(), nil), at},
+		"an address that the policy refuses": {NewClient(transport.NewEgress(), nil), at},
 		"nobody there":                       {loopbackClient(), "http://127.0.0.1:1/token"},
 		"no TLS":                             {loopbackClient(), strings.Replace(at, "http:", "https:", 1)},
 	} {

@@ -21,6 +21,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -56,7 +57,7 @@ func (c courier) Describe() connector.Description {
 }
 
 func (c courier) Check(_ []byte, cred connector.Credential) (connector.Capability, error) {
-	_, err := connector.OpenAuth(cred, connector.AuthBearer)
+	_, err := kit.OpenAuth(cred, kit.AuthBearer)
 	return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, err
 }
 

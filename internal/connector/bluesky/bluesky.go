@@ -15,6 +15,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -41,9 +43,9 @@ const holdKey = "account"
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// Media fetches images; nil: posts with images are refused.
-	Media *connector.Media
+	Media *kit.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Now gives this process's time; nil means time.Now.
@@ -52,8 +54,8 @@ type Config struct {
 
 // Connector is the connector for Bluesky. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
-	media     *connector.Media
+	sender    *transport.Sender
+	media     *kit.Media
 	httpsOnly bool
 	now       func() time.Time
 	logins    logins
@@ -97,7 +99,7 @@ func (c *Connector) settings(encoded []byte) (*url.URL, error) {
 	if raw == "" {
 		raw = DefaultBaseURL
 	}
-	base, err := connector.ParseURL(raw)
+	base, err := transport.ParseURL(raw)
 	if err != nil {
 		return nil, badSettings(".base_url", err.Error())
 	}
@@ -238,7 +240,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if s.url, err = in.endpoint(methodPut, nil); err != nil {
 		return nil, err
 	}
-	if s.line, err = c.sender.Open(ctx, connector.TargetOf(s.url), o.Fresh); err != nil {
+	if s.line, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh); err != nil {
 		return nil, fmt.Errorf("open bluesky: %w", err)
 	}
 	return s, nil
@@ -255,5 +257,5 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, err
 	}
-	return connector.Tested{Identity: in.did, Detail: connector.Clean("signed in as @"+in.handle+" ("+in.did+")", connector.MaxMessage)}, nil
+	return connector.Tested{Identity: in.did, Detail: transport.Clean("signed in as @"+in.handle+" ("+in.did+")", transport.MaxMessage)}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,7 +51,7 @@ func payloadOf(tb testing.TB, p *fireoncev1.SocialPost) []byte {
 	return encode(tb, &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: p}})
 }
 
-func newConnector(_ testing.TB, s *connector.Sender) connector.Connector {
+func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 	return bluesky.New(bluesky.Config{Sender: s})
 }
 

@@ -10,6 +10,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -60,7 +62,7 @@ func (c *Connector) checkImages(refs []*fireoncev1.MediaRef) error {
 	}
 	for i, ref := range refs {
 		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := connector.ParseURL(ref.GetUrl()); err != nil {
+		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
 			return badPayload(field+".url", err.Error())
 		}
 		if t := ref.GetMediaType(); t != "" && !strings.HasPrefix(strings.ToLower(t), "image/") {
@@ -107,7 +109,7 @@ func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaR
 	}
 	defer asset.Close()
 	if !strings.HasPrefix(asset.Type, "image/") {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file is no image: it is " + connector.Clean(asset.Type, 100)}
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file is no image: it is " + transport.Clean(asset.Type, 100)}
 	}
 	a, err := c.ask(ctx, in.base, question{
 		method: methodUpload, token: in.access, post: true, contentType: asset.Type, body: asset.Reader(), length: asset.Size,
@@ -155,16 +157,16 @@ func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	return c
 }
 
-func thawMedia(fields []connector.FrozenField) ([]*fireoncev1.MediaRef, error) {
+func thawMedia(fields []kit.FrozenField) ([]*fireoncev1.MediaRef, error) {
 	n := len(mediaFields)
 	if len(fields)%n != 0 || len(fields) > n*MaxImages {
-		return nil, connector.ErrBadFrozen
+		return nil, kit.ErrBadFrozen
 	}
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[n:] {
 		for i, name := range mediaFields {
 			if fields[i].Name != name {
-				return nil, connector.ErrBadFrozen
+				return nil, kit.ErrBadFrozen
 			}
 		}
 		refs = append(refs, &fireoncev1.MediaRef{

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -31,7 +31,7 @@ func TestMediaFrozen(t *testing.T) {
 				MediaType: rapid.String().Draw(t, "type"), AltText: rapid.String().Draw(t, "alt"),
 			})
 		}
-		fields, err := connector.Thaw(freezeMedia(job.NewCanon(), refs).Bytes())
+		fields, err := kit.Thaw(freezeMedia(job.NewCanon(), refs).Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}

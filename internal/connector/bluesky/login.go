@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -50,8 +51,8 @@ type login struct {
 	fresh bool
 }
 
-func (in login) hidden() connector.Secrets {
-	return connector.Secrets{}.With(in.password, in.access, in.refresh)
+func (in login) hidden() transport.Secrets {
+	return transport.Secrets{}.With(in.password, in.access, in.refresh)
 }
 
 func (in login) endpoint(method string, query url.Values) (*url.URL, error) {
@@ -171,7 +172,7 @@ func (c *Connector) createSession(ctx context.Context, a account, s *seat) (logi
 	if err != nil {
 		return login{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	secrets := connector.Secrets{}.With(a.secret.password)
+	secrets := transport.Secrets{}.With(a.secret.password)
 	answer, err := c.ask(ctx, a.base, question{
 		method: methodCreateSession, post: true, contentType: jsonType, body: bytes.NewReader(body), length: int64(len(body)),
 	})

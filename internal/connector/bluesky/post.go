@@ -12,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -162,22 +163,22 @@ func (q post) freeze() ([]byte, error) {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (post, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return post{}, err
 	}
 	if len(fields) < 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
-		return post{}, connector.ErrBadFrozen
+		return post{}, kit.ErrBadFrozen
 	}
 	q := post{key: string(fields[0].Value), replyTo: string(fields[2].Value)}
 	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
-		return post{}, connector.ErrBadFrozen
+		return post{}, kit.ErrBadFrozen
 	}
 	if q.media, err = thawMedia(fields[3:]); err != nil {
 		return post{}, err
 	}
 	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {
-		return post{}, connector.ErrBadFrozen
+		return post{}, kit.ErrBadFrozen
 	}
 	return q, nil
 }

@@ -7,13 +7,14 @@ import (
 	"net/url"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // session is one line with one post for it.
 type session struct {
 	c       *Connector
-	line    *connector.Line
+	line    *transport.Line
 	url     *url.URL
 	in      login
 	post    post
@@ -30,10 +31,10 @@ func (s *session) Account() string { return s.in.did }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
-		Headers: []connector.Header{{Name: "Content-Type", Value: jsonType}, acceptJSON, bearer(s.in.access)},
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(transport.Call{
+		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
+		Headers: []transport.Header{{Name: "Content-Type", Value: jsonType}, acceptJSON, bearer(s.in.access)},
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	if o.Result == job.ResultRejected && errorName(answer) == errInvalidSwap {
 		o = s.occupied(c, o)
@@ -52,8 +53,8 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     moment ago, it is the account that may not.
 //   - AccountTakedown and its like hold the account as 401 does.
 //   - a rate limit says when it ends in RateLimit-Reset.
-func (s *session) classify(a connector.Answer) job.Outcome {
-	o := connector.Classify(a, who, s.in.hidden())
+func (s *session) classify(a transport.Answer) job.Outcome {
+	o := transport.Classify(a, who, s.in.hidden())
 	name := errorName(a)
 	switch {
 	case o.Result == job.ResultSucceeded:
@@ -70,18 +71,18 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		s.c.logins.forget(s.in, name)
 		if o.Kind = job.FailTransient; s.in.fresh {
 			o.Kind = job.FailAuth
-			o.Message = connector.Clean(o.Message+"; "+reconnectAccount, connector.MaxMessage)
+			o.Message = transport.Clean(o.Message+"; "+reconnectAccount, transport.MaxMessage)
 		}
 	case a.Status == 401, refused[name]:
 		s.c.logins.forget(s.in, errAuthRequired)
 		o.Kind, o.Auth = job.FailAuth, causeOf(name)
-		o.Message = connector.Clean(o.Message+"; "+reconnectAccount, connector.MaxMessage)
+		o.Message = transport.Clean(o.Message+"; "+reconnectAccount, transport.MaxMessage)
 	}
 	return o
 }
 
 // created tells whether an answer names our post.
-func (s *session) created(a connector.Answer) bool {
+func (s *session) created(a transport.Answer) bool {
 	var got strongRef
 	return a.Status == 200 && json.Unmarshal(a.Excerpt, &got) == nil && got.URI == s.post.uri(s.in.did) && got.CID != ""
 }
@@ -94,7 +95,7 @@ func (s *session) created(a connector.Answer) bool {
 func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 	unknown := func(words string) job.Outcome {
 		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
-		o.Message = connector.Clean("a record is at this post's key already; "+words, connector.MaxMessage)
+		o.Message = transport.Clean("a record is at this post's key already; "+words, transport.MaxMessage)
 		return o
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), c.AnswerBy)

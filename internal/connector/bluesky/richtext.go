@@ -7,7 +7,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // Rules of this file: Bluesky shows no links of its own accord; facets say where one
@@ -55,7 +55,7 @@ func facetsOf(text string) []facet {
 		if strings.HasSuffix(uri, ")") && !strings.Contains(uri, "(") {
 			uri = strings.TrimSuffix(uri, ")")
 		}
-		if _, err := connector.ParseURL(withoutFragment(uri)); err != nil {
+		if _, err := transport.ParseURL(withoutFragment(uri)); err != nil {
 			continue
 		}
 		out = insert(out, facet{byteSlice{at[2], at[2] + len(uri)}, []feature{{Type: typeLink, URI: uri}}})

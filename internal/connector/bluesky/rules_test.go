@@ -16,6 +16,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -467,7 +469,7 @@ func TestTester(t *testing.T) {
 	if w.count(createSession) != 2 || len(w.asked) != 2 {
 		t.Errorf("asked %v", w.asked)
 	}
-	none := bluesky.New(bluesky.Config{Sender: connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("10.0.0.0/8"))})})
+	none := bluesky.New(bluesky.Config{Sender: transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("10.0.0.0/8"))})})
 	_, err := none.Test(t.Context(), o)
 	wantRefusal(t, err, job.FailEgressDenied)
 	o.Credential = connector.Credential{Data: encode(t, proto.Message(&fireoncev1.Credential{}))}
@@ -477,10 +479,10 @@ func TestTester(t *testing.T) {
 
 // TestPrepareMedia: what can be known of files before they are fetched.
 func TestPrepareMedia(t *testing.T) {
-	fetcher := connector.NewMedia(connector.MediaConfig{})
+	fetcher := kit.NewMedia(kit.MediaConfig{})
 	ref := &fireoncev1.MediaRef{Url: "https://files.example/a"}
 	for name, c := range map[string]struct {
-		fetcher *connector.Media
+		fetcher *kit.Media
 		media   []*fireoncev1.MediaRef
 		field   string
 	}{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -64,7 +65,7 @@ func causeOf(name string) job.AuthCause {
 }
 
 // errorName reads what an answer calls its error.
-func errorName(a connector.Answer) string {
+func errorName(a transport.Answer) string {
 	var body struct {
 		Error string `json:"error"`
 	}
@@ -80,20 +81,20 @@ func endpoint(base *url.URL, method string, query url.Values) (*url.URL, error) 
 	if len(query) > 0 {
 		raw += "?" + query.Encode()
 	}
-	u, err := connector.ParseURL(raw)
+	u, err := transport.ParseURL(raw)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
 	}
 	return u, nil
 }
 
-func bearer(token string) connector.Header {
-	return connector.Header{Name: "Authorization", Value: "Bearer " + token}
+func bearer(token string) transport.Header {
+	return transport.Header{Name: "Authorization", Value: "Bearer " + token}
 }
 
 const jsonType = "application/json"
 
-var acceptJSON = connector.Header{Name: "Accept", Value: jsonType}
+var acceptJSON = transport.Header{Name: "Accept", Value: jsonType}
 
 // question is one request beside the commit, without a visible effect.
 type question struct {
@@ -109,10 +110,10 @@ type question struct {
 }
 
 // ask asks on a line of its own: a failure before the arm costs the job a try.
-func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (connector.Answer, error) {
+func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transport.Answer, error) {
 	u, err := endpoint(base, q.method, q.query)
 	if err != nil {
-		return connector.Answer{}, err
+		return transport.Answer{}, err
 	}
 	by := time.Now().Add(askTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
@@ -123,12 +124,12 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (connect
 	}
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	line, err := c.sender.Open(ctx, connector.TargetOf(u), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(u), true)
 	if err != nil {
-		return connector.Answer{}, fmt.Errorf("ask bluesky: %w", err)
+		return transport.Answer{}, fmt.Errorf("ask bluesky: %w", err)
 	}
 	defer line.Close()
-	call := connector.Call{Method: "GET", URL: u, Headers: []connector.Header{acceptJSON}, Keep: connector.MaxBody}
+	call := transport.Call{Method: "GET", URL: u, Headers: []transport.Header{acceptJSON}, Keep: transport.MaxBody}
 	if q.post {
 		call.Method = "POST"
 	}
@@ -136,18 +137,18 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (connect
 		call.Headers = append(call.Headers, bearer(q.token))
 	}
 	if q.body != nil {
-		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: q.contentType})
+		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: q.contentType})
 		call.Body, call.Length = q.body, q.length
 	}
-	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
+	return line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 // unanswered says why an answer to a question is none, or nil.
-func unanswered(a connector.Answer, secrets connector.Secrets) error {
+func unanswered(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	switch name := errorName(a); {
 	case !a.Complete:
 	case a.Status == 429, name == errRateLimit:
@@ -157,14 +158,14 @@ func unanswered(a connector.Answer, secrets connector.Secrets) error {
 		if name == errSecondFactor {
 			r.Msg = who + " wants a code by e-mail for this password"
 		}
-		r.Msg = connector.Clean(r.Msg+"; "+reconnectAccount, connector.MaxMessage)
+		r.Msg = transport.Clean(r.Msg+"; "+reconnectAccount, transport.MaxMessage)
 	}
 	return r
 }
 
 // refusedTo says why an answer to a question within a session is none, or nil. If the
 // session is over, so is its use; if it began just now, it is the account that may not.
-func (c *Connector) refusedTo(in login, a connector.Answer) error {
+func (c *Connector) refusedTo(in login, a transport.Answer) error {
 	err := unanswered(a, in.hidden())
 	if err == nil {
 		return nil
@@ -173,22 +174,22 @@ func (c *Connector) refusedTo(in login, a connector.Answer) error {
 	c.logins.forget(in, name)
 	var r *connector.Refusal
 	if in.fresh && (name == errInvalidToken || name == errExpiredToken) && errors.As(err, &r) {
-		r.Kind, r.Msg = job.FailAuth, connector.Clean(r.Msg+"; "+reconnectAccount, connector.MaxMessage)
+		r.Kind, r.Msg = job.FailAuth, transport.Clean(r.Msg+"; "+reconnectAccount, transport.MaxMessage)
 	}
 	return err
 }
 
 // resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
 // it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
-func resetAfter(a connector.Answer) time.Duration {
-	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+func resetAfter(a transport.Answer) time.Duration {
+	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}
 	at, err := strconv.ParseInt(strings.TrimSpace(a.Header.Get("RateLimit-Reset")), 10, 64)
 	if err != nil || at <= 0 {
-		return connector.DefaultRetryAfter
+		return transport.DefaultRetryAfter
 	}
-	return min(max(time.Unix(at, 0).Sub(a.At), connector.MinRetryAfter), connector.MaxRetryAfter)
+	return min(max(time.Unix(at, 0).Sub(a.At), transport.MinRetryAfter), transport.MaxRetryAfter)
 }
 
 // stored is a record as a server tells it.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -261,7 +262,7 @@ func (s Suite) testUnreachable(t *testing.T) {
 		tr := s.trial(t, s.Looks.mark(now))
 		l := tr.lookFor(tr.watermark(t))
 		before := tr.Accepted()
-		tr.c = s.connector(t, connector.NewSender(connector.Config{}), tr.URL())
+		tr.c = s.connector(t, transport.NewSender(transport.Config{}), tr.URL())
 		if o := tr.observe(t, l); o.Verdict != job.SawInconclusive {
 			t.Errorf("%s (%s)", o.Verdict, o.Detail)
 		}

@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // Platform is a scripted peer. Requests get the scripts in order; the last one
@@ -110,9 +110,9 @@ func (p *Platform) URL() string {
 }
 
 // Sender makes a sender that may reach loopback and trusts the platform.
-func (p *Platform) Sender() *connector.Sender {
-	s := connector.NewSender(connector.Config{
-		Egress:  connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")),
+func (p *Platform) Sender() *transport.Sender {
+	s := transport.NewSender(transport.Config{
+		Egress:  transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")),
 		RootCAs: p.roots,
 		Version: "test",
 	})

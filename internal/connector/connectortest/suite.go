@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -20,9 +21,9 @@ type Suite struct {
 	// Secure runs the platform with TLS.
 	Secure bool
 	// New makes the connector over a sender that reaches the platform.
-	New func(tb testing.TB, s *connector.Sender) connector.Connector
+	New func(tb testing.TB, s *transport.Sender) connector.Connector
 	// NewAt is New for a platform that has one address, which is no setting.
-	NewAt func(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector
+	NewAt func(tb testing.TB, s *transport.Sender, baseURL string) connector.Connector
 	// Request makes a valid request that goes to the base URL, with the connection's
 	// settings.
 	Request func(baseURL string) connector.Request
@@ -121,7 +122,7 @@ type trial struct {
 	unsent *int64
 }
 
-func (s Suite) connector(tb testing.TB, sender *connector.Sender, baseURL string) connector.Connector {
+func (s Suite) connector(tb testing.TB, sender *transport.Sender, baseURL string) connector.Connector {
 	tb.Helper()
 	if s.NewAt != nil {
 		return s.NewAt(tb, sender, baseURL)
@@ -236,7 +237,7 @@ func (tr *trial) checkOutcome(t *testing.T, o job.Outcome) {
 
 func checkMessage(t *testing.T, msg string, secrets []string) {
 	t.Helper()
-	if msg == "" || len(msg) > connector.MaxMessage || msg != connector.Clean(msg, connector.MaxMessage) {
+	if msg == "" || len(msg) > transport.MaxMessage || msg != transport.Clean(msg, transport.MaxMessage) {
 		t.Errorf("message not fit for a user: %q", msg)
 	}
 	for _, secret := range secrets {
@@ -384,7 +385,7 @@ func (s Suite) testOpen(t *testing.T) {
 	})
 	t.Run("egress denied", func(t *testing.T) {
 		tr := s.trial(t)
-		c := s.connector(t, connector.NewSender(connector.Config{}), tr.URL())
+		c := s.connector(t, transport.NewSender(transport.Config{}), tr.URL())
 		_, err := c.Open(t.Context(), tr.opening())
 		checkRefusal(t, err, job.FailEgressDenied, s.Secrets)
 		if tr.Accepted() != 0 {
@@ -409,11 +410,11 @@ func (s Suite) testOpen(t *testing.T) {
 	if s.Secure {
 		t.Run("unknown authority", func(t *testing.T) {
 			tr := s.trial(t)
-			allow, err := connector.ParseCIDRs("127.0.0.0/8")
+			allow, err := transport.ParseCIDRs("127.0.0.0/8")
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := s.connector(t, connector.NewSender(connector.Config{Egress: connector.NewEgress(allow...)}), tr.URL())
+			c := s.connector(t, transport.NewSender(transport.Config{Egress: transport.NewEgress(allow...)}), tr.URL())
 			_, err = c.Open(t.Context(), tr.opening())
 			checkRefusal(t, err, job.FailTransient, s.Secrets)
 			tr.settle(t, 0)

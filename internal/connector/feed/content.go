@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -98,16 +99,16 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	if len(fields) != 3 || fields[0].Name != fieldText || fields[1].Name != fieldReplyTo || fields[2].Name != fieldLanguage {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	c := content{Text: string(fields[0].Value), ReplyTo: string(fields[1].Value), Language: string(fields[2].Value)}
 	if !utf8.ValidString(c.Text) || normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	return c, nil
 }

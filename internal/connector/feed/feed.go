@@ -14,6 +14,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -44,7 +46,7 @@ const holdKey = "account"
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Now gives this process's time; nil means time.Now.
@@ -53,7 +55,7 @@ type Config struct {
 
 // Connector is the feed connector. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
+	sender    *transport.Sender
 	httpsOnly bool
 	now       func() time.Time
 }
@@ -98,7 +100,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	}
 	out := settings{lag: DefaultReadLag}
 	var err error
-	if out.base, err = connector.ParseURL(s.GetBaseUrl()); err != nil {
+	if out.base, err = transport.ParseURL(s.GetBaseUrl()); err != nil {
 		return settings{}, badSettings(".base_url", err.Error())
 	}
 	if out.base.RawQuery != "" || out.base.ForceQuery {
@@ -107,7 +109,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	if c.httpsOnly && out.base.Scheme != "https" {
 		return settings{}, badSettings(".base_url", "the URL must start with https://")
 	}
-	if out.posts, err = connector.ParseURL(strings.TrimSuffix(out.base.String(), "/") + "/posts"); err != nil {
+	if out.posts, err = transport.ParseURL(strings.TrimSuffix(out.base.String(), "/") + "/posts"); err != nil {
 		return settings{}, badSettings(".base_url", err.Error())
 	}
 	if s.ReadLag != nil {
@@ -123,8 +125,8 @@ func badSettings(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.feed" + field, Msg: msg}
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	return connector.OpenAuth(c, connector.AuthBearer|connector.AuthAPIKey)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	return kit.OpenAuth(c, kit.AuthBearer|kit.AuthAPIKey)
 }
 
 // Check implements connector.Connector. It does not ask the platform: which
@@ -186,7 +188,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(account.posts), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(account.posts), true)
 	if err != nil {
 		return nil, fmt.Errorf("open feed: %w", err)
 	}
@@ -196,7 +198,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 // account is an account on a platform with what is needed to talk about it.
 type account struct {
 	settings
-	auth connector.Auth
+	auth kit.Auth
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
@@ -211,6 +213,6 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 	return account{settings: s, auth: auth}, nil
 }
 
-func (a account) headers(own ...connector.Header) []connector.Header {
-	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
+func (a account) headers(own ...transport.Header) []transport.Header {
+	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // maxPosts bounds the posts of one page, whatever was asked for.
@@ -96,7 +96,7 @@ func parseCreated(body []byte) (post, error) {
 
 // webURL gives a URL that can be shown to a user, or nothing.
 func webURL(raw string) string {
-	if u, err := connector.ParseURL(raw); err == nil {
+	if u, err := transport.ParseURL(raw); err == nil {
 		return u.String()
 	}
 	return ""

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -68,7 +70,7 @@ func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return connector.Unseen(err)
+		return kit.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
@@ -87,7 +89,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // search reads completely, or fails.
@@ -152,7 +154,7 @@ func (c *Connector) pages(ctx context.Context, a account, s *search) error {
 func (c *Connector) page(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
 	for {
 		l, err := c.part(ctx, a, cursor, size, fresh)
-		if size == 1 || !errors.Is(err, connector.ErrBodyTooLarge) {
+		if size == 1 || !errors.Is(err, transport.ErrBodyTooLarge) {
 			return l, err
 		}
 		size = max(1, size/5)
@@ -170,13 +172,13 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(&u), fresh)
+	line, err := c.sender.Open(ctx, transport.TargetOf(&u), fresh)
 	if err != nil {
 		return listing{}, fmt.Errorf("read posts: %w", err)
 	}
 	defer line.Close()
-	answer := line.Exchange(connector.Call{Method: "GET", URL: &u, Headers: a.headers(), Keep: connector.MaxBody},
-		connector.Bounds{SendBy: by, AnswerBy: by})
+	answer := line.Exchange(transport.Call{Method: "GET", URL: &u, Headers: a.headers(), Keep: transport.MaxBody},
+		transport.Bounds{SendBy: by, AnswerBy: by})
 	if err := unread(answer, a.auth.Hidden); err != nil {
 		return listing{}, err
 	}
@@ -188,14 +190,14 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a connector.Answer, secrets connector.Secrets) error {
+func unread(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	if errors.Is(a.Err, connector.ErrBodyTooLarge) {
-		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: connector.ErrBodyTooLarge}
+	if errors.Is(a.Err, transport.ErrBodyTooLarge) {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: transport.ErrBodyTooLarge}
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	switch {
 	case !a.Complete:
 	case a.Status == 401, a.Status == 403:
@@ -209,8 +211,8 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case a.Status == 429:
 		r.Kind = job.FailRateLimited
 		var said bool
-		if r.RetryAfter, said = connector.RetryAfter(a.Header, a.At); !said {
-			r.RetryAfter = connector.DefaultRetryAfter
+		if r.RetryAfter, said = transport.RetryAfter(a.Header, a.At); !said {
+			r.RetryAfter = transport.DefaultRetryAfter
 		}
 	}
 	return r

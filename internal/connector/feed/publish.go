@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -12,7 +13,7 @@ const who = "the platform"
 
 // session is one line with one post for it.
 type session struct {
-	line    *connector.Line
+	line    *transport.Line
 	account account
 	body    []byte
 	version int
@@ -23,10 +24,10 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.account.posts, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
-		Headers: s.account.headers(connector.Header{Name: "Content-Type", Value: "application/json"}),
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(transport.Call{
+		Method: "POST", URL: s.account.posts, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
+		Headers: s.account.headers(transport.Header{Name: "Content-Type", Value: "application/json"}),
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.account.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
@@ -44,8 +45,8 @@ const (
 //     2xx, the post may be there or still to come: unknown, and looked up, which
 //     also finds the id.
 //   - 403 holds the account as 401 does: the token may not post (docs/platforms/feed.md).
-func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
-	o := connector.Classify(a, who, secrets)
+func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+	o := transport.Classify(a, who, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:
 		post, err := parseCreated(a.Excerpt)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -320,7 +320,7 @@ func TestALookSaysNoAddress(t *testing.T) {
 	w.base = strings.Replace(w.base, "127.0.0.1", "localhost", 1)
 	e := w.effect(t, hello())
 	e.arm(t)
-	closed := connector.NewSender(connector.Config{Egress: connector.NewEgress()})
+	closed := transport.NewSender(transport.Config{Egress: transport.NewEgress()})
 	t.Cleanup(closed.Close)
 	w.c = feed.New(feed.Config{Sender: closed, Now: w.Now})
 	o := e.sees(t, job.SawInconclusive, "has no address that may be reached")

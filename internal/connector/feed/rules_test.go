@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -211,7 +212,7 @@ func FuzzOpenFrozen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frozen []byte) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel() // nothing is resolved or dialled
-		c := feed.New(feed.Config{Sender: connector.NewSender(connector.Config{})})
+		c := feed.New(feed.Config{Sender: transport.NewSender(transport.Config{})})
 		s, err := c.Open(over, connector.Opening{Settings: settings, Class: job.Observable, Prepared: connector.Prepared{Frozen: frozen}})
 		if err == nil {
 			s.Close()

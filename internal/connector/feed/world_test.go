@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -59,7 +60,7 @@ func newWorld(t *testing.T, opts feedtest.Options) *world {
 		t.Fatal(err)
 	}
 	w.base = w.URL()
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	w.c = feed.New(feed.Config{Sender: sender, Now: w.Now})
 	t.Cleanup(func() {
 		_ = w.Platform.Close()

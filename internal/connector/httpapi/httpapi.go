@@ -12,6 +12,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -24,14 +26,14 @@ const (
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 }
 
 // Connector is the connector for plain HTTP. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
+	sender    *transport.Sender
 	httpsOnly bool
 }
 
@@ -80,7 +82,7 @@ func (c *Connector) Traits(settings []byte) (job.Traits, error) {
 }
 
 func traitsOf(s *fireoncev1.HttpSettings) (job.Traits, error) {
-	return connector.ReceiverTraits("settings.http", "Idempotency-Key", s)
+	return kit.ReceiverTraits("settings.http", "Idempotency-Key", s)
 }
 
 // readSettings reads what a connection lets its jobs do; secret says that there is a
@@ -94,8 +96,8 @@ func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit
 	return &s, may, err
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	return connector.OpenAuth(c, connector.AuthBearer|connector.AuthBasic|connector.AuthAPIKey|connector.AuthHeaders)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	return kit.OpenAuth(c, kit.AuthBearer|kit.AuthBasic|kit.AuthAPIKey|kit.AuthHeaders)
 }
 
 // Prepare implements connector.Connector.
@@ -123,7 +125,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if refused := may.allows(q); refused != nil {
 		return connector.Prepared{}, refused
 	}
-	return connector.Prepared{HoldKey: connector.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
+	return connector.Prepared{HoldKey: transport.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
 }
 
 // Open implements connector.Connector.
@@ -132,7 +134,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s.line, err = c.sender.Open(ctx, connector.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
+	s.line, err = c.sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
 	if err != nil {
 		return nil, fmt.Errorf("open http: %w", err)
 	}
@@ -148,7 +150,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || !s.keyed {
 		return nil
 	}
-	if s.line = c.sender.Idle(connector.TargetOf(s.request.message.URL)); s.line == nil {
+	if s.line = c.sender.Idle(transport.TargetOf(s.request.message.URL)); s.line == nil {
 		return nil
 	}
 	return s

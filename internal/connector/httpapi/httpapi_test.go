@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -43,7 +44,7 @@ func payloadOf(tb testing.TB, r *fireoncev1.HttpRequest) []byte {
 	return encode(tb, &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: r}})
 }
 
-func newConnector(_ testing.TB, s *connector.Sender) connector.Connector {
+func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 	return httpapi.New(httpapi.Config{Sender: s})
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -60,7 +60,7 @@ func TestKeptOfHostileAnswers(t *testing.T) {
 			connectortest.Say(connectortest.Answer(200, padding+bearer+" "+bearer)), long, job.ResultSucceeded, padding + "[redacted]", true, 0,
 		},
 		"larger than any body": {
-			connectortest.Say(connectortest.Answer(200, strings.Repeat("y", connector.MaxBody+1))), long, job.ResultUnknown, strings.Repeat("y", 100), true, 0,
+			connectortest.Say(connectortest.Answer(200, strings.Repeat("y", transport.MaxBody+1))), long, job.ResultUnknown, strings.Repeat("y", 100), true, 0,
 		},
 		"a secret, and then silence": {
 			connectortest.Script{Do: func(c *connectortest.Conn) {

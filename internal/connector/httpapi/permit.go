@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
 // Rules of this file: a job names its own request, and the connection's owner says what
@@ -27,12 +28,12 @@ const (
 
 // permit is what a connection lets its jobs do.
 type permit struct {
-	origins connector.Origins
+	origins kit.Origins
 	paths   []string // empty: any
 	methods []string // empty: any
 	ids     []string // empty: none
 	quote   bool     // answers may be quoted although the request carries a credential
-	keep    *connector.Keep
+	keep    *kit.Keep
 }
 
 // newPermit checks the settings. secret says that the connection has a credential. It
@@ -40,7 +41,7 @@ type permit struct {
 func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 	p := permit{paths: s.GetPaths(), ids: s.GetIdJsonPointers(), quote: s.GetQuoteAnswers()}
 	var err error
-	if p.origins, err = connector.ParseOrigins("settings.http", s.GetOrigins(), secret); err != nil {
+	if p.origins, err = kit.ParseOrigins("settings.http", s.GetOrigins(), secret); err != nil {
 		return p, err
 	}
 	if len(p.paths) > maxPaths {
@@ -51,7 +52,7 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 			return p, badSettings(fmt.Sprintf("paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
 		}
 	}
-	if p.keep, err = connector.ParseKeep("settings.http", s.GetKeepAnswer()); err != nil {
+	if p.keep, err = kit.ParseKeep("settings.http", s.GetKeepAnswer()); err != nil {
 		return p, err
 	}
 	for i, m := range s.GetMethods() {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -14,13 +16,13 @@ const who = "the receiver"
 
 // session is one line with one request for it.
 type session struct {
-	line    *connector.Line
+	line    *transport.Line
 	request request
-	auth    connector.Auth
+	auth    kit.Auth
 	version int
 	keyed   bool
 	quote   bool // answers may be quoted
-	keep    *connector.Keep
+	keep    *kit.Keep
 }
 
 // Close implements connector.Session.
@@ -28,7 +30,7 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(s.call(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	o.Answer = s.keep.Of(answer, s.hidden)
@@ -36,26 +38,26 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 }
 
 // hidden are the secrets that the receiver may repeat.
-func (s *session) hidden() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }
+func (s *session) hidden() transport.Secrets { return s.request.message.Hide(s.auth.Hidden) }
 
-func (s *session) call(c connector.Commit) connector.Call {
+func (s *session) call(c connector.Commit) transport.Call {
 	m := s.request.message
-	var ours []connector.Header
+	var ours []transport.Header
 	if m.ContentType != "" {
-		ours = append(ours, connector.Header{Name: "Content-Type", Value: m.ContentType})
+		ours = append(ours, transport.Header{Name: "Content-Type", Value: m.ContentType})
 	}
 	if s.keyed {
 		// Bare, as Stripe and its like want it. Our sender cannot send again, whatever
 		// the headers say.
-		ours = append(ours, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
+		ours = append(ours, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	return connector.Call{
-		Method: s.request.method, URL: m.URL, Headers: connector.Traced(c, m.Under(ours, s.auth.Headers)),
-		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: connector.MaxBody,
+	return transport.Call{
+		Method: s.request.method, URL: m.URL, Headers: kit.Traced(c, m.Under(ours, s.auth.Headers)),
+		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: transport.MaxBody,
 	}
 }
 
-// classify narrows the rules of connector.ClassifyNamed for KEYED targets, and only this:
+// classify narrows the rules of transport.ClassifyNamed for KEYED targets, and only this:
 // an answer that says in its body that the key was used for another request
 // (idempotencyErrors) is unknown at every attempt, also the first. A database that was lost
 // or restored does not know of the request that used it.
@@ -63,12 +65,12 @@ func (s *session) call(c connector.Commit) connector.Call {
 // A 5xx is unknown as everywhere. Stripe stores it and answers it to every
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
-func (s *session) classify(a connector.Answer) job.Outcome {
-	var hide func() connector.Secrets
+func (s *session) classify(a transport.Answer) job.Outcome {
+	var hide func() transport.Secrets
 	if s.quote {
 		hide = s.hidden
 	}
-	o := connector.ClassifyNamed(a, who, hide, s.keyed)
+	o := transport.ClassifyNamed(a, who, hide, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
 		// The owner names the places; a target may echo what it was sent all the same.
@@ -76,11 +78,11 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		if found = found && s.auth.Hidden.Redact(id) == id; found {
 			o.ExternalID = id
 		} else {
-			o.Message += "; it has no id at " + connector.Clean(s.request.id.String(), maxPointer)
+			o.Message += "; it has no id at " + transport.Clean(s.request.id.String(), maxPointer)
 		}
 	case o.Result == job.ResultRejected && s.keyed && keyConflict(a):
 		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
-		o.Message = connector.Clean(o.Message+connector.KeySeenBefore, connector.MaxMessage)
+		o.Message = transport.Clean(o.Message+transport.KeySeenBefore, transport.MaxMessage)
 	}
 	return o
 }
@@ -92,7 +94,7 @@ var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idem
 // keyConflict tells whether a refusal says, in a form that is known, that its
 // key was used for another request. The IETF draft's example is a problem
 // document (RFC 9457) whose type names idempotency.
-func keyConflict(a connector.Answer) bool {
+func keyConflict(a transport.Answer) bool {
 	var body struct {
 		Type  string          `json:"type"`
 		Name  string          `json:"name"`

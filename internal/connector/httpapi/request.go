@@ -5,6 +5,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -27,7 +29,7 @@ var methods = map[fireoncev1.HttpMethod]string{
 // request is a checked HTTP request: what every attempt sends alike.
 type request struct {
 	method  string
-	message connector.Message
+	message kit.Message
 	// id is where the answer names the object; nil: nowhere.
 	id pointer
 }
@@ -38,7 +40,7 @@ func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
 	if q.method, known = methods[in.GetMethod()]; !known {
 		return q, badPayload(".method", "not a method that this connector sends")
 	}
-	d := connector.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.httpsOnly}
+	d := kit.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.httpsOnly}
 	switch content := in.GetContent().(type) {
 	case *fireoncev1.HttpRequest_Body:
 		d.Body = content.Body
@@ -52,7 +54,7 @@ func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
 		d.ContentType = DefaultContentType
 	}
 	for _, h := range in.GetHeaders() {
-		d.Headers = append(d.Headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
+		d.Headers = append(d.Headers, transport.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
 	var err error
 	if q.message, err = d.Message(); err != nil {
@@ -83,19 +85,19 @@ func (q request) freeze() []byte {
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (request, error) {
 	var q request
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return q, err
 	}
 	last := len(fields) - 1
 	if last < 1 || fields[0].Name != fieldMethod || fields[last].Name != fieldPointer {
-		return q, connector.ErrBadFrozen
+		return q, kit.ErrBadFrozen
 	}
 	q.method = string(fields[0].Value)
 	if !slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE", "GET"}, q.method) {
-		return q, connector.ErrBadFrozen
+		return q, kit.ErrBadFrozen
 	}
-	if q.message, err = connector.ThawMessage(fields[1:last]); err != nil {
+	if q.message, err = kit.ThawMessage(fields[1:last]); err != nil {
 		return q, err
 	}
 	q.id, err = parsePointer(string(fields[last].Value))

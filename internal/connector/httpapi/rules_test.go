@@ -16,6 +16,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
 	"github.com/fireonce/fireonce/internal/connector/httpapi/apitest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -36,7 +38,7 @@ func newBench(t *testing.T, class job.Class, opts apitest.Options) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	t.Cleanup(func() {
 		_ = api.Close()
 		sender.Close()
@@ -50,7 +52,7 @@ func newBench(t *testing.T, class job.Class, opts apitest.Options) *bench {
 
 func (b *bench) prepare(t *testing.T, r *fireoncev1.HttpRequest) {
 	t.Helper()
-	u, err := connector.ParseURL(r.GetUrl())
+	u, err := transport.ParseURL(r.GetUrl())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +372,7 @@ func TestPrepareRefuses(t *testing.T) {
 	for field, r := range map[string]*fireoncev1.HttpRequest{
 		"url":             {Url: "http://example.com/"},
 		"method":          {Url: url, Method: 99},
-		"content":         {Url: url, Content: &fireoncev1.HttpRequest_Body{Body: make([]byte, connector.MaxRequestBody+1)}},
+		"content":         {Url: url, Content: &fireoncev1.HttpRequest_Body{Body: make([]byte, kit.MaxRequestBody+1)}},
 		"content_type":    {Url: url, ContentType: "no type\x01"},
 		"headers":         {Url: url, Headers: many},
 		"headers[0]":      {Url: url, Headers: []*fireoncev1.HttpHeader{{Name: "idempotency-key", Value: "mine"}}},
@@ -454,7 +456,7 @@ func FuzzOpenFrozen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frozen []byte) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel() // nothing is resolved or dialled
-		c := httpapi.New(httpapi.Config{Sender: connector.NewSender(connector.Config{})})
+		c := httpapi.New(httpapi.Config{Sender: transport.NewSender(transport.Config{})})
 		s, err := c.Open(over, connector.Opening{Class: job.Opaque, Prepared: connector.Prepared{Frozen: frozen}})
 		if err == nil {
 			s.Close()

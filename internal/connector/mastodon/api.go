@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -25,10 +26,10 @@ const readTimeout = 15 * time.Second
 
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a line
 // of its own: a failure before the arm costs the job a try.
-func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (connector.Answer, error) {
+func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	answer, err := c.exchange(ctx, fresh, connector.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: connector.MaxBody})
+	answer, err := c.exchange(ctx, fresh, transport.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: transport.MaxBody})
 	if err != nil {
 		return answer, err
 	}
@@ -36,36 +37,36 @@ func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) 
 }
 
 // exchange makes one request that has no visible effect, by the context's deadline.
-func (c *Connector) exchange(ctx context.Context, fresh bool, call connector.Call) (connector.Answer, error) {
+func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Call) (transport.Answer, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
+	line, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
 	if err != nil {
-		return connector.Answer{}, fmt.Errorf("ask mastodon: %w", err)
+		return transport.Answer{}, fmt.Errorf("ask mastodon: %w", err)
 	}
 	defer line.Close()
-	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
+	return line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
-func (a account) headers(own ...connector.Header) []connector.Header {
-	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
+func (a account) headers(own ...transport.Header) []transport.Header {
+	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a connector.Answer, secrets connector.Secrets) error {
+func unread(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	if errors.Is(a.Err, connector.ErrBodyTooLarge) {
-		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: connector.ErrBodyTooLarge}
+	if errors.Is(a.Err, transport.ErrBodyTooLarge) {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: transport.ErrBodyTooLarge}
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	switch {
 	case !a.Complete:
 	case a.Status == 401, a.Status == 403:
-		r.Kind, r.Msg = job.FailAuth, connector.Clean(r.Msg+"; "+reconnect, connector.MaxMessage)
+		r.Kind, r.Msg = job.FailAuth, transport.Clean(r.Msg+"; "+reconnect, transport.MaxMessage)
 		if a.Status == 403 {
 			r.Err = connector.ErrNotAllowed
 		}
@@ -77,15 +78,15 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 
 // resetAfter is how long a rate limit lasts: X-RateLimit-Reset is the time at which
 // it ends (https://docs.joinmastodon.org/api/rate-limits/).
-func resetAfter(a connector.Answer) time.Duration {
-	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+func resetAfter(a transport.Answer) time.Duration {
+	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Header.Get("X-RateLimit-Reset")))
 	if err != nil {
-		return connector.DefaultRetryAfter
+		return transport.DefaultRetryAfter
 	}
-	return min(max(at.Sub(a.At), connector.MinRetryAfter), connector.MaxRetryAfter)
+	return min(max(at.Sub(a.At), transport.MinRetryAfter), transport.MaxRetryAfter)
 }
 
 // person is the account that a token belongs to.
@@ -130,7 +131,7 @@ func (c *Connector) verify(ctx context.Context, a account) (person, error) {
 		return person{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " does not say whose token this is"}
 	}
 	p := person{id: got.ID, acct: got.Acct, url: strings.TrimSuffix(a.base.String(), "/") + "/accounts/" + got.ID}
-	if page, err := connector.ParseURL(got.URL); err == nil && connector.TargetOf(page) == connector.TargetOf(a.base) {
+	if page, err := transport.ParseURL(got.URL); err == nil && transport.TargetOf(page) == transport.TargetOf(a.base) {
 		p.url = page.String()
 	}
 	return p, nil
@@ -147,13 +148,13 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 		return connector.Tested{}, err
 	}
 	return connector.Tested{
-		Identity: p.url, Detail: connector.Clean("the token is of @"+p.acct+" on "+a.base.Host, connector.MaxMessage),
+		Identity: p.url, Detail: transport.Clean("the token is of @"+p.acct+" on "+a.base.Host, transport.MaxMessage),
 	}, nil
 }
 
 // webURL gives a URL that can be shown to a user, or nothing.
 func webURL(raw string) string {
-	if u, err := connector.ParseURL(raw); err == nil {
+	if u, err := transport.ParseURL(raw); err == nil {
 		return u.String()
 	}
 	return ""

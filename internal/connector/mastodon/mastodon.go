@@ -16,6 +16,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -48,9 +50,9 @@ var DefaultSettle = Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// Media fetches files; nil: posts with media are refused.
-	Media *connector.Media
+	Media *kit.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Settle replaces DefaultSettle; nil keeps it.
@@ -61,8 +63,8 @@ type Config struct {
 
 // Connector is the connector for Mastodon. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
-	media     *connector.Media
+	sender    *transport.Sender
+	media     *kit.Media
 	httpsOnly bool
 	settle    Settle
 	now       func() time.Time
@@ -114,7 +116,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return settings{}, badSettings("", "not readable")
 	}
-	base, err := connector.ParseURL(s.GetBaseUrl())
+	base, err := transport.ParseURL(s.GetBaseUrl())
 	if err != nil {
 		return settings{}, badSettings(".base_url", err.Error())
 	}
@@ -133,7 +135,7 @@ func (s settings) endpoint(path string, query url.Values) (*url.URL, error) {
 	if len(query) > 0 {
 		raw += "?" + query.Encode()
 	}
-	u, err := connector.ParseURL(raw)
+	u, err := transport.ParseURL(raw)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
 	}
@@ -144,8 +146,8 @@ func badSettings(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.mastodon" + field, Msg: msg}
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	a, err := connector.OpenAuth(c, connector.AuthBearer|connector.AuthOAuth2)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	a, err := kit.OpenAuth(c, kit.AuthBearer|kit.AuthOAuth2)
 	if err == nil && len(a.Headers) == 0 {
 		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "must be an access token of the account"}
 	}
@@ -233,7 +235,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 // account is an account on a server with what is needed to talk about it.
 type account struct {
 	settings
-	auth connector.Auth
+	auth kit.Auth
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
@@ -268,7 +270,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if s.body, err = post.encode(); err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	if s.line, err = c.sender.Open(ctx, connector.TargetOf(s.url), o.Fresh || o.Class != job.Keyed); err != nil {
+	if s.line, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh || o.Class != job.Keyed); err != nil {
 		return nil, fmt.Errorf("open mastodon: %w", err)
 	}
 	return s, nil

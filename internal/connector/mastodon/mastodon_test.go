@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -90,7 +91,7 @@ func suite(t *testing.T, secure bool, dedupes fireoncev1.ReceiverDedupes, cred c
 	}
 	s := connectortest.Suite{
 		Secure: secure,
-		New: func(_ testing.TB, s *connector.Sender) connector.Connector {
+		New: func(_ testing.TB, s *transport.Sender) connector.Connector {
 			return mastodon.New(mastodon.Config{Sender: s})
 		},
 		Request: func(base string) connector.Request {

@@ -15,6 +15,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -47,7 +49,7 @@ func (c *Connector) checkMedia(refs []*fireoncev1.MediaRef) error {
 	}
 	for i, ref := range refs {
 		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := connector.ParseURL(ref.GetUrl()); err != nil {
+		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
 			return badPayload(field+".url", err.Error())
 		}
 		if t := ref.GetMediaType(); t != "" && !isMedia(t) {
@@ -92,7 +94,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	defer asset.Close()
 	if !isMedia(asset.Type) {
 		return "", false, &connector.Refusal{
-			Kind: job.FailPermanent, Msg: "a media file is no image, video or audio: it is " + connector.Clean(asset.Type, 100),
+			Kind: job.FailPermanent, Msg: "a media file is no image, video or audio: it is " + transport.Clean(asset.Type, 100),
 		}
 	}
 	u, err := a.endpoint("/api/v2/media", nil)
@@ -103,8 +105,8 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	if err != nil {
 		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
 	}
-	answer, err := c.exchange(ctx, true, connector.Call{
-		Method: "POST", URL: u, Headers: a.headers(connector.Header{Name: "Content-Type", Value: contentType}),
+	answer, err := c.exchange(ctx, true, transport.Call{
+		Method: "POST", URL: u, Headers: a.headers(transport.Header{Name: "Content-Type", Value: contentType}),
 		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
 		Length: int64(len(head)) + asset.Size + int64(len(tail)),
 	})
@@ -125,7 +127,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 
 // untaken says why a file was not taken: a refusal is for good, but for those that
 // are for any request.
-func untaken(a connector.Answer, secrets connector.Secrets) error {
+func untaken(a transport.Answer, secrets transport.Secrets) error {
 	err := unread(a, secrets)
 	if r, ok := err.(*connector.Refusal); ok && a.Complete && r.Kind == job.FailTransient && a.Status >= 400 && a.Status < 500 && a.Status != 408 { //nolint:errorlint // unread makes it
 		r.Kind = job.FailPermanent
@@ -195,16 +197,16 @@ func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	return c
 }
 
-func thawMedia(fields []connector.FrozenField) ([]*fireoncev1.MediaRef, error) {
+func thawMedia(fields []kit.FrozenField) ([]*fireoncev1.MediaRef, error) {
 	n := len(mediaFields)
 	if len(fields)%n != 0 || len(fields) > n*MaxFiles {
-		return nil, connector.ErrBadFrozen
+		return nil, kit.ErrBadFrozen
 	}
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[n:] {
 		for i, name := range mediaFields {
 			if fields[i].Name != name {
-				return nil, connector.ErrBadFrozen
+				return nil, kit.ErrBadFrozen
 			}
 		}
 		refs = append(refs, &fireoncev1.MediaRef{

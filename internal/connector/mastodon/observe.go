@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -70,7 +72,7 @@ func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, want, err := c.search(ctx, o, l)
 	if err != nil {
-		return connector.Unseen(err)
+		return kit.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case l.Any && len(want.media) > 0:
@@ -93,7 +95,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // search reads completely, or fails.

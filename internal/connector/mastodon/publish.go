@@ -5,12 +5,13 @@ import (
 	"net/url"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // session is one line with one post for it.
 type session struct {
-	line    *connector.Line
+	line    *transport.Line
 	url     *url.URL
 	account account
 	body    []byte
@@ -23,13 +24,13 @@ func (s *session) Close() { s.line.Close() }
 // Publish implements connector.Session. The key goes to servers that are not known
 // to heed it, too: it does no harm, and one that does dedupe is the better for it.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+	answer := s.line.Exchange(transport.Call{
+		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: s.account.headers(
-			connector.Header{Name: "Content-Type", Value: "application/json"},
-			connector.Header{Name: "Idempotency-Key", Value: c.EffectKey},
+			transport.Header{Name: "Content-Type", Value: "application/json"},
+			transport.Header{Name: "Idempotency-Key", Value: c.EffectKey},
 		),
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.account.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
@@ -42,8 +43,8 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - 401 and 403 hold the account: the token is void, or may not write posts
 //     (https://docs.joinmastodon.org/methods/statuses/#create).
 //   - 429 says when it ends in X-RateLimit-Reset.
-func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
-	o := connector.Classify(a, who, secrets)
+func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+	o := transport.Classify(a, who, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:
 		if p, err := parseStatus(a.Excerpt); err == nil && a.Status == 200 {
@@ -57,7 +58,7 @@ func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
 		if o.Kind = job.FailAuth; a.Status == 403 {
 			o.Auth = job.AuthPermission
 		}
-		o.Message = connector.Clean(o.Message+"; "+reconnect, connector.MaxMessage)
+		o.Message = transport.Clean(o.Message+"; "+reconnect, transport.MaxMessage)
 	case a.Status == 429:
 		o.RetryAfter = resetAfter(a)
 	}

@@ -13,8 +13,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -68,9 +70,9 @@ func newWorld(t *testing.T, o mastodontest.Options) *world {
 	if w.Server, err = mastodontest.Start(o); err != nil {
 		t.Fatal(err)
 	}
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
-	w.c = mastodon.New(mastodon.Config{Sender: sender, Now: w.Now, Media: connector.NewMedia(connector.MediaConfig{
-		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	w.c = mastodon.New(mastodon.Config{Sender: sender, Now: w.Now, Media: kit.NewMedia(kit.MediaConfig{
+		Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
 	})})
 	t.Cleanup(func() {
 		_ = w.Close()

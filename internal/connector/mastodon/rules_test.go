@@ -11,6 +11,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -318,10 +319,10 @@ func TestAccountIsItsServers(t *testing.T) {
 
 // TestPrepareMedia: what can be known of files before they are fetched.
 func TestPrepareMedia(t *testing.T) {
-	fetcher := connector.NewMedia(connector.MediaConfig{})
+	fetcher := kit.NewMedia(kit.MediaConfig{})
 	ref := &fireoncev1.MediaRef{Url: "https://files.example/a"}
 	for name, c := range map[string]struct {
-		fetcher *connector.Media
+		fetcher *kit.Media
 		media   []*fireoncev1.MediaRef
 		field   string
 	}{

@@ -7,6 +7,8 @@ import (
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -16,7 +18,7 @@ type secret struct {
 	redact.All
 
 	credential *fireoncev1.Credential // nil: there is none
-	hide       connector.Secrets
+	hide       transport.Secrets
 }
 
 func openSecret(c connector.Credential) (secret, error) {
@@ -27,7 +29,7 @@ func openSecret(c connector.Credential) (secret, error) {
 	if err := proto.Unmarshal(c.Data, pb); err != nil {
 		return secret{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "not readable"}
 	}
-	return secret{credential: pb, hide: connector.Secrets(nil).With(texts(pb.ProtoReflect(), nil)...)}, nil
+	return secret{credential: pb, hide: transport.Secrets(nil).With(texts(pb.ProtoReflect(), nil)...)}, nil
 }
 
 // names are the fields of a credential that are not secret.
@@ -107,17 +109,17 @@ func (r request) freeze() []byte {
 
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (request, *connectorv1.Content, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return request{}, nil, err
 	}
 	if len(fields) != 3 || fields[0].Name != fieldPayload || fields[1].Name != fieldReplyTo || fields[2].Name != fieldOwn {
-		return request{}, nil, connector.ErrBadFrozen
+		return request{}, nil, kit.ErrBadFrozen
 	}
 	r := request{payload: fields[0].Value, replyTo: string(fields[1].Value), own: fields[2].Value}
 	payload := &fireoncev1.Payload{}
 	if err := proto.Unmarshal(r.payload, payload); err != nil || payload.GetKind() == nil {
-		return request{}, nil, connector.ErrBadFrozen
+		return request{}, nil, kit.ErrBadFrozen
 	}
 	return r, &connectorv1.Content{Payload: payload, ReplyToExternalId: r.replyTo}, nil
 }

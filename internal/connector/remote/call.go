@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -33,7 +34,7 @@ var errNoAnswer = errors.New("not an answer of the protocol")
 
 // ask makes a read-only call. It fails with *connector.Refusal of kind
 // TRANSIENT, or what opening the line gave.
-func (c *Connector) ask(ctx context.Context, method string, limit time.Duration, in, out proto.Message, hide connector.Secrets) error {
+func (c *Connector) ask(ctx context.Context, method string, limit time.Duration, in, out proto.Message, hide transport.Secrets) error {
 	by := time.Now().Add(limit)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
@@ -47,7 +48,7 @@ func (c *Connector) ask(ctx context.Context, method string, limit time.Duration,
 		return err
 	}
 	defer line.Close()
-	a := line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by})
+	a := line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by})
 	err = parse(a, out)
 	if err != nil {
 		err = &connector.Refusal{Kind: job.FailTransient, Msg: c.unread(a, method, hide)}
@@ -74,8 +75,8 @@ func (c *Connector) heard(answered, late bool) {
 }
 
 // open opens a line for one call, and remembers when that is not possible.
-func (c *Connector) open(ctx context.Context) (*connector.Line, error) {
-	line, err := c.sender.Open(ctx, connector.TargetOf(c.base), true)
+func (c *Connector) open(ctx context.Context) (*transport.Line, error) {
+	line, err := c.sender.Open(ctx, transport.TargetOf(c.base), true)
 	var r *connector.Refusal
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,31 +97,31 @@ func (c *Connector) reach() error {
 }
 
 // call encodes one call. within tells the service when its caller gives up.
-func (c *Connector) call(method string, in proto.Message, within time.Duration) (connector.Call, error) {
+func (c *Connector) call(method string, in proto.Message, within time.Duration) (transport.Call, error) {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
 	if err != nil {
-		return connector.Call{}, err
+		return transport.Call{}, err
 	}
-	u, err := connector.ParseURL(strings.TrimSuffix(c.base.String(), "/") + service + method)
+	u, err := transport.ParseURL(strings.TrimSuffix(c.base.String(), "/") + service + method)
 	if err != nil {
-		return connector.Call{}, err
+		return transport.Call{}, err
 	}
-	headers := []connector.Header{
+	headers := []transport.Header{
 		{Name: "Content-Type", Value: contentType},
 		{Name: "Connect-Protocol-Version", Value: "1"},
 		{Name: "Connect-Timeout-Ms", Value: strconv.FormatInt(max(within.Milliseconds(), 1), 10)},
 	}
 	if c.token != "" {
-		headers = append(headers, connector.Header{Name: "Authorization", Value: "Bearer " + c.token})
+		headers = append(headers, transport.Header{Name: "Authorization", Value: "Bearer " + c.token})
 	}
-	return connector.Call{
-		Method: "POST", URL: u, Headers: headers, Keep: connector.MaxBody,
+	return transport.Call{
+		Method: "POST", URL: u, Headers: headers, Keep: transport.MaxBody,
 		Body: bytes.NewReader(body), Length: int64(len(body)),
 	}, nil
 }
 
 // parse reads the message of an answer.
-func parse(a connector.Answer, out proto.Message) error {
+func parse(a transport.Answer, out proto.Message) error {
 	kind, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
 	encoding := a.Header.Get("Content-Encoding")
 	switch {
@@ -135,19 +136,19 @@ func parse(a connector.Answer, out proto.Message) error {
 }
 
 // unread says why a call has no answer.
-func (c *Connector) unread(a connector.Answer, method string, hide connector.Secrets) string {
+func (c *Connector) unread(a transport.Answer, method string, hide transport.Secrets) string {
 	hide = hide.With(c.token)
 	if code, said := rpcError(a); said {
-		return connector.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Quote(code, connector.MaxMessage)), connector.MaxMessage)
+		return transport.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Quote(code, transport.MaxMessage)), transport.MaxMessage)
 	}
 	if a.Complete && a.Status == 200 {
 		return c.who + " answered " + method + " with something that is not a message of the protocol"
 	}
-	return connector.Unread(a, c.who, hide)
+	return transport.Unread(a, c.who, hide)
 }
 
 // rpcError reads an error of the Connect protocol: its code and its message.
-func rpcError(a connector.Answer) (string, bool) {
+func rpcError(a transport.Answer) (string, bool) {
 	var body struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`

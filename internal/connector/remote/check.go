@@ -14,6 +14,8 @@ import (
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,14 +52,14 @@ func (c *Connector) describe(ctx context.Context) (connector.Description, error)
 	}
 	d := connector.Description{
 		Name: c.name, Payloads: out.GetPayloadKinds(), Credentials: out.GetCredentialKinds(), Replies: out.GetReplies(),
-		Promise: connector.Clean(out.GetPromise(), connector.MaxMessage),
+		Promise: transport.Clean(out.GetPromise(), transport.MaxMessage),
 	}
 	bad := func(what string) (connector.Description, error) {
 		return connector.Description{}, &connector.Refusal{Kind: job.FailTransient, Msg: c.who + " describes itself with " + what}
 	}
 	for _, kind := range d.Payloads {
 		if payloadKinds.ByName(protoreflect.Name(kind)) == nil {
-			return bad("a kind of payload that there is not: " + connector.Clean(kind, maxIdentity))
+			return bad("a kind of payload that there is not: " + transport.Clean(kind, maxIdentity))
 		}
 	}
 	for _, class := range out.GetEffectClasses() {
@@ -114,8 +116,8 @@ func (c *Connector) check(encoded []byte, sec secret, in *connectorv1.CheckReque
 }
 
 // identity keeps the accounts of two connectors apart. One that holds a secret is none.
-func (c *Connector) identity(said string, hide connector.Secrets) string {
-	if said = connector.Clean(said, maxIdentity); said == "" || said != hide.With(c.token).Redact(said) {
+func (c *Connector) identity(said string, hide transport.Secrets) string {
+	if said = transport.Clean(said, maxIdentity); said == "" || said != hide.With(c.token).Redact(said) {
 		return ""
 	}
 	return c.name + ":" + said
@@ -170,8 +172,8 @@ func traitsOf(in *connectorv1.Traits) (job.Traits, error) {
 	t := job.Traits{Class: class}
 	switch class {
 	case job.Keyed:
-		window, err := span(in.GetKeyWindow(), 0, connector.MaxKeyWindow)
-		if err != nil || window < connector.MinKeyWindow {
+		window, err := span(in.GetKeyWindow(), 0, kit.MaxKeyWindow)
+		if err != nil || window < kit.MinKeyWindow {
 			return job.Traits{}, errors.New("a key window that is not 1 minute to 30 days")
 		}
 		t.KeyWindow = window
@@ -305,7 +307,7 @@ var inputKinds = map[connectorv1.InvalidInput_Kind]connector.InputReason{
 }
 
 // invalid is what a service finds wrong with a user's input.
-func (c *Connector) invalid(in *connectorv1.InvalidInput, otherwise connector.InputReason, hide connector.Secrets) error {
+func (c *Connector) invalid(in *connectorv1.InvalidInput, otherwise connector.InputReason, hide transport.Secrets) error {
 	reason, ok := inputKinds[in.GetKind()]
 	if !ok {
 		reason = otherwise
@@ -314,10 +316,10 @@ func (c *Connector) invalid(in *connectorv1.InvalidInput, otherwise connector.In
 	if msg == "" {
 		msg = "refused by " + c.who + ", which does not say why"
 	}
-	return &connector.InputError{Reason: reason, Field: connector.Clean(in.GetField(), maxIdentity), Msg: msg}
+	return &connector.InputError{Reason: reason, Field: transport.Clean(in.GetField(), maxIdentity), Msg: msg}
 }
 
 // words are a service's, fit for a user.
-func words(text string, hide connector.Secrets) string {
-	return hide.Quote(text, connector.MaxMessage)
+func words(text string, hide transport.Secrets) string {
+	return hide.Quote(text, transport.MaxMessage)
 }

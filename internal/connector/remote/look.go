@@ -12,6 +12,8 @@ import (
 
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,7 +52,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 }
 
 // refusal is why a read gave nothing: the platform's word, or none that is usable.
-func (c *Connector) refusal(method string, r *connectorv1.Refusal, hide connector.Secrets) *connector.Refusal {
+func (c *Connector) refusal(method string, r *connectorv1.Refusal, hide transport.Secrets) *connector.Refusal {
 	if o := c.rejected(r, hide); o.Result == job.ResultRejected {
 		return &connector.Refusal{Kind: o.Kind, Msg: o.Message, RetryAfter: o.RetryAfter}
 	}
@@ -83,13 +85,13 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	}
 	seen, err := c.see(ctx, o, l)
 	if err != nil {
-		return connector.Unseen(err)
+		return kit.Unseen(err)
 	}
 	return verdict(seen)
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // see asks for candidates, and drops those that are other jobs'. A look that proves
@@ -127,7 +129,7 @@ func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Lo
 }
 
 // mine are the candidates that are no other job's.
-func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.Look, hide connector.Secrets) ([]*connectorv1.Candidate, error) {
+func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.Look, hide transport.Secrets) ([]*connectorv1.Candidate, error) {
 	if !s.GetComplete() {
 		return nil, errors.New(c.who + " did not read everything")
 	}
@@ -173,7 +175,7 @@ func verdict(seen []*connectorv1.Candidate) job.Observation {
 // Poll implements connector.Poller.
 func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string) job.Outcome {
 	unknown := func(why string) job.Outcome {
-		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: connector.Clean(why, connector.MaxMessage)}
+		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: transport.Clean(why, transport.MaxMessage)}
 	}
 	who, sec, err := account(o)
 	if err != nil {
@@ -193,7 +195,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 	case *connectorv1.PollResponse_Pending:
 		return job.Outcome{
 			Result: job.ResultAccepted, Handle: handle,
-			Message: connector.Clean("the platform works on it. "+words(r.Pending.GetMessage(), sec.hide), connector.MaxMessage),
+			Message: transport.Clean("the platform works on it. "+words(r.Pending.GetMessage(), sec.hide), transport.MaxMessage),
 		}
 	case *connectorv1.PollResponse_Rejected:
 		switch o := c.rejected(r.Rejected, sec.hide); o.Kind {

@@ -11,6 +11,8 @@ import (
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -37,7 +39,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		return nil, err
 	}
 	s := &session{c: c, request: r, content: content, account: who, secret: sec, job: o.Job, class: o.Class, version: o.Credential.Version}
-	s.line, err = c.sender.Open(ctx, connector.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
+	s.line, err = c.sender.Open(ctx, transport.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 // session is one line with one request for it.
 type session struct {
 	c       *Connector
-	line    *connector.Line
+	line    *transport.Line
 	request request
 	content *connectorv1.Content
 	account *connectorv1.Account
@@ -85,8 +87,8 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	if err != nil {
 		return notSent("nothing was sent: the call cannot be encoded")
 	}
-	call.Headers = connector.Traced(c, call.Headers)
-	o := s.classify(line.Exchange(call, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
+	call.Headers = kit.Traced(c, call.Headers)
+	o := s.classify(line.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
 	if o.Result == job.ResultAccepted {
 		o.Handle = handle
 	}
@@ -111,13 +113,13 @@ func classToWire(class job.Class) fireoncev1.EffectClass {
 }
 
 func notSent(why string) job.Outcome {
-	return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: connector.Clean(why, connector.MaxMessage)}
+	return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: transport.Clean(why, transport.MaxMessage)}
 }
 
 // stage makes what nobody sees, stores its handle, and opens a line to publish it
 // with. Whatever goes wrong here had no effect.
-func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outcome) {
-	ended := func(o job.Outcome) (*connector.Line, string, *job.Outcome) { return nil, "", &o }
+func (s *session) stage(c connector.Commit) (*transport.Line, string, *job.Outcome) {
+	ended := func(o job.Outcome) (*transport.Line, string, *job.Outcome) { return nil, "", &o }
 	call, err := s.c.call("Stage", &connectorv1.StageRequest{
 		Account: s.account, JobId: s.job.String(), EffectKey: c.EffectKey, Attempt: int32(c.Attempt), Content: s.content,
 		Frozen: s.request.own, Within: left(c.SendBy),
@@ -125,7 +127,7 @@ func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outco
 	if err != nil {
 		return ended(notSent("nothing was sent: the call cannot be encoded"))
 	}
-	a := s.line.Exchange(call, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
+	a := s.line.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
 	var out connectorv1.StageResponse
 	if err := parse(a, &out); err != nil {
 		return ended(notSent("nothing was published: " + s.c.unread(a, "Stage", s.secret.hide)))
@@ -148,7 +150,7 @@ func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outco
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()
-	line, err := s.c.sender.Open(ctx, connector.TargetOf(s.c.base), true)
+	line, err := s.c.sender.Open(ctx, transport.TargetOf(s.c.base), true)
 	if err != nil {
 		why := "the line could not be opened"
 		var r *connector.Refusal
@@ -161,16 +163,16 @@ func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outco
 }
 
 // classify judges the answer to Publish.
-func (s *session) classify(a connector.Answer) job.Outcome {
-	o := connector.Classify(a, s.c.who, s.secret.hide.With(s.c.token))
+func (s *session) classify(a transport.Answer) job.Outcome {
+	o := transport.Classify(a, s.c.who, s.secret.hide.With(s.c.token))
 	if a.Written == 0 || !a.Complete {
 		return o // not sent, or unknown
 	}
 	unknown := job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, HTTPStatus: a.Status, BytesWritten: a.Written}
 	var out connectorv1.PublishResponse
 	if err := parse(a, &out); err != nil {
-		unknown.RetryAfter, _ = connector.RetryAfter(a.Header, a.At)
-		unknown.Message = connector.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", connector.MaxMessage)
+		unknown.RetryAfter, _ = transport.RetryAfter(a.Header, a.At)
+		unknown.Message = transport.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", transport.MaxMessage)
 		return unknown
 	}
 	o = s.typed(&out)
@@ -195,7 +197,7 @@ func (s *session) kept(in *connectorv1.Answer) *job.Answer {
 	for _, h := range in.GetHeaders() {
 		told.Headers = append(told.Headers, job.AnswerHeader{Name: h.GetName(), Value: h.GetValue()})
 	}
-	return connector.KeepTold(told, s.secret.hide.With(s.c.token))
+	return kit.KeepTold(told, s.secret.hide.With(s.c.token))
 }
 
 // typed reads a result that the service has set; a zero Result: it cannot be used.
@@ -222,7 +224,7 @@ func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
 		wait, _ := waitOf(r.Unknown.GetRetryAfter())
 		return job.Outcome{
 			Result: job.ResultUnknown, Kind: job.FailAmbiguous, RetryAfter: wait, HTTPStatus: status(r.Unknown.GetHttpStatus()),
-			Message: connector.Clean(s.c.who+" does not know: "+orNothing(words(r.Unknown.GetMessage(), hide)), connector.MaxMessage),
+			Message: transport.Clean(s.c.who+" does not know: "+orNothing(words(r.Unknown.GetMessage(), hide)), transport.MaxMessage),
 		}
 	default:
 		return job.Outcome{}
@@ -237,7 +239,7 @@ func orNothing(text string) string {
 }
 
 // published is the platform's word that the effect exists.
-func (c *Connector) published(p *connectorv1.Published, hide connector.Secrets) job.Outcome {
+func (c *Connector) published(p *connectorv1.Published, hide transport.Secrets) job.Outcome {
 	o := job.Outcome{
 		Result: job.ResultSucceeded, Message: c.who + " says that it was published", HTTPStatus: status(p.GetHttpStatus()),
 		ExternalURL: c.webURL(p.GetExternalUrl(), hide),
@@ -252,13 +254,13 @@ func (c *Connector) published(p *connectorv1.Published, hide connector.Secrets) 
 
 // nameable tells whether an object's name can be stored and shown: it may have been
 // made of what was sent.
-func (c *Connector) nameable(id string, hide connector.Secrets) bool {
-	return id != "" && len(id) <= maxExternalID && id == connector.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
+func (c *Connector) nameable(id string, hide transport.Secrets) bool {
+	return id != "" && len(id) <= maxExternalID && id == transport.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
 }
 
 // webURL gives a URL that can be shown to a user, or nothing.
-func (c *Connector) webURL(raw string, hide connector.Secrets) string {
-	u, err := connector.ParseURL(raw)
+func (c *Connector) webURL(raw string, hide transport.Secrets) string {
+	u, err := transport.ParseURL(raw)
 	if err != nil || u.String() != hide.With(c.token).Redact(u.String()) {
 		return ""
 	}
@@ -281,7 +283,7 @@ var refusalKinds = map[connectorv1.Refusal_Kind]job.FailureKind{
 
 // rejected is a definite refusal. One of a kind that is not known here gives a zero
 // Result.
-func (c *Connector) rejected(r *connectorv1.Refusal, hide connector.Secrets) job.Outcome {
+func (c *Connector) rejected(r *connectorv1.Refusal, hide transport.Secrets) job.Outcome {
 	kind, ok := refusalKinds[r.GetKind()]
 	if !ok {
 		return job.Outcome{}
@@ -295,7 +297,7 @@ func (c *Connector) rejected(r *connectorv1.Refusal, hide connector.Secrets) job
 	if kind == job.FailRateLimited {
 		var said bool
 		if o.RetryAfter, said = waitOf(r.GetRetryAfter()); !said {
-			o.RetryAfter = connector.DefaultRetryAfter
+			o.RetryAfter = transport.DefaultRetryAfter
 		}
 	}
 	return o
@@ -306,5 +308,5 @@ func waitOf(d *durationpb.Duration) (wait time.Duration, said bool) {
 	if d == nil || d.CheckValid() != nil {
 		return 0, false
 	}
-	return min(max(d.AsDuration(), connector.MinRetryAfter), connector.MaxRetryAfter), true
+	return min(max(d.AsDuration(), transport.MinRetryAfter), transport.MaxRetryAfter), true
 }

@@ -21,6 +21,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -52,7 +53,7 @@ type Config struct {
 	// Token goes with each call as a bearer token. Empty: none.
 	Token string
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// Wait replaces DefaultWait.
 	Wait time.Duration
 	// Ask replaces DefaultAsk.
@@ -67,7 +68,7 @@ type Connector struct {
 	who    string // in messages
 	base   *url.URL
 	token  string
-	sender *connector.Sender
+	sender *transport.Sender
 	wait   time.Duration
 	askFor time.Duration
 
@@ -107,7 +108,7 @@ func New(c Config) (*Connector, error) {
 	if err := CheckName(c.Name); err != nil {
 		return nil, err
 	}
-	base, err := connector.ParseURL(c.URL)
+	base, err := transport.ParseURL(c.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("connector %s: %w", c.Name, err)
@@ -221,6 +222,6 @@ func (c *Connector) held(err error) *connector.Refusal {
 	}
 	return &connector.Refusal{
 		Kind: job.FailHeld, RetryAfter: c.wait, Shared: true,
-		Msg: connector.Clean("waiting for "+c.who+": "+msg, connector.MaxMessage),
+		Msg: transport.Clean("waiting for "+c.who+": "+msg, transport.MaxMessage),
 	}
 }

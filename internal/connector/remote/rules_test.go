@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -424,7 +425,7 @@ func TestObserveHandle(t *testing.T) {
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Denied at once, without a socket.
-		c := dial(t, "http://127.0.0.1:1", connector.NewSender(connector.Config{}))
+		c := dial(t, "http://127.0.0.1:1", transport.NewSender(transport.Config{}))
 		ctx, stop := context.WithCancel(t.Context())
 		told := 0
 		done := make(chan struct{})
@@ -455,7 +456,7 @@ func FuzzStored(f *testing.F) {
 	}
 	f.Add(p.Frozen, `{"account":"acme:ada","mark":"7"}`)
 	f.Add([]byte{1}, "null")
-	c := dial(f, "http://127.0.0.1:1", connector.NewSender(connector.Config{}))
+	c := dial(f, "http://127.0.0.1:1", transport.NewSender(transport.Config{}))
 	f.Fuzz(func(t *testing.T, frozen []byte, mark string) {
 		_, err := c.Open(t.Context(), connector.Opening{Prepared: connector.Prepared{Frozen: frozen}})
 		var r *connector.Refusal

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact/redacttest"
 )
 
@@ -15,6 +15,6 @@ func TestSecretsPrintAsNothing(t *testing.T) {
 	redacttest.Check(t, text, &Connector{token: text})
 	redacttest.Check(t, text, secret{
 		credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: text}}},
-		hide:       connector.Secrets{text},
+		hide:       transport.Secrets{text},
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -157,13 +158,13 @@ func (s *service) start(t testing.TB) *remote.Connector {
 	return c
 }
 
-func loopback(t testing.TB) *connector.Sender {
-	s := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Version: "test"})
+func loopback(t testing.TB) *transport.Sender {
+	s := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Version: "test"})
 	t.Cleanup(s.Close)
 	return s
 }
 
-func dial(t testing.TB, url string, s *connector.Sender) *remote.Connector {
+func dial(t testing.TB, url string, s *transport.Sender) *remote.Connector {
 	t.Helper()
 	c, err := remote.New(remote.Config{Name: "acme", URL: url, Token: operators, Sender: s})
 	if err != nil {

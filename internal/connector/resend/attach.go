@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,7 +51,7 @@ var refusedTypes = func() map[string]bool {
 
 // checkFiles refuses what can be known of attachments before they are fetched. It
 // fails with *connector.InputError.
-func (c *Connector) checkFiles(mail connector.Email) error {
+func (c *Connector) checkFiles(mail kit.Email) error {
 	if err := mail.CheckFiles(c.httpsOnly); err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func (c *Connector) checkFiles(mail connector.Email) error {
 // request is an e-mail as it is written: a JSON object with the attachments last.
 type request struct {
 	body   []byte // the object without its attachments
-	files  []connector.File
+	files  []kit.File
 	heads  [][]byte // what comes before each attachment's content
-	assets []*connector.Asset
+	assets []*kit.Asset
 }
 
 // What frames attachments.
@@ -80,7 +81,7 @@ const (
 )
 
 // head is an attachment up to its content.
-func head(n int, f connector.File) ([]byte, error) {
+func head(n int, f kit.File) ([]byte, error) {
 	said, err := json.Marshal(struct {
 		Name string `json:"filename"`
 		Type string `json:"content_type,omitempty"`
@@ -98,7 +99,7 @@ func head(n int, f connector.File) ([]byte, error) {
 }
 
 // fetch reads the files. It fails with *connector.Refusal.
-func (r *request) fetch(ctx context.Context, media *connector.Media) error {
+func (r *request) fetch(ctx context.Context, media *kit.Media) error {
 	if len(r.files) > 0 && media == nil {
 		return &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no attachments"}
 	}
@@ -118,7 +119,7 @@ func (r *request) fetch(ctx context.Context, media *connector.Media) error {
 	return nil
 }
 
-func encodedSize(a *connector.Asset) int64 { return (a.Size + 2) / 3 * 4 }
+func encodedSize(a *kit.Asset) int64 { return (a.Size + 2) / 3 * 4 }
 
 // letGo lets the files go. Safe to call twice.
 func (r *request) letGo() {

@@ -16,8 +16,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/resend/resendtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -63,13 +65,13 @@ func (h *host) put(name, kind string, content []byte) {
 // many files at once.
 func (w *world) withMedia(room int) {
 	w.tb.Helper()
-	egress := connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
-	sender := connector.NewSender(connector.Config{Egress: egress})
+	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
+	sender := transport.NewSender(transport.Config{Egress: egress})
 	w.tb.Cleanup(sender.Close)
 	var err error
 	if w.c, err = resend.New(resend.Config{
 		Sender: sender, BaseURL: w.p.URL(),
-		Media: connector.NewMedia(connector.MediaConfig{Egress: egress, Dir: w.tb.TempDir(), MaxAssets: room}),
+		Media: kit.NewMedia(kit.MediaConfig{Egress: egress, Dir: w.tb.TempDir(), MaxAssets: room}),
 	}); err != nil {
 		w.tb.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func TestAttachmentsLetGo(t *testing.T) {
 // What can be known of files before they are fetched.
 func TestPrepareFiles(t *testing.T) {
 	t.Parallel()
-	media := connector.NewMedia(connector.MediaConfig{})
+	media := kit.NewMedia(kit.MediaConfig{})
 	for name, c := range map[string]struct {
 		config resend.Config
 		ref    *fireoncev1.MediaRef

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -32,7 +33,7 @@ type content struct {
 
 // encode gives the request's body. Resend refuses a repeat whose body differs in
 // a byte, so it is these bytes that are frozen. It fails with *connector.InputError.
-func encode(e connector.Email) ([]byte, error) {
+func encode(e kit.Email) ([]byte, error) {
 	switch {
 	case len(e.To) == 0 || len(e.To) > maxTo:
 		return nil, badPayload(".to", "Resend wants 1 to 50 addresses in to")
@@ -44,7 +45,7 @@ func encode(e connector.Email) ([]byte, error) {
 	c := content{Subject: e.Subject, Text: e.Text, HTML: e.HTML}
 	for _, list := range []struct {
 		field string
-		in    []connector.Mailbox
+		in    []kit.Mailbox
 		out   *[]string
 	}{{".to", e.To, &c.To}, {".cc", e.CC, &c.CC}, {".bcc", e.BCC, &c.BCC}, {".reply_to", e.ReplyTo, &c.ReplyTo}} {
 		for _, box := range list.in {
@@ -69,7 +70,7 @@ func encode(e connector.Email) ([]byte, error) {
 
 // written is "ada@example.org" or "Ada <ada@example.org>"; a name with signs that
 // mean something in an address is quoted.
-func written(m connector.Mailbox) string {
+func written(m kit.Mailbox) string {
 	if m.Name == "" {
 		return m.Address()
 	}
@@ -88,7 +89,7 @@ func badPayload(field, msg string) error {
 // attachments follow.
 const fieldBody = "body"
 
-func freeze(body []byte, files []connector.File) []byte {
+func freeze(body []byte, files []kit.File) []byte {
 	c := job.NewCanon().Grow(len(body)+16).Field(fieldBody, body)
 	for _, f := range files {
 		f.Freeze(c)
@@ -97,15 +98,15 @@ func freeze(body []byte, files []connector.File) []byte {
 }
 
 // thaw reads a frozen body: the bytes come from a database.
-func thaw(frozen []byte) ([]byte, []connector.File, error) {
-	fields, err := connector.Thaw(frozen)
+func thaw(frozen []byte) ([]byte, []kit.File, error) {
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(fields) == 0 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !isObject(fields[0].Value) {
-		return nil, nil, connector.ErrBadFrozen
+		return nil, nil, kit.ErrBadFrozen
 	}
-	files, err := connector.ThawFiles(fields[1:])
+	files, err := kit.ThawFiles(fields[1:])
 	return fields[0].Value, files, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -19,10 +21,10 @@ const maxAnswer = 64 << 10
 
 // session is one line with one e-mail for it.
 type session struct {
-	line    *connector.Line
+	line    *transport.Line
 	emails  *url.URL
 	request request
-	auth    connector.Auth
+	auth    kit.Auth
 	version int
 }
 
@@ -37,13 +39,13 @@ func (s *session) SendTime() time.Duration { return s.request.sendTime() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	headers := append([]connector.Header{
+	headers := append([]transport.Header{
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Idempotency-Key", Value: c.EffectKey},
 	}, s.auth.Headers...)
-	answer := s.line.Exchange(connector.Call{
+	answer := s.line.Exchange(transport.Call{
 		Method: "POST", URL: s.emails, Headers: headers, Body: s.request.reader(), Length: s.request.size(), Keep: maxAnswer,
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
@@ -78,8 +80,8 @@ var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
 //     proof that this job has had no effect: a database that was restored may not
 //     know of it.
 //   - 429 waits as Retry-After or ratelimit-reset say.
-func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
-	o := connector.Classify(a, who, secrets)
+func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+	o := transport.Classify(a, who, secrets)
 	if !a.Complete || a.Written == 0 {
 		return o
 	}
@@ -103,11 +105,11 @@ func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
 	case a.Status == 429:
 		o.RetryAfter = wait(a)
 	}
-	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	o.Message = transport.Clean(o.Message, transport.MaxMessage)
 	return o
 }
 
-func nameOf(a connector.Answer) string {
+func nameOf(a transport.Answer) string {
 	var f failure
 	if json.Unmarshal(a.Excerpt, &f) != nil {
 		return ""
@@ -120,13 +122,13 @@ func unsure(o *job.Outcome, why string) {
 	o.Message += why
 }
 
-func conflict(o *job.Outcome, a connector.Answer) {
+func conflict(o *job.Outcome, a transport.Answer) {
 	switch nameOf(a) {
 	case "concurrent_idempotent_requests":
 		unsure(o, "; an earlier request for this e-mail is still at work there")
 		var said bool
-		if o.RetryAfter, said = connector.RetryAfter(a.Header, a.At); !said {
-			o.RetryAfter = connector.DefaultRetryAfter
+		if o.RetryAfter, said = transport.RetryAfter(a.Header, a.At); !said {
+			o.RetryAfter = transport.DefaultRetryAfter
 		}
 	case "invalid_idempotent_request":
 		unsure(o, "; another e-mail was sent with this job's key in the last 24 hours: look at Resend whether it is the one that was meant")
@@ -136,8 +138,8 @@ func conflict(o *job.Outcome, a connector.Answer) {
 }
 
 // wait is how long a 429 asks to wait.
-func wait(a connector.Answer) time.Duration {
-	if d, said := connector.RetryAfter(a.Header, a.At); said {
+func wait(a transport.Answer) time.Duration {
+	if d, said := transport.RetryAfter(a.Header, a.At); said {
 		return d
 	}
 	switch nameOf(a) {
@@ -147,7 +149,7 @@ func wait(a connector.Answer) time.Duration {
 		return monthQuotaWait
 	}
 	if n, err := strconv.ParseUint(a.Header.Get("Ratelimit-Reset"), 10, 31); err == nil {
-		return min(max(time.Duration(n)*time.Second, connector.MinRetryAfter), connector.MaxRetryAfter)
+		return min(max(time.Duration(n)*time.Second, transport.MinRetryAfter), transport.MaxRetryAfter)
 	}
-	return connector.DefaultRetryAfter
+	return transport.DefaultRetryAfter
 }

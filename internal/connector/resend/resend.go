@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Name is the connector's name, PayloadKind the kind of payload that it sends.
 const (
 	Name        = "resend"
-	PayloadKind = connector.EmailKind
+	PayloadKind = kit.EmailKind
 )
 
 const (
@@ -35,9 +37,9 @@ const holdKey = "account"
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// Media fetches attachments; nil refuses them.
-	Media *connector.Media
+	Media *kit.Media
 	// HTTPSOnly refuses attachments without TLS.
 	HTTPSOnly bool
 	// BaseURL replaces Address; for tests.
@@ -46,8 +48,8 @@ type Config struct {
 
 // Connector is the connector for Resend. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
-	media     *connector.Media
+	sender    *transport.Sender
+	media     *kit.Media
 	httpsOnly bool
 	emails    *url.URL
 	domains   *url.URL
@@ -67,10 +69,10 @@ func New(c Config) (*Connector, error) {
 	}
 	out := &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly}
 	var err error
-	if out.emails, err = connector.ParseURL(base + "/emails"); err != nil {
+	if out.emails, err = transport.ParseURL(base + "/emails"); err != nil {
 		return nil, fmt.Errorf("resend: %w", err)
 	}
-	if out.domains, err = connector.ParseURL(base + "/domains"); err != nil {
+	if out.domains, err = transport.ParseURL(base + "/domains"); err != nil {
 		return nil, fmt.Errorf("resend: %w", err)
 	}
 	return out, nil
@@ -109,13 +111,13 @@ var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.Repe
 // Traits implements connector.Settler.
 func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	return connector.OpenAuth(c, connector.AuthBearer)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	return kit.OpenAuth(c, kit.AuthBearer)
 }
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	mail, err := connector.ReadEmail(r, Name)
+	mail, err := kit.ReadEmail(r, Name)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
@@ -146,7 +148,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		s.request.letGo()
 		return nil, err
 	}
-	if s.line, err = c.sender.Open(ctx, connector.TargetOf(c.emails), o.Fresh); err != nil {
+	if s.line, err = c.sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
 		s.request.letGo()
 		return nil, fmt.Errorf("open resend: %w", err)
 	}
@@ -162,7 +164,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || len(s.request.files) > 0 { // files are waited for
 		return nil
 	}
-	if s.line = c.sender.Idle(connector.TargetOf(c.emails)); s.line == nil {
+	if s.line = c.sender.Idle(transport.TargetOf(c.emails)); s.line == nil {
 		return nil
 	}
 	return s

@@ -16,8 +16,10 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/resend/resendtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -54,15 +56,15 @@ func requestFor(tb testing.TB, e *fireoncev1.Email) connector.Request {
 	}
 }
 
-func newAt(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector {
+func newAt(tb testing.TB, s *transport.Sender, baseURL string) connector.Connector {
 	tb.Helper()
 	return resendAt(tb, s, baseURL)
 }
 
-func resendAt(tb testing.TB, s *connector.Sender, baseURL string) *resend.Connector {
+func resendAt(tb testing.TB, s *transport.Sender, baseURL string) *resend.Connector {
 	tb.Helper()
-	c, err := resend.New(resend.Config{Sender: s, BaseURL: baseURL, Media: connector.NewMedia(connector.MediaConfig{
-		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: tb.TempDir(),
+	c, err := resend.New(resend.Config{Sender: s, BaseURL: baseURL, Media: kit.NewMedia(kit.MediaConfig{
+		Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: tb.TempDir(),
 	})})
 	if err != nil {
 		tb.Fatal(err)
@@ -78,7 +80,7 @@ func TestConformance(t *testing.T) {
 			e, newAt := usual(), newAt
 			if c.files {
 				e.Attachments = []*fireoncev1.MediaRef{{Url: newHost(t, map[string][]byte{"a": random(100_000)}).url + "/a"}}
-				newAt = func(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector {
+				newAt = func(tb testing.TB, s *transport.Sender, baseURL string) connector.Connector {
 					return struct{ connector.Connector }{resendAt(tb, s, baseURL)} // files wait for no line that lies idle
 				}
 			}
@@ -114,7 +116,7 @@ func newWorld(tb testing.TB, o resendtest.Options) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = p.Close() })
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	tb.Cleanup(sender.Close)
 	return &world{tb: tb, p: p, c: newAt(tb, sender, p.URL()), cred: bearer(tb, apiKey)}
 }
@@ -137,7 +139,7 @@ func (w *world) publish(e *fireoncev1.Email, attempt int, limit time.Duration) j
 	defer s.Close()
 	by := time.Now().Add(limit)
 	o := s.Publish(connector.Commit{Attempt: attempt, EffectKey: effectKey, SendBy: by, AnswerBy: by, MaySend: func() error { return nil }})
-	if strings.Contains(o.Message, apiKey) || o.Message != connector.Clean(o.Message, connector.MaxMessage) {
+	if strings.Contains(o.Message, apiKey) || o.Message != transport.Clean(o.Message, transport.MaxMessage) {
 		w.tb.Errorf("message %q", o.Message)
 	}
 	return o
@@ -285,15 +287,15 @@ func TestRefusals(t *testing.T) {
 		{403, "", nil, job.FailPermanent, 0},
 		{404, "not_found", nil, job.FailPermanent, 0},
 		{409, "invalid_idempotent_request", nil, job.FailAmbiguous, 0},
-		{409, "concurrent_idempotent_requests", nil, job.FailAmbiguous, connector.DefaultRetryAfter},
+		{409, "concurrent_idempotent_requests", nil, job.FailAmbiguous, transport.DefaultRetryAfter},
 		{409, "concurrent_idempotent_requests", []string{"Retry-After: 3"}, job.FailAmbiguous, 3 * time.Second},
 		{409, "what_is_this", nil, job.FailAmbiguous, 0},
 		{422, "invalid_from_address", nil, job.FailPermanent, 0},
 		{422, "missing_required_field", nil, job.FailPermanent, 0},
 		{429, "rate_limit_exceeded", []string{"Retry-After: 2", "Ratelimit-Reset: 7"}, job.FailRateLimited, 2 * time.Second},
 		{429, "rate_limit_exceeded", []string{"Ratelimit-Reset: 7"}, job.FailRateLimited, 7 * time.Second},
-		{429, "rate_limit_exceeded", []string{"Ratelimit-Reset: soon"}, job.FailRateLimited, connector.DefaultRetryAfter},
-		{429, "rate_limit_exceeded", []string{"Ratelimit-Reset: 0"}, job.FailRateLimited, connector.MinRetryAfter},
+		{429, "rate_limit_exceeded", []string{"Ratelimit-Reset: soon"}, job.FailRateLimited, transport.DefaultRetryAfter},
+		{429, "rate_limit_exceeded", []string{"Ratelimit-Reset: 0"}, job.FailRateLimited, transport.MinRetryAfter},
 		{429, "daily_quota_exceeded", nil, job.FailRateLimited, time.Hour},
 		{429, "daily_quota_exceeded", []string{"Ratelimit-Reset: 1"}, job.FailRateLimited, time.Hour},
 		{429, "monthly_quota_exceeded", nil, job.FailRateLimited, 24 * time.Hour},

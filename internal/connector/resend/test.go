@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -21,7 +22,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(c.domains), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(c.domains), true)
 	if err != nil {
 		return connector.Tested{}, fmt.Errorf("test resend: %w", err)
 	}
@@ -29,9 +30,9 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if at, ok := ctx.Deadline(); ok && at.Before(by) {
 		by = at
 	}
-	a := line.Exchange(connector.Call{
+	a := line.Exchange(transport.Call{
 		Method: "GET", URL: c.domains, Headers: auth.Headers, Keep: maxAnswer,
-	}, connector.Bounds{SendBy: by, AnswerBy: by, MaySend: ctx.Err})
+	}, transport.Bounds{SendBy: by, AnswerBy: by, MaySend: ctx.Err})
 	if a.Complete && a.Status == 401 && nameOf(a) == "restricted_api_key" {
 		return connector.Tested{Detail: "Resend knows the API key, which may send and do nothing else."}, nil
 	}
@@ -58,13 +59,13 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 			detail += " Verified domains:" + verified + "."
 		}
 	}
-	return connector.Tested{Detail: auth.Hidden.Quote(detail, connector.MaxMessage)}, nil
+	return connector.Tested{Detail: auth.Hidden.Quote(detail, transport.MaxMessage)}, nil
 }
 
 // untested says why a test has shown nothing.
-func untested(a connector.Answer, secrets connector.Secrets) error {
+func untested(a transport.Answer, secrets transport.Secrets) error {
 	o := classify(a, secrets)
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	if o.Result == job.ResultRejected && (o.Kind == job.FailAuth || o.Kind == job.FailRateLimited) {
 		r.Kind, r.Msg, r.RetryAfter = o.Kind, o.Message, o.RetryAfter
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -79,7 +79,7 @@ var sayings = map[string]string{
 const msgReconnect = "Slack does not accept this token any more: reconnect this Slack workspace"
 
 // saying gives words for a code.
-func saying(r answered, secrets connector.Secrets) string {
+func saying(r answered, secrets transport.Secrets) string {
 	words, known := sayings[r.Error]
 	switch {
 	case !known && kinds[r.Error] == job.FailAuth:
@@ -90,5 +90,5 @@ func saying(r answered, secrets connector.Secrets) string {
 	if words += " (" + r.Error; r.Needed != "" {
 		words += ", needed: " + r.Needed
 	}
-	return secrets.Quote(words+")", connector.MaxMessage)
+	return secrets.Quote(words+")", transport.MaxMessage)
 }

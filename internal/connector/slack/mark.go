@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // mark is a watermark: who writes, into which conversation, and when an intent was
@@ -62,7 +63,7 @@ func link(site, channel, ts, thread string) string {
 	if thread != "" && thread != ts {
 		out += "?thread_ts=" + thread + "&cid=" + channel
 	}
-	u, err := connector.ParseURL(out)
+	u, err := transport.ParseURL(out)
 	if err != nil {
 		return ""
 	}
@@ -89,7 +90,7 @@ func timeOf(ts string) (time.Time, bool) {
 }
 
 // clockOf reads Slack's clock off an answer.
-func clockOf(a connector.Answer) (time.Time, bool) {
+func clockOf(a transport.Answer) (time.Time, bool) {
 	at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", a.Header.Get("Date"))
 	return at, err == nil
 }
@@ -106,7 +107,7 @@ type known struct {
 	chats  map[[sha256.Size]byte]string
 }
 
-func keyOf(auth connector.Auth, user string) [sha256.Size]byte {
+func keyOf(auth kit.Auth, user string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, header := range auth.Headers {
 		_, _ = h.Write([]byte(header.Value + "\x00"))
@@ -115,19 +116,19 @@ func keyOf(auth connector.Auth, user string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (k *known) owner(auth connector.Auth) who {
+func (k *known) owner(auth kit.Auth) who {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.owners[keyOf(auth, "")]
 }
 
-func (k *known) chat(auth connector.Auth, user string) string {
+func (k *known) chat(auth kit.Auth, user string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.chats[keyOf(auth, user)]
 }
 
-func (k *known) keepOwner(auth connector.Auth, whose who) {
+func (k *known) keepOwner(auth kit.Auth, whose who) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.owners == nil || len(k.owners) >= mostKnown {
@@ -136,7 +137,7 @@ func (k *known) keepOwner(auth connector.Auth, whose who) {
 	k.owners[keyOf(auth, "")] = whose
 }
 
-func (k *known) keepChat(auth connector.Auth, user, channel string) {
+func (k *known) keepChat(auth kit.Auth, user, channel string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.chats == nil || len(k.chats) >= mostKnown {

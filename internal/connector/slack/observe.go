@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -82,7 +84,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}
 	out := connector.Tested{
 		Identity: whose.identity(),
-		Detail:   connector.Clean("user "+whose.User+" in the Slack workspace "+whose.Team+" ("+whose.Site+"), which can read conversation "+channel, connector.MaxMessage),
+		Detail:   transport.Clean("user "+whose.User+" in the Slack workspace "+whose.Team+" ("+whose.Site+"), which can read conversation "+channel, transport.MaxMessage),
 	}
 	_, _, err = c.get(ctx, auth, "conversations.history", url.Values{"channel": {channel}, "limit": {"1"}}, true)
 	var r *connector.Refusal
@@ -96,7 +98,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 }
 
 // whose asks whose token it is, and what time it is at Slack.
-func (c *Connector) whose(ctx context.Context, auth connector.Auth) (who, time.Time, error) {
+func (c *Connector) whose(ctx context.Context, auth kit.Auth) (who, time.Time, error) {
 	body, at, err := c.get(ctx, auth, "auth.test", nil, true)
 	if err != nil {
 		return who{}, time.Time{}, err
@@ -111,7 +113,7 @@ func (c *Connector) whose(ctx context.Context, auth connector.Auth) (who, time.T
 		return who{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: "Slack did not say whose token this is"}
 	}
 	out := who{Team: in.Team, User: in.User, Bot: in.Bot}
-	if u, err := connector.ParseURL(in.URL); err == nil {
+	if u, err := transport.ParseURL(in.URL); err == nil {
 		out.Site = u.String()
 	}
 	c.known.keepOwner(auth, out)
@@ -119,7 +121,7 @@ func (c *Connector) whose(ctx context.Context, auth connector.Auth) (who, time.T
 }
 
 // owner is whose token it is: asked once, because it never changes.
-func (c *Connector) owner(ctx context.Context, auth connector.Auth) (who, error) {
+func (c *Connector) owner(ctx context.Context, auth kit.Auth) (who, error) {
 	if whose := c.known.owner(auth); whose.User != "" {
 		return whose, nil
 	}
@@ -129,7 +131,7 @@ func (c *Connector) owner(ctx context.Context, auth connector.Auth) (who, error)
 
 // conversation gives where the message goes. With a person it is opened, which nobody
 // sees.
-func (c *Connector) conversation(ctx context.Context, auth connector.Auth, want content) (string, error) {
+func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want content) (string, error) {
 	if want.User == "" {
 		return want.Channel, nil
 	}
@@ -146,7 +148,7 @@ func (c *Connector) conversation(ctx context.Context, auth connector.Auth, want 
 	if err != nil {
 		return "", err
 	}
-	answer, _, err := c.call(ctx, auth, connector.Call{
+	answer, _, err := c.call(ctx, auth, transport.Call{
 		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: headers(auth, jsonType),
 	}, true)
 	if err != nil {
@@ -168,7 +170,7 @@ func (c *Connector) conversation(ctx context.Context, auth connector.Auth, want 
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return connector.Unseen(err)
+		return kit.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
@@ -187,7 +189,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // search reads completely, or fails.
@@ -232,7 +234,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 
 // pages reads page after page: of the conversation, or of a thread, whose messages the
 // conversation does not list.
-func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) error {
+func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 	method, query := "conversations.history", url.Values{
 		"channel": {s.mark.Channel}, "oldest": {stampOf(s.mark.At.Add(-slack))}, "include_all_metadata": {"true"},
 	}
@@ -267,39 +269,39 @@ func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) e
 }
 
 // page reads one page, or less of it if it is too large.
-func (c *Connector) page(ctx context.Context, auth connector.Auth, method string, query url.Values) ([]byte, time.Time, error) {
+func (c *Connector) page(ctx context.Context, auth kit.Auth, method string, query url.Values) ([]byte, time.Time, error) {
 	for size := pageSize; ; size = max(1, size/5) {
 		query.Set("limit", strconv.Itoa(size))
 		body, at, err := c.get(ctx, auth, method, query, false)
-		if size == 1 || !errors.Is(err, connector.ErrBodyTooLarge) {
+		if size == 1 || !errors.Is(err, transport.ErrBodyTooLarge) {
 			return body, at, err
 		}
 	}
 }
 
 // get reads one answer, with Slack's clock. It fails with *connector.Refusal.
-func (c *Connector) get(ctx context.Context, auth connector.Auth, method string, query url.Values, fresh bool) ([]byte, time.Time, error) {
+func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query url.Values, fresh bool) ([]byte, time.Time, error) {
 	u, err := c.url(method, query)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return c.call(ctx, auth, connector.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
+	return c.call(ctx, auth, transport.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
 }
 
 // call makes one request that has no effect. fresh asks for a line of its own: a
 // failure before the arm costs the job a try.
-func (c *Connector) call(ctx context.Context, auth connector.Auth, call connector.Call, fresh bool) ([]byte, time.Time, error) {
+func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Call, fresh bool) ([]byte, time.Time, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
+	line, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("ask slack: %w", err)
 	}
 	defer line.Close()
-	call.Keep = connector.MaxBody
-	answer := line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by})
+	call.Keep = transport.MaxBody
+	answer := line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by})
 	if err := unread(answer, auth.Hidden); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -310,14 +312,14 @@ func (c *Connector) call(ctx context.Context, auth connector.Auth, call connecto
 	return answer.Excerpt, at, nil
 }
 
-var jsonType = connector.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
+var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
 
-func headers(auth connector.Auth, own ...connector.Header) []connector.Header {
-	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
+func headers(auth kit.Auth, own ...transport.Header) []transport.Header {
+	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
 }
 
 // unread says why an answer is none that was asked for, or nil.
-func unread(a connector.Answer, secrets connector.Secrets) error {
+func unread(a transport.Answer, secrets transport.Secrets) error {
 	var said answered
 	if a.Complete && a.Status == 200 && json.Unmarshal(a.Excerpt, &said) == nil && said.OK != nil {
 		if *said.OK {
@@ -325,10 +327,10 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 		}
 		return refused(a, said, secrets)
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, name, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, name, secrets)}
 	switch {
-	case errors.Is(a.Err, connector.ErrBodyTooLarge):
-		r.Msg, r.Err = name+" could not be read", connector.ErrBodyTooLarge
+	case errors.Is(a.Err, transport.ErrBodyTooLarge):
+		r.Msg, r.Err = name+" could not be read", transport.ErrBodyTooLarge
 	case !a.Complete:
 	case a.Status == 401:
 		r.Kind, r.Msg = job.FailAuth, msgReconnect
@@ -341,7 +343,7 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 }
 
 // refused turns a code into a refusal. One that is not known is worth another try.
-func refused(a connector.Answer, said answered, secrets connector.Secrets) *connector.Refusal {
+func refused(a transport.Answer, said answered, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: saying(said, secrets)}
 	if kind, known := kinds[said.Error]; known {
 		r.Kind, r.Auth = kind, causeOf(said.Error)
@@ -356,9 +358,9 @@ func refused(a connector.Answer, said answered, secrets connector.Secrets) *conn
 }
 
 // wait is how long a limit lasts.
-func wait(a connector.Answer) time.Duration {
-	if d, said := connector.RetryAfter(a.Header, a.At); said {
+func wait(a transport.Answer) time.Duration {
+	if d, said := transport.RetryAfter(a.Header, a.At); said {
 		return d
 	}
-	return connector.DefaultRetryAfter
+	return transport.DefaultRetryAfter
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -13,8 +15,8 @@ const name = "Slack"
 
 // session is one line with one message for it.
 type session struct {
-	line         *connector.Line
-	auth         connector.Auth
+	line         *transport.Line
+	auth         kit.Auth
 	to           *url.URL
 	body         []byte
 	thread, site string
@@ -26,10 +28,10 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+	answer := s.line.Exchange(transport.Call{
+		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: headers(s.auth, jsonType),
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
@@ -41,8 +43,8 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     one that does not say, is unknown.
 //   - 200 with ok:false and a code that is listed in codes.go is what the code says.
 //     Any other code is unknown, fatal_error and internal_error among them.
-func (s *session) classify(a connector.Answer) job.Outcome {
-	o := connector.Classify(a, name, s.auth.Hidden)
+func (s *session) classify(a transport.Answer) job.Outcome {
+	o := transport.Classify(a, name, s.auth.Hidden)
 	if o.Result != job.ResultSucceeded {
 		if o.Kind == job.FailAuth {
 			o.Message = msgReconnect
@@ -61,7 +63,7 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		}
 	case said.Error != "":
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message = connector.Clean(name+" answered "+s.auth.Hidden.Quote(said.Error, connector.MaxMessage)+"; it may have acted", connector.MaxMessage)
+		o.Message = transport.Clean(name+" answered "+s.auth.Hidden.Quote(said.Error, transport.MaxMessage)+"; it may have acted", transport.MaxMessage)
 	default:
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 		o.Message += " without saying where the message is; it may have acted"

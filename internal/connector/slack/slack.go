@@ -15,6 +15,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,7 +52,7 @@ var DefaultSettle = Settle{ReadLag: 30 * time.Second, Negatives: 2, Spacing: 70 
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
 	// Settle replaces DefaultSettle; nil keeps it.
@@ -61,7 +63,7 @@ type Config struct {
 
 // Connector is the connector for Slack. It is safe for concurrent use.
 type Connector struct {
-	sender *connector.Sender
+	sender *transport.Sender
 	base   string
 	settle Settle
 	now    func() time.Time
@@ -117,8 +119,8 @@ func readSettings(encoded []byte) (channel string, err error) {
 	return s.GetChannel(), nil
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	auth, err := connector.OpenAuth(c, connector.AuthBearer|connector.AuthOAuth2)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	auth, err := kit.OpenAuth(c, kit.AuthBearer|kit.AuthOAuth2)
 	if err == nil && len(auth.Headers) == 0 {
 		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "this connection has no token: connect the Slack workspace"}
 	}
@@ -205,7 +207,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(to), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(to), true)
 	if err != nil {
 		return nil, fmt.Errorf("open slack: %w", err)
 	}
@@ -215,17 +217,17 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 }
 
 // account opens the credential. It fails with *connector.Refusal.
-func account(o connector.Opening) (connector.Auth, error) {
+func account(o connector.Opening) (kit.Auth, error) {
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return connector.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the token is not usable: reconnect this Slack workspace", Err: err}
+		return kit.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the token is not usable: reconnect this Slack workspace", Err: err}
 	}
 	return auth, nil
 }
 
 // url gives the address of a method. It fails with *connector.Refusal.
 func (c *Connector) url(method string, query url.Values) (*url.URL, error) {
-	u, err := connector.ParseURL(c.base + "/" + method)
+	u, err := transport.ParseURL(c.base + "/" + method)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server's address for Slack is not usable", Err: err}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/slack"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -128,7 +129,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 	}
 	return connectortest.Suite{
 		Secure: secure,
-		NewAt: func(_ testing.TB, s *connector.Sender, base string) connector.Connector {
+		NewAt: func(_ testing.TB, s *transport.Sender, base string) connector.Connector {
 			return slack.New(slack.Config{Sender: s, BaseURL: base + "/api"})
 		},
 		Request: func(string) connector.Request {

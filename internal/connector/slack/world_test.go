@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/slack/slacktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -33,7 +34,7 @@ func newWorld(t *testing.T, opts slacktest.Options) *world {
 	if w.Platform, err = slacktest.Start(opts); err != nil {
 		t.Fatal(err)
 	}
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	w.c = slack.New(slack.Config{Sender: sender, BaseURL: w.URL(), Now: w.Now})
 	t.Cleanup(func() {
 		_ = w.Platform.Close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -38,7 +39,7 @@ const (
 // part is one attachment, fetched.
 type part struct {
 	head  []byte // boundary and headers
-	asset *connector.Asset
+	asset *kit.Asset
 }
 
 // size is what the part has on the wire, in bytes.
@@ -102,7 +103,7 @@ func (m message) lastBoundary() string { return "--" + m.boundary(mixed) + "--\r
 
 // partHead is what comes before an attachment's content. found is the type that its
 // host says, or its bytes.
-func (m message) partHead(f connector.File, found string) []byte {
+func (m message) partHead(f kit.File, found string) []byte {
 	kind := f.Type
 	if kind == "" {
 		kind = found

@@ -18,8 +18,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -42,11 +44,11 @@ func filesAt(t *testing.T, files map[string][]byte) string {
 // withMedia gives the world's connector what fetches attachments.
 func (w *world) withMedia(r *smtptest.Relay) {
 	w.tb.Helper()
-	egress := connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
-	sender := connector.NewSender(connector.Config{Egress: egress, RootCAs: r.Roots()})
+	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
+	sender := transport.NewSender(transport.Config{Egress: egress, RootCAs: r.Roots()})
 	w.tb.Cleanup(sender.Close)
 	w.c = smtp.New(smtp.Config{
-		Sender: sender, Media: connector.NewMedia(connector.MediaConfig{Egress: egress, Dir: w.tb.TempDir()}), HeloName: "client.test",
+		Sender: sender, Media: kit.NewMedia(kit.MediaConfig{Egress: egress, Dir: w.tb.TempDir()}), HeloName: "client.test",
 	})
 }
 
@@ -180,7 +182,7 @@ func TestAttachmentRefused(t *testing.T) {
 	e.Attachments = []*fireoncev1.MediaRef{{Url: url + "/a"}}
 	_, err := w.c.Prepare(requestFor(t, e))
 	checkInput(t, err, connector.BadPayload)
-	_, err = smtp.New(smtp.Config{HTTPSOnly: true, Media: connector.NewMedia(connector.MediaConfig{})}).Prepare(requestFor(t, e))
+	_, err = smtp.New(smtp.Config{HTTPSOnly: true, Media: kit.NewMedia(kit.MediaConfig{})}).Prepare(requestFor(t, e))
 	checkInput(t, err, connector.BadPayload)
 }
 
@@ -192,8 +194,8 @@ func TestSize(t *testing.T) {
 		run := script{"EHLO": "250-relay.test\r\n250 SIZE 1000000"}.start(t)
 		w := at(t, run.addr, nil)
 		w.c = smtp.New(smtp.Config{
-			Sender: connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}),
-			Media:  connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}),
+			Sender: transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}),
+			Media:  kit.NewMedia(kit.MediaConfig{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}),
 		})
 		e := usual()
 		e.TextBody = "no dots"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -50,9 +51,9 @@ func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
 
 // dialog is one conversation with a relay.
 type dialog struct {
-	wire   *connector.Wire
+	wire   *transport.Wire
 	br     *bufio.Reader
-	target connector.Target
+	target transport.Target
 	login  login
 	busy   time.Duration     // how long to leave it alone
 	offers map[string]string // EHLO's keywords, with what stands behind them
@@ -114,7 +115,7 @@ func why(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "it was stopped"
 	}
-	return connector.Broke(err)
+	return transport.Broke(err)
 }
 
 // greet comes from the connection to the login.
@@ -182,7 +183,7 @@ func (d *dialog) ehlo(name string) error {
 }
 
 // literal is the own address as EHLO says it (RFC 5321, section 4.1.3).
-func literal(w *connector.Wire) string {
+func literal(w *transport.Wire) string {
 	at := w.Local()
 	if at.Is6() {
 		return "[IPv6:" + at.WithZone("").String() + "]"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
 // Rules of this file: a header is folded between words only, and a text that
@@ -76,7 +76,7 @@ func encodedWords(text string) []string {
 }
 
 // addresses writes a field of mailboxes.
-func addresses(b *bytes.Buffer, name string, boxes []connector.Mailbox) {
+func addresses(b *bytes.Buffer, name string, boxes []kit.Mailbox) {
 	var list []string
 	for i, box := range boxes {
 		word := box.Address()

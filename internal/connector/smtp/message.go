@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -38,7 +38,7 @@ type message struct {
 	utf8 bool     // an address needs SMTPUTF8 (RFC 6531)
 	data []byte   // headers but for Date, and the body but for its attachments
 	// files are the attachments, each another part after data.
-	files []connector.File
+	files []kit.File
 }
 
 // size is what the message has on the wire without its attachments, in bytes, Date
@@ -62,7 +62,7 @@ var (
 
 // compose writes the message. key makes its Message-ID; replyTo is the Message-ID
 // of the e-mail that it answers, or empty.
-func compose(e connector.Email, key, replyTo string) (message, error) {
+func compose(e kit.Email, key, replyTo string) (message, error) {
 	m := message{id: "<" + key + "@" + e.From.Domain + ">", from: path(e.From)}
 	if !dotAtom.MatchString(key) || !messageID.MatchString(m.id) {
 		return m, badPayload("", "the effect key cannot be part of a Message-ID")
@@ -71,12 +71,12 @@ func compose(e connector.Email, key, replyTo string) (message, error) {
 		return m, badPayload("", "the job that is replied to has no Message-ID")
 	}
 	seen := make(map[string]bool)
-	for _, list := range [][]connector.Mailbox{{e.From}, e.ReplyTo, e.To, e.CC, e.BCC} {
+	for _, list := range [][]kit.Mailbox{{e.From}, e.ReplyTo, e.To, e.CC, e.BCC} {
 		for _, box := range list {
 			m.utf8 = m.utf8 || !box.ASCII()
 		}
 	}
-	for _, list := range [][]connector.Mailbox{e.To, e.CC, e.BCC} {
+	for _, list := range [][]kit.Mailbox{e.To, e.CC, e.BCC} {
 		for _, box := range list {
 			if p := path(box); !seen[p] { // named twice is no reason to have it twice
 				seen[p] = true
@@ -85,7 +85,7 @@ func compose(e connector.Email, key, replyTo string) (message, error) {
 		}
 	}
 	var b bytes.Buffer
-	addresses(&b, "From", []connector.Mailbox{e.From})
+	addresses(&b, "From", []kit.Mailbox{e.From})
 	addresses(&b, "Reply-To", e.ReplyTo)
 	addresses(&b, "To", e.To)
 	addresses(&b, "Cc", e.CC)
@@ -116,10 +116,10 @@ const (
 	mixed       = "mixed"
 )
 
-func path(box connector.Mailbox) string { return "<" + box.Address() + ">" }
+func path(box kit.Mailbox) string { return "<" + box.Address() + ">" }
 
 // body writes the content's headers, an empty line, and the content.
-func body(b *bytes.Buffer, e connector.Email, boundary string) error {
+func body(b *bytes.Buffer, e kit.Email, boundary string) error {
 	const text, html = "text/plain; charset=utf-8", "text/html; charset=utf-8"
 	switch {
 	case e.HTML == "":
@@ -226,33 +226,33 @@ func (m message) freeze() []byte {
 // thaw reads a frozen message. It checks again what the conversation depends on:
 // the bytes come from a database.
 func thaw(frozen []byte) (message, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return message{}, err
 	}
-	n := slices.IndexFunc(fields, func(f connector.FrozenField) bool { return f.Name == fieldData }) + 1
+	n := slices.IndexFunc(fields, func(f kit.FrozenField) bool { return f.Name == fieldData }) + 1
 	if n < 5 || n > 4+maxPaths || fields[0].Name != fieldID || fields[1].Name != fieldFrom || fields[n-2].Name != fieldUTF8 {
-		return message{}, connector.ErrBadFrozen
+		return message{}, kit.ErrBadFrozen
 	}
 	m := message{
 		id: string(fields[0].Value), from: string(fields[1].Value), utf8: string(fields[n-2].Value) == "yes", data: fields[n-1].Value,
 	}
 	for _, f := range fields[2 : n-2] {
 		if f.Name != fieldTo {
-			return message{}, connector.ErrBadFrozen
+			return message{}, kit.ErrBadFrozen
 		}
 		m.to = append(m.to, string(f.Value))
 	}
 	for _, p := range append([]string{m.from}, m.to...) {
 		if !validPath(p) || !m.utf8 && !ascii(p) {
-			return message{}, connector.ErrBadFrozen
+			return message{}, kit.ErrBadFrozen
 		}
 	}
-	if m.files, err = connector.ThawFiles(fields[n:]); err != nil {
+	if m.files, err = kit.ThawFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
 	if !messageID.MatchString(m.id) || !validData(m.data, m.utf8) {
-		return message{}, connector.ErrBadFrozen
+		return message{}, kit.ErrBadFrozen
 	}
 	return m, nil
 }

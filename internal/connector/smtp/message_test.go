@@ -16,13 +16,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
 const key = "0199c0de-0000-7000-8000-000000000001"
 
-func box(local string) connector.Mailbox {
-	return connector.Mailbox{Local: local, Domain: "example.org"}
+func box(local string) kit.Mailbox {
+	return kit.Mailbox{Local: local, Domain: "example.org"}
 }
 
 // read parses a message as a reader of mail does, by the standard library.
@@ -106,8 +106,8 @@ func one() *rapid.Generator[string] {
 func TestMessageProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		e := connector.Email{
-			From: box("ada"), To: []connector.Mailbox{box("bob")}, Subject: one().Draw(t, "subject"),
+		e := kit.Email{
+			From: box("ada"), To: []kit.Mailbox{box("bob")}, Subject: one().Draw(t, "subject"),
 			Text: text().Draw(t, "text"), HTML: text().Draw(t, "html"),
 		}
 		e.From.Name = strings.TrimSpace(one().Draw(t, "name"))
@@ -155,7 +155,7 @@ func TestMessageProperty(t *testing.T) {
 func TestLineEnds(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"\r=\na", "a\r\n\nb", "a\n\r\nb", "a\r\rb", "ä\rä\n", "\n", "a \n", "a\t\r", "aaaaaaaa\r=\n"} {
-		m, err := compose(connector.Email{From: box("ada"), To: []connector.Mailbox{box("bob")}, Text: in}, key, "")
+		m, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Text: in}, key, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,8 +187,8 @@ func TestStuff(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
-	m, err := compose(connector.Email{
-		From: box("ada"), BCC: []connector.Mailbox{box("bob"), box("eve"), box("bob")}, Text: "x",
+	m, err := compose(kit.Email{
+		From: box("ada"), BCC: []kit.Mailbox{box("bob"), box("eve"), box("bob")}, Text: "x",
 	}, key, "")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestEnvelope(t *testing.T) {
 // TestThaw: frozen bytes that could break the conversation are refused.
 func TestThaw(t *testing.T) {
 	t.Parallel()
-	good, err := compose(connector.Email{From: box("ada"), To: []connector.Mailbox{box("bob")}, Subject: "Hello", Text: "x"}, key, "")
+	good, err := compose(kit.Email{From: box("ada"), To: []kit.Mailbox{box("bob")}, Subject: "Hello", Text: "x"}, key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func FuzzCompose(f *testing.F) {
 		}
 		from := box("ada")
 		from.Name = name
-		m, err := compose(connector.Email{From: from, To: []connector.Mailbox{box("bob")}, Subject: subject, Text: body, HTML: html}, key, "")
+		m, err := compose(kit.Email{From: from, To: []kit.Mailbox{box("bob")}, Subject: subject, Text: body, HTML: html}, key, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -23,7 +24,7 @@ func checkInput(t *testing.T, err error, want connector.InputReason) {
 		t.Errorf("error %v, want an InputError of reason %d", err, want)
 		return
 	}
-	if msg := err.Error(); msg != connector.Clean(msg, connector.MaxMessage) || strings.Contains(msg, password) {
+	if msg := err.Error(); msg != transport.Clean(msg, transport.MaxMessage) || strings.Contains(msg, password) {
 		t.Errorf("message not fit for a user: %q", msg)
 	}
 }
@@ -193,7 +194,7 @@ func TestOpen(t *testing.T) {
 	t.Run("egress denied", func(t *testing.T) {
 		t.Parallel()
 		w, _ := relay(t, smtptest.Options{})
-		w.c = smtp.New(smtp.Config{Sender: connector.NewSender(connector.Config{})})
+		w.c = smtp.New(smtp.Config{Sender: transport.NewSender(transport.Config{})})
 		_, err := w.open()
 		w.refused(err, job.FailEgressDenied)
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -61,7 +62,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 		o.Result = job.ResultNotSent
 	}
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	o.Message = transport.Clean(o.Message, transport.MaxMessage)
 	return o
 }
 

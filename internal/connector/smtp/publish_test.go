@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -126,7 +126,7 @@ func TestReplies(t *testing.T) {
 		{"QUIT", hangUp, job.ResultSucceeded, 0},
 		{"QUIT", "500 what?", job.ResultSucceeded, 0},
 	} {
-		t.Run(c.at+" "+connector.Clean(c.reply, 40), func(t *testing.T) {
+		t.Run(c.at+" "+transport.Clean(c.reply, 40), func(t *testing.T) {
 			t.Parallel()
 			run := script{c.at: c.reply}.start(t)
 			w := at(t, run.addr, nil)

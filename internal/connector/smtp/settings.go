@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // settings are a connection's, checked.
 type settings struct {
-	target   connector.Target
+	target   transport.Target
 	security security
 	helo     string
 }
@@ -66,11 +67,11 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 		port = int(s.GetPort())
 	}
 	// The rules for a name that is dialled are the same, whatever is said there.
-	u, err := connector.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
+	u, err := transport.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
 	if err != nil || s.GetHost() == "" || u.Path != "/" || u.RawQuery != "" {
 		return settings{}, badSettings(".host", "not a host name or an address")
 	}
-	out.target = connector.TargetOf(u)
+	out.target = transport.TargetOf(u)
 	out.target.Scheme = scheme
 	if strings.Trim(out.helo, heloRunes) != "" || len(out.helo) > 253 {
 		return settings{}, badSettings(".helo_name", "not a host name")
@@ -90,7 +91,7 @@ type login struct {
 
 	set            bool
 	user, password string
-	hidden         connector.Secrets
+	hidden         transport.Secrets
 }
 
 func badCredential(field, msg string) error {

@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Name is the connector's name, PayloadKind the kind of payload that it sends.
 const (
 	Name        = "smtp"
-	PayloadKind = connector.EmailKind
+	PayloadKind = kit.EmailKind
 )
 
 // DefaultBusyWait is how long a relay is left alone that answers the greeting, TLS
@@ -32,9 +34,9 @@ const holdKey = "account"
 // Config makes a Connector.
 type Config struct {
 	// Sender dials. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// Media fetches attachments; nil refuses them.
-	Media *connector.Media
+	Media *kit.Media
 	// HTTPSOnly refuses relays without TLS.
 	HTTPSOnly bool
 	// HeloName is what EHLO says when a connection does not; empty means this host's
@@ -49,8 +51,8 @@ type Config struct {
 
 // Connector is the SMTP connector. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
-	media     *connector.Media
+	sender    *transport.Sender
+	media     *kit.Media
 	httpsOnly bool
 	helo      string
 	busy      time.Duration
@@ -107,7 +109,7 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	mail, err := connector.ReadEmail(r, Name)
+	mail, err := kit.ReadEmail(r, Name)
 	if err != nil {
 		return connector.Prepared{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -71,11 +72,11 @@ type world struct {
 // at makes a world whose connection leads to an address.
 func at(tb testing.TB, addr smtptest.Addr, r *smtptest.Relay) *world {
 	tb.Helper()
-	cfg := connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}
+	cfg := transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}
 	if r != nil {
 		cfg.RootCAs = r.Roots()
 	}
-	sender := connector.NewSender(cfg)
+	sender := transport.NewSender(cfg)
 	tb.Cleanup(sender.Close)
 	return &world{
 		tb: tb, c: smtp.New(smtp.Config{Sender: sender, HeloName: "client.test", Now: func() time.Time { return sentAt }}),
@@ -172,7 +173,7 @@ func (w *world) finish(s connector.Session, c connector.Commit) job.Outcome {
 // words checks that a text is fit for a user.
 func (w *world) words(msg string) {
 	w.tb.Helper()
-	if msg == "" || msg != connector.Clean(msg, connector.MaxMessage) {
+	if msg == "" || msg != transport.Clean(msg, transport.MaxMessage) {
 		w.tb.Errorf("message not fit for a user: %q", msg)
 	}
 	if strings.Contains(msg, password) {

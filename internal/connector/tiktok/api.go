@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -31,7 +33,7 @@ const readTimeout = 15 * time.Second
 // account is an account with what is needed to talk about it.
 type account struct {
 	base *url.URL
-	auth connector.Auth
+	auth kit.Auth
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
@@ -46,17 +48,17 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 }
 
 // call makes the request of one path. A nil body asks with GET.
-func (a account) call(path string, body []byte) connector.Call {
+func (a account) call(path string, body []byte) transport.Call {
 	u := *a.base
 	path, u.RawQuery, _ = strings.Cut(path, "?")
 	u.Path, u.RawPath = strings.TrimSuffix(a.base.Path, "/")+path, ""
-	call := connector.Call{
-		Method: "GET", URL: &u, Keep: connector.MaxBody,
-		Headers: append([]connector.Header{{Name: "Accept", Value: "application/json"}}, a.auth.Headers...),
+	call := transport.Call{
+		Method: "GET", URL: &u, Keep: transport.MaxBody,
+		Headers: append([]transport.Header{{Name: "Accept", Value: "application/json"}}, a.auth.Headers...),
 	}
 	if body != nil {
 		call.Method, call.Body, call.Length = "POST", bytes.NewReader(body), int64(len(body))
-		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: "application/json; charset=UTF-8"})
+		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: "application/json; charset=UTF-8"})
 	}
 	return call
 }
@@ -64,7 +66,7 @@ func (a account) call(path string, body []byte) connector.Call {
 // ask makes a request that only reads, and gives its data. It fails with
 // *connector.Refusal.
 func (c *Connector) ask(ctx context.Context, a account, path string, body []byte) (json.RawMessage, error) {
-	line, err := c.sender.Open(ctx, connector.TargetOf(a.base), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (c *Connector) ask(ctx context.Context, a account, path string, body []byte
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
-	answer := line.Exchange(a.call(path, body), connector.Bounds{SendBy: by, AnswerBy: by})
+	answer := line.Exchange(a.call(path, body), transport.Bounds{SendBy: by, AnswerBy: by})
 	env, ok := open(answer)
 	if ok && env.ok() && answer.Status == 200 {
 		return env.Data, nil
@@ -93,7 +95,7 @@ type envelope struct {
 func (e envelope) ok() bool { return e.Error.Code == "ok" }
 
 // open reads an answer. false: it is none of the API's, or not complete.
-func open(a connector.Answer) (envelope, bool) {
+func open(a transport.Answer) (envelope, bool) {
 	var e envelope
 	if !a.Complete || a.Cut || json.Unmarshal(a.Excerpt, &e) != nil || e.Error.Code == "" {
 		return envelope{}, false
@@ -102,8 +104,8 @@ func open(a connector.Answer) (envelope, bool) {
 }
 
 // refuse says why a request that only reads brought nothing.
-func refuse(a connector.Answer, e envelope, ok bool, hidden connector.Secrets) *connector.Refusal {
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, hidden)}
+func refuse(a transport.Answer, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, hidden)}
 	if !a.Complete {
 		return r
 	}
@@ -126,8 +128,8 @@ func refuse(a connector.Answer, e envelope, ok bool, hidden connector.Secrets) *
 // minute (Content Posting API reference).
 const ratePause = time.Minute
 
-func patience(a connector.Answer) time.Duration {
-	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+func patience(a transport.Answer) time.Duration {
+	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}
 	return ratePause
@@ -140,8 +142,8 @@ func patience(a connector.Answer) time.Duration {
 //   - a success is "ok" with a name for the post.
 //
 // It gives the outcome of everything but that success; then its Result is zero.
-func accept(a connector.Answer, hidden connector.Secrets) (begun, job.Outcome) {
-	o := connector.Classify(a, who, hidden)
+func accept(a transport.Answer, hidden transport.Secrets) (begun, job.Outcome) {
+	o := transport.Classify(a, who, hidden)
 	env, ok := open(a)
 	unknown := func(why string) {
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous

@@ -10,6 +10,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -132,7 +134,7 @@ func (c *content) readMedia(refs []*fireoncev1.MediaRef) error {
 	photos := 0
 	for i, ref := range refs {
 		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := connector.ParseURL(ref.GetUrl()); err != nil {
+		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
 			return badPayload(field+".url", err.Error())
 		}
 		kind, _, _ := strings.Cut(strings.ToLower(ref.GetMediaType()), ";")
@@ -196,17 +198,17 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	var c content
 	if len(fields) != 1 || fields[0].Name != fieldPost || json.Unmarshal(fields[0].Value, &c) != nil {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	known := c.Source == sourceUpload || c.Source == sourcePull
 	if !known || len(c.Media) == 0 || c.Privacy == "" || c.check() != nil || c.Source == sourceUpload && (c.Photo || len(c.Media) != 1) {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -75,8 +76,8 @@ func (cr creator) allows(post content) error {
 	if slices.Contains(cr.Privacies, post.Privacy) {
 		return nil
 	}
-	return &connector.Refusal{Kind: job.FailPermanent, Msg: connector.Clean("this TikTok account does not offer the privacy "+post.Privacy+
-		", but "+strings.Join(cr.Privacies, ", "), connector.MaxMessage)}
+	return &connector.Refusal{Kind: job.FailPermanent, Msg: transport.Clean("this TikTok account does not offer the privacy "+post.Privacy+
+		", but "+strings.Join(cr.Privacies, ", "), transport.MaxMessage)}
 }
 
 // Test implements connector.Tester.
@@ -89,7 +90,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, err
 	}
-	out := connector.Tested{Detail: connector.Clean("may post as @"+cr.Username+" ("+cr.Nickname+")", connector.MaxMessage)}
+	out := connector.Tested{Detail: transport.Clean("may post as @"+cr.Username+" ("+cr.Nickname+")", transport.MaxMessage)}
 	data, err := c.ask(ctx, a, pathUser, nil)
 	if err != nil {
 		out.Detail += "; TikTok does not tell the account's id to this connection"

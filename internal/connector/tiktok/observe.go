@@ -12,6 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -64,7 +66,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, format string, args ...any) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(fmt.Sprintf(format, args...), connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(fmt.Sprintf(format, args...), transport.MaxMessage)}
 }
 
 // search reads the account's public videos back to the send.
@@ -91,7 +93,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	switch {
 	case errors.As(err, &r):
 		out := saw(job.SawInconclusive, "%s; %s", nobody, r.Msg)
-		out.Kind = connector.Unseen(r).Kind
+		out.Kind = kit.Unseen(r).Kind
 		return out
 	case err != nil:
 		return saw(job.SawInconclusive, "%s; it could not be read which videos are other jobs'", nobody)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -34,7 +36,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(a.base), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
 	if err != nil {
 		if asset != nil {
 			asset.Close()
@@ -47,7 +49,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 // fetch gives the file of an upload. What TikTok is to fetch itself is read only if
 // the payload has its digest, and let go again: what is at its URL a moment later is
 // its host's to keep the same.
-func (c *Connector) fetch(ctx context.Context, post content) (*connector.Asset, error) {
+func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error) {
 	for _, m := range post.Media {
 		if post.Source == sourcePull && len(m.SHA256) == 0 {
 			continue
@@ -59,8 +61,8 @@ func (c *Connector) fetch(ctx context.Context, post content) (*connector.Asset, 
 		if post.Source == sourceUpload {
 			if !slices.Contains(videoTypes, asset.Type) {
 				asset.Close()
-				return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: connector.Clean("TikTok takes videos as MP4, MOV or WebM; the file is "+
-					asset.Type, connector.MaxMessage)}
+				return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: transport.Clean("TikTok takes videos as MP4, MOV or WebM; the file is "+
+					asset.Type, transport.MaxMessage)}
 			}
 			return asset, nil
 		}
@@ -74,8 +76,8 @@ type session struct {
 	c       *Connector
 	account account
 	post    content
-	asset   *connector.Asset // nil: TikTok fetches
-	line    *connector.Line
+	asset   *kit.Asset // nil: TikTok fetches
+	line    *transport.Line
 	version int
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -95,7 +96,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, text string) 
 	default:
 		return unread("TikTok says of the post what is not known here: " + st.Status)
 	}
-	out.Message = connector.Clean(out.Message, connector.MaxMessage)
+	out.Message = transport.Clean(out.Message, transport.MaxMessage)
 	return out
 }
 
@@ -140,7 +141,7 @@ func (c *Connector) state(ctx context.Context, o connector.Opening, id string) (
 
 // unread is a poll that brought no word.
 func unread(why string) job.Outcome {
-	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: connector.Clean(why, connector.MaxMessage)}
+	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: transport.Clean(why, transport.MaxMessage)}
 }
 
 // unreadable keeps what the engine has to know of a failed poll: that the credential

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -23,7 +25,7 @@ import (
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	o := s.publish(c)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	o.Message = transport.Clean(o.Message, transport.MaxMessage)
 	return o
 }
 
@@ -53,8 +55,8 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 
 // bounds are those of the beginning: an upload's time is not to be spent on waiting
 // for it.
-func (s *session) bounds(c connector.Commit) connector.Bounds {
-	b := connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}
+func (s *session) bounds(c connector.Commit) transport.Bounds {
+	b := transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}
 	if s.asset != nil {
 		b.AnswerBy = earlier(b.AnswerBy, time.Now().Add(job.DefaultAttemptTimeout))
 	}
@@ -88,7 +90,7 @@ func unposted(o job.Outcome, why string) job.Outcome {
 
 // upload sends the file. o is the outcome so far.
 func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome) job.Outcome {
-	to, err := connector.ParseURL(b.UploadURL)
+	to, err := transport.ParseURL(b.UploadURL)
 	if err != nil || s.c.httpsOnly && to.Scheme != "https" {
 		return unposted(o, "TikTok named no usable place for the upload")
 	}
@@ -96,18 +98,18 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 	if err := c.SaveHandle(name); err != nil {
 		return unposted(o, "the name of the upload could not be stored")
 	}
-	call := connector.Call{Method: "PUT", URL: to}
-	secrets := connector.Message{URL: to}.Hide(s.account.auth.Hidden) // its token
+	call := transport.Call{Method: "PUT", URL: to}
+	secrets := kit.Message{URL: to}.Hide(s.account.auth.Hidden) // its token
 	for i := range plan.count {
 		from, n := plan.part(i)
 		call.Body, call.Length = io.NewSectionReader(s.asset.Reader(), from, n), n
-		call.Headers = []connector.Header{{Name: "Content-Type", Value: s.asset.Type}, {Name: "Content-Range", Value: plan.header(i)}}
+		call.Headers = []transport.Header{{Name: "Content-Type", Value: s.asset.Type}, {Name: "Content-Range", Value: plan.header(i)}}
 		last := i == plan.count-1
 		answer, err := s.put(c, call, last)
 		o.BytesWritten += answer.Written
 		switch {
 		case err != nil:
-			return unposted(o, "the upload could not go on: "+connector.Unseen(err).Detail) // without addresses of our network
+			return unposted(o, "the upload could not go on: "+kit.Unseen(err).Detail) // without addresses of our network
 		case last:
 			return s.committed(o, b.ID, name, answer, secrets)
 		case !answer.Complete || !answer.Sent || answer.Status/100 != 2:
@@ -119,15 +121,15 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 }
 
 // put sends one chunk on a line of its own.
-func (s *session) put(c connector.Commit, call connector.Call, last bool) (connector.Answer, error) {
+func (s *session) put(c connector.Commit, call transport.Call, last bool) (transport.Answer, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()
-	line, err := s.c.sender.Open(ctx, connector.TargetOf(call.URL), true)
+	line, err := s.c.sender.Open(ctx, transport.TargetOf(call.URL), true)
 	if err != nil {
-		return connector.Answer{}, err
+		return transport.Answer{}, err
 	}
 	defer line.Close()
-	bounds := connector.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend}
+	bounds := transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend}
 	if last {
 		bounds.AnswerBy = c.AnswerBy
 	}
@@ -141,8 +143,8 @@ func (s *session) put(c connector.Commit, call connector.Call, last bool) (conne
 //     name, and what becomes of it is told by that. Another success may mean that
 //     something is missing: that is asked about, too;
 //   - everything else that is not a refusal is unknown, and asked about by name.
-func (s *session) committed(o job.Outcome, id, name string, a connector.Answer, secrets connector.Secrets) job.Outcome {
-	judged := connector.Classify(a, who, secrets)
+func (s *session) committed(o job.Outcome, id, name string, a transport.Answer, secrets transport.Secrets) job.Outcome {
+	judged := transport.Classify(a, who, secrets)
 	o.HTTPStatus = a.Status
 	switch {
 	case !a.Sent && !a.Complete, a.Written == 0:
@@ -161,8 +163,8 @@ func (s *session) committed(o job.Outcome, id, name string, a connector.Answer, 
 // refusedChunk ends an upload whose part was refused or lost. 400 and 413 to 416 are
 // about the bytes, or how they were cut (Media Transfer Guide); the others, an upload
 // that has ended among them, are worth another beginning.
-func refusedChunk(o job.Outcome, a connector.Answer, what string, secrets connector.Secrets) job.Outcome {
-	judged := connector.Classify(a, who, secrets)
+func refusedChunk(o job.Outcome, a transport.Answer, what string, secrets transport.Secrets) job.Outcome {
+	judged := transport.Classify(a, who, secrets)
 	o = unposted(o, what+" was not taken: "+judged.Message)
 	switch {
 	case judged.Result != job.ResultRejected:

@@ -11,8 +11,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
@@ -238,11 +240,11 @@ func TestUploadCutShort(t *testing.T) {
 func TestUploadWithoutTLS(t *testing.T) {
 	w := newWorld(t, tiktoktest.Options{})
 	o := w.opening(upload, video(w.url))
-	egress := connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
-	sender := connector.NewSender(connector.Config{Egress: egress})
+	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
+	sender := transport.NewSender(transport.Config{Egress: egress})
 	defer sender.Close()
 	c := tiktok.New(tiktok.Config{
-		Sender: sender, Media: connector.NewMedia(connector.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), HTTPSOnly: true,
+		Sender: sender, Media: kit.NewMedia(kit.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), HTTPSOnly: true,
 	})
 	s, err := c.Open(t.Context(), o)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -41,8 +43,8 @@ const holdKey = "account"
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines, Media fetches the files. Required.
-	Sender *connector.Sender
-	Media  *connector.Media
+	Sender *transport.Sender
+	Media  *kit.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// BaseURL replaces DefaultBaseURL; for tests.
@@ -56,8 +58,8 @@ type Config struct {
 
 // Connector is the TikTok connector. It is safe for concurrent use.
 type Connector struct {
-	sender        *connector.Sender
-	media         *connector.Media
+	sender        *transport.Sender
+	media         *kit.Media
 	httpsOnly     bool
 	base          *url.URL // nil: not usable
 	lag, stepTime time.Duration
@@ -88,7 +90,7 @@ func New(c Config) *Connector {
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
-	if u, err := connector.ParseURL(c.BaseURL); err == nil {
+	if u, err := transport.ParseURL(c.BaseURL); err == nil {
 		out.base = u
 	}
 	return out
@@ -138,8 +140,8 @@ func badSettings(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.tiktok" + field, Msg: msg}
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	auth, err := connector.OpenAuth(c, connector.AuthOAuth2|connector.AuthBearer)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	auth, err := kit.OpenAuth(c, kit.AuthOAuth2|kit.AuthBearer)
 	if err == nil && len(auth.Headers) == 0 {
 		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "TikTok needs an access token"}
 	}

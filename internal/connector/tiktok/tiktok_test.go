@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -73,7 +74,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 	}
 	return connectortest.Suite{
 		Secure: secure,
-		NewAt: func(_ testing.TB, s *connector.Sender, base string) connector.Connector {
+		NewAt: func(_ testing.TB, s *transport.Sender, base string) connector.Connector {
 			return tiktok.New(tiktok.Config{Sender: s, BaseURL: base + "/"})
 		},
 		Request: func(string) connector.Request {

@@ -3,7 +3,7 @@ package tiktok
 import (
 	"strings"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -16,12 +16,12 @@ type verdict struct {
 	quote bool
 }
 
-func (v verdict) message(e envelope, hidden connector.Secrets) string {
+func (v verdict) message(e envelope, hidden transport.Secrets) string {
 	text := v.words
 	if said := hidden.Quote(e.Error.Message, quoted); v.quote && said != "" {
 		text += ": " + said
 	}
-	return connector.Clean(text, connector.MaxMessage)
+	return transport.Clean(text, transport.MaxMessage)
 }
 
 // quoted bounds what a message says of TikTok's own, in bytes.
@@ -110,5 +110,5 @@ func failure(reason string) verdict {
 	if strings.HasPrefix(reason, "spam_risk") {
 		return refusals["spam_risk"]
 	}
-	return verdict{kind: job.FailPermanent, words: "TikTok did not post it: " + connector.Clean(reason, quoted)}
+	return verdict{kind: job.FailPermanent, words: "TikTok did not post it: " + transport.Clean(reason, quoted)}
 }

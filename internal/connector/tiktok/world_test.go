@@ -13,8 +13,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
@@ -72,10 +74,10 @@ func newWorld(t *testing.T, opts tiktoktest.Options) *world {
 		_, _ = rw.Write(w.file)
 	}))
 	w.url = host.URL + "/film.mp4"
-	egress := connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
-	sender := connector.NewSender(connector.Config{Egress: egress})
+	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
+	sender := transport.NewSender(transport.Config{Egress: egress})
 	w.c = tiktok.New(tiktok.Config{
-		Sender: sender, Media: connector.NewMedia(connector.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), Now: w.Now,
+		Sender: sender, Media: kit.NewMedia(kit.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), Now: w.Now,
 	})
 	t.Cleanup(func() {
 		host.Close()

@@ -8,6 +8,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -16,14 +18,14 @@ import (
 // its secrets, also without secret headers.
 func TestKeptAnswers(t *testing.T) {
 	const secret = "header-by-secret"
-	filler := strings.Repeat("z", 2*connector.MaxExcerpt)
+	filler := strings.Repeat("z", 2*transport.MaxExcerpt)
 	for name, cred := range map[string]connector.Credential{
 		"signed":          credentialOf(t, []string{secretOf(1, 24)}),
 		"a secret header": credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: secret}),
 	} {
 		p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(200, filler+secret, "X-Trace: "+secret)))
 		settings := encode(t, &fireoncev1.WebhookSettings{
-			Origins: []string{p.URL()}, KeepAnswer: &fireoncev1.KeepAnswer{Headers: []string{"x-trace"}, MaxBodyBytes: connector.MaxKeptBody},
+			Origins: []string{p.URL()}, KeepAnswer: &fireoncev1.KeepAnswer{Headers: []string{"x-trace"}, MaxBodyBytes: kit.MaxKeptBody},
 		})
 		c := newConnector(t, p.Sender())
 		prepared, err := c.Prepare(connector.Request{

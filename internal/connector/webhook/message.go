@@ -2,18 +2,19 @@ package webhook
 
 import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 const (
 	// MaxBody bounds a webhook's body, in bytes.
-	MaxBody = connector.MaxRequestBody
+	MaxBody = kit.MaxRequestBody
 	// DefaultContentType is what an unset content type means.
 	DefaultContentType = "application/json"
 )
 
-func (c *Connector) read(w *fireoncev1.Webhook) (connector.Message, error) {
-	d := connector.Draft{Field: "payload.webhook", URL: w.GetUrl(), ContentType: w.GetContentType(), HTTPSOnly: c.httpsOnly}
+func (c *Connector) read(w *fireoncev1.Webhook) (kit.Message, error) {
+	d := kit.Draft{Field: "payload.webhook", URL: w.GetUrl(), ContentType: w.GetContentType(), HTTPSOnly: c.httpsOnly}
 	if d.ContentType == "" {
 		d.ContentType = DefaultContentType
 	}
@@ -24,20 +25,20 @@ func (c *Connector) read(w *fireoncev1.Webhook) (connector.Message, error) {
 		d.Body = []byte(content.BodyText)
 	}
 	for _, h := range w.GetHeaders() {
-		d.Headers = append(d.Headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
+		d.Headers = append(d.Headers, transport.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
 	return d.Message()
 }
 
 // thaw reads a frozen webhook.
-func thaw(frozen []byte) (connector.Message, error) {
-	fields, err := connector.Thaw(frozen)
+func thaw(frozen []byte) (kit.Message, error) {
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
-		return connector.Message{}, err
+		return kit.Message{}, err
 	}
-	m, err := connector.ThawMessage(fields)
+	m, err := kit.ThawMessage(fields)
 	if err == nil && m.ContentType == "" {
-		err = connector.ErrBadFrozen
+		err = kit.ErrBadFrozen
 	}
 	return m, err
 }

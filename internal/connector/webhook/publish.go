@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // session is one line with one webhook for it.
 type session struct {
-	line    *connector.Line
-	message connector.Message
+	line    *transport.Line
+	message kit.Message
 	cred    credential
 	version int
 	keyed   bool
 	quote   bool // answers may be quoted
-	keep    *connector.Keep
+	keep    *kit.Keep
 	now     func() time.Time
 }
 
@@ -26,7 +28,7 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(s.call(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt = c.Attempt
 	o.CredentialVersion = s.version
@@ -35,42 +37,42 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 }
 
 // hidden are the secrets that the receiver may repeat.
-func (s *session) hidden() connector.Secrets { return s.message.Hide(s.cred.hidden) }
+func (s *session) hidden() transport.Secrets { return s.message.Hide(s.cred.hidden) }
 
-func (s *session) call(c connector.Commit) connector.Call {
+func (s *session) call(c connector.Commit) transport.Call {
 	m := s.message
 	at := s.now().Unix()
 	const most = 5 + 2 // ours, and those of a trace
-	headers := append(make([]connector.Header, 0, most+len(s.cred.headers)+len(m.Headers)),
-		connector.Header{Name: "Content-Type", Value: m.ContentType},
-		connector.Header{Name: "Webhook-Id", Value: c.EffectKey},
-		connector.Header{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
+	headers := append(make([]transport.Header, 0, most+len(s.cred.headers)+len(m.Headers)),
+		transport.Header{Name: "Content-Type", Value: m.ContentType},
+		transport.Header{Name: "Webhook-Id", Value: c.EffectKey},
+		transport.Header{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
 	)
 	if len(s.cred.keys) > 0 {
-		headers = append(headers, connector.Header{Name: "Webhook-Signature", Value: sign(s.cred.keys, c.EffectKey, at, m.Body)})
+		headers = append(headers, transport.Header{Name: "Webhook-Signature", Value: sign(s.cred.keys, c.EffectKey, at, m.Body)})
 	}
 	if s.keyed {
 		// For receivers that know the IETF draft and not Standard Webhooks. Our sender
 		// cannot send again, whatever the headers say.
-		headers = append(headers, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
+		headers = append(headers, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	call := connector.Call{
-		Method: "POST", URL: m.URL, Headers: connector.Traced(c, m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
+	call := transport.Call{
+		Method: "POST", URL: m.URL, Headers: kit.Traced(c, m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
 	}
 	if s.keep != nil {
-		call.Keep = s.keep.Room(connector.MaxExcerpt, s.hidden())
+		call.Keep = s.keep.Room(transport.MaxExcerpt, s.hidden())
 	}
 	return call
 }
 
-// classify narrows the rules of connector.ClassifyNamed, and only this: 410 says
+// classify narrows the rules of transport.ClassifyNamed, and only this: 410 says
 // that the receiver is gone for good (Standard Webhooks 1.0).
-func (s *session) classify(a connector.Answer) job.Outcome {
-	var hide func() connector.Secrets
+func (s *session) classify(a transport.Answer) job.Outcome {
+	var hide func() transport.Secrets
 	if s.quote {
 		hide = s.hidden
 	}
-	o := connector.ClassifyNamed(a, "the receiver", hide, s.keyed)
+	o := transport.ClassifyNamed(a, "the receiver", hide, s.keyed)
 	if a.Complete && a.Written > 0 && a.Status == 410 {
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	}

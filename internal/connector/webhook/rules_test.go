@@ -17,6 +17,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -161,7 +162,7 @@ func TestNarrowedStatuses(t *testing.T) {
 		wait   time.Duration
 		words  string
 	}{
-		{job.Keyed, 409, "X-A: b", job.ResultUnknown, job.FailAmbiguous, connector.DefaultRetryAfter, "in progress"},
+		{job.Keyed, 409, "X-A: b", job.ResultUnknown, job.FailAmbiguous, transport.DefaultRetryAfter, "in progress"},
 		{job.Keyed, 409, "Retry-After: 5", job.ResultUnknown, job.FailAmbiguous, 5 * time.Second, "in progress"},
 		{job.Opaque, 409, "Retry-After: 5", job.ResultRejected, job.FailPermanent, 0, "409"},
 		{job.Keyed, 425, "X-A: b", job.ResultRejected, job.FailPermanent, 0, "425"},
@@ -298,7 +299,7 @@ func FuzzOpenFrozen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frozen []byte) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel() // nothing is resolved or dialled
-		c := webhook.New(webhook.Config{Sender: connector.NewSender(connector.Config{})})
+		c := webhook.New(webhook.Config{Sender: transport.NewSender(transport.Config{})})
 		s, err := c.Open(over, connector.Opening{Class: job.Opaque, Prepared: connector.Prepared{Frozen: frozen}})
 		if err == nil {
 			s.Close()

@@ -14,6 +14,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
@@ -32,8 +34,8 @@ type credential struct {
 	redact.All
 
 	keys    []*signer
-	headers []connector.Header
-	hidden  connector.Secrets
+	headers []transport.Header
+	hidden  transport.Secrets
 }
 
 func openCredential(c connector.Credential) (credential, error) {
@@ -64,7 +66,7 @@ func openCredential(c connector.Credential) (credential, error) {
 	default:
 		return out, badCredential("", "the connector webhook takes webhook_secrets, headers, or nothing")
 	}
-	headers, hidden, err := connector.SecretHeaders(pb.GetHeaders())
+	headers, hidden, err := kit.SecretHeaders(pb.GetHeaders())
 	if err != nil {
 		return out, err
 	}

@@ -14,6 +14,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -23,7 +25,7 @@ const Name = "webhook"
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Now gives the time of signatures; nil means time.Now.
@@ -32,7 +34,7 @@ type Config struct {
 
 // Connector is the webhook connector. It is safe for concurrent use.
 type Connector struct {
-	sender    *connector.Sender
+	sender    *transport.Sender
 	httpsOnly bool
 	now       func() time.Time
 }
@@ -90,14 +92,14 @@ func (c *Connector) Traits(settings []byte) (job.Traits, error) {
 }
 
 func traitsOf(s *fireoncev1.WebhookSettings) (job.Traits, error) {
-	return connector.ReceiverTraits("settings.webhook", "webhook-id", s)
+	return kit.ReceiverTraits("settings.webhook", "webhook-id", s)
 }
 
 // settings are a connection's, as they were read and checked. Nobody may change them.
 type settings struct {
 	stated  *fireoncev1.WebhookSettings
-	origins connector.Origins
-	keep    *connector.Keep
+	origins kit.Origins
+	keep    *kit.Keep
 }
 
 // read remembers settings: each attempt asks for them three times. Those that are checked
@@ -121,10 +123,10 @@ func readSettings(encoded []byte, secret bool) (settings, error) {
 		return settings{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
 	}
 	var err error
-	if s.origins, err = connector.ParseOrigins("settings.webhook", s.stated.GetOrigins(), secret); err != nil {
+	if s.origins, err = kit.ParseOrigins("settings.webhook", s.stated.GetOrigins(), secret); err != nil {
 		return settings{}, err
 	}
-	if s.keep, err = connector.ParseKeep("settings.webhook", s.stated.GetKeepAnswer()); err != nil {
+	if s.keep, err = kit.ParseKeep("settings.webhook", s.stated.GetKeepAnswer()); err != nil {
 		return settings{}, err
 	}
 	known.Put(string(encoded), s)
@@ -156,7 +158,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if !s.origins.Allow(m.URL) {
 		return connector.Prepared{}, badPayload("url", "is not at one of the connection's origins")
 	}
-	return connector.Prepared{HoldKey: connector.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
+	return connector.Prepared{HoldKey: transport.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
 }
 
 func badPayload(field, msg string) *connector.InputError {
@@ -172,7 +174,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s.line, err = c.sender.Open(ctx, connector.TargetOf(s.message.URL), o.Fresh || !s.keyed)
+	s.line, err = c.sender.Open(ctx, transport.TargetOf(s.message.URL), o.Fresh || !s.keyed)
 	if err != nil {
 		return nil, fmt.Errorf("open webhook: %w", err)
 	}
@@ -188,7 +190,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || !s.keyed {
 		return nil
 	}
-	if s.line = c.sender.Idle(connector.TargetOf(s.message.URL)); s.line == nil {
+	if s.line = c.sender.Idle(transport.TargetOf(s.message.URL)); s.line == nil {
 		return nil
 	}
 	return s

@@ -12,6 +12,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -57,7 +58,7 @@ func payloadOf(tb testing.TB, w *fireoncev1.Webhook) []byte {
 	return encode(tb, &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: w}})
 }
 
-func newConnector(_ testing.TB, s *connector.Sender) connector.Connector {
+func newConnector(_ testing.TB, s *transport.Sender) connector.Connector {
 	return webhook.New(webhook.Config{Sender: s})
 }
 

@@ -10,6 +10,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -110,7 +112,7 @@ var pictureTypes = []string{"image/jpeg", "image/png", "image/webp"}
 
 // badPicture says what is wrong with a picture; empty: nothing.
 func badPicture(m *fireoncev1.MediaRef) (field, msg string) {
-	switch _, err := connector.ParseURL(m.GetUrl()); {
+	switch _, err := transport.ParseURL(m.GetUrl()); {
 	case err != nil:
 		return ".url", err.Error()
 	case m.GetMediaType() != "" && !slices.Contains(pictureTypes, m.GetMediaType()):
@@ -198,7 +200,7 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := connector.Thaw(frozen)
+	fields, err := kit.Thaw(frozen)
 	if err != nil {
 		return content{}, err
 	}
@@ -214,21 +216,21 @@ func thaw(frozen []byte) (content, error) {
 		into = append(into, &p.URL, &p.SHA256, &p.Type, &p.Alt)
 	}
 	if len(fields) != len(names) {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	for i, f := range fields {
 		if f.Name != names[i] {
-			return content{}, connector.ErrBadFrozen
+			return content{}, kit.ErrBadFrozen
 		}
 		*into[i] = string(f.Value)
 	}
 	for _, id := range []string{c.ReplyTo, c.Quote, c.Recipient} {
 		if id != "" && !snowflake.MatchString(id) {
-			return content{}, connector.ErrBadFrozen
+			return content{}, kit.ErrBadFrozen
 		}
 	}
 	if !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0 {
-		return content{}, connector.ErrBadFrozen
+		return content{}, kit.ErrBadFrozen
 	}
 	return c, nil
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // mark is a watermark: whose account it is, and when an intent was about to be
@@ -55,7 +55,7 @@ func timeOf(id string) (at time.Time, number uint64, ok bool) {
 }
 
 // clockOf reads X's clock off an answer. X has written its zone as GMT and as UTC.
-func clockOf(a connector.Answer) (time.Time, bool) {
+func clockOf(a transport.Answer) (time.Time, bool) {
 	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", "Mon, 02 Jan 2006 15:04:05 UTC"} {
 		if at, err := time.Parse(layout, a.Header.Get("Date")); err == nil {
 			return at, true

@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 	"github.com/fireonce/fireonce/internal/job"
@@ -136,7 +137,7 @@ func TestPicturesRefused(t *testing.T) {
 
 // TestPreparePictures: what can be known when a job is scheduled is said then.
 func TestPreparePictures(t *testing.T) {
-	with := x.New(x.Config{Media: connector.NewMedia(connector.MediaConfig{})})
+	with := x.New(x.Config{Media: kit.NewMedia(kit.MediaConfig{})})
 	ok := &fireoncev1.MediaRef{Url: "https://x.example/a.png", MediaType: "image/webp", AltText: strings.Repeat("ä", x.MaxAlt)}
 	for name, c := range map[string]struct {
 		c     *x.Connector

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -68,12 +70,12 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}
 	return connector.Tested{
 		Identity: identity(who.id),
-		Detail:   connector.Clean("the account @"+who.name+" on X (user "+who.id+")", connector.MaxMessage),
+		Detail:   transport.Clean("the account @"+who.name+" on X (user "+who.id+")", transport.MaxMessage),
 	}, nil
 }
 
 // whose asks whose account a credential is, and what time it is at X.
-func (c *Connector) whose(ctx context.Context, auth connector.Auth, fresh bool) (me, time.Time, error) {
+func (c *Connector) whose(ctx context.Context, auth kit.Auth, fresh bool) (me, time.Time, error) {
 	answer, at, err := c.get(ctx, auth, pathMe, nil, fresh)
 	if err != nil {
 		return me{}, time.Time{}, err
@@ -87,7 +89,7 @@ func (c *Connector) whose(ctx context.Context, auth connector.Auth, fresh bool) 
 }
 
 // owner is whose account a credential is: asked once, because it never changes.
-func (c *Connector) owner(ctx context.Context, auth connector.Auth) (string, error) {
+func (c *Connector) owner(ctx context.Context, auth kit.Auth) (string, error) {
 	if user := c.owners.get(auth); user != "" {
 		return user, nil
 	}
@@ -104,7 +106,7 @@ type owners struct {
 	kept map[[sha256.Size]byte]string
 }
 
-func tokenKey(auth connector.Auth) [sha256.Size]byte {
+func tokenKey(auth kit.Auth) [sha256.Size]byte {
 	h := sha256.New()
 	for _, header := range auth.Headers {
 		_, _ = h.Write([]byte(header.Value + "\x00"))
@@ -112,13 +114,13 @@ func tokenKey(auth connector.Auth) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (o *owners) get(auth connector.Auth) string {
+func (o *owners) get(auth kit.Auth) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept[tokenKey(auth)]
 }
 
-func (o *owners) keep(auth connector.Auth, user string) {
+func (o *owners) keep(auth kit.Auth, user string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.kept == nil || len(o.kept) >= mostOwners {
@@ -141,7 +143,7 @@ func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return connector.Unseen(err)
+		return kit.Unseen(err)
 	}
 	what := "post"
 	if s.want.Recipient != "" {
@@ -170,7 +172,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // search reads completely, or fails.
@@ -211,7 +213,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 //
 // The asker must be the account of the send: a conversation is the one with the asker,
 // and others may not be shown all of an account's posts.
-func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) error {
+func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 	if user, err := c.owner(ctx, auth); err != nil {
 		return err
 	} else if user != s.mark.Account {
@@ -255,12 +257,12 @@ func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) e
 
 // get reads one answer, with X's clock. It fails with *connector.Refusal. fresh asks
 // for a line of its own: a failure before the arm costs the job a try.
-func (c *Connector) get(ctx context.Context, auth connector.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
+func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
 	u, err := c.url(path, query)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	answer, err := c.call(ctx, connector.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
+	answer, err := c.call(ctx, transport.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -275,30 +277,30 @@ func (c *Connector) get(ctx context.Context, auth connector.Auth, path string, q
 }
 
 // call makes one request that has no effect.
-func (c *Connector) call(ctx context.Context, call connector.Call, fresh bool) (connector.Answer, error) {
+func (c *Connector) call(ctx context.Context, call transport.Call, fresh bool) (transport.Answer, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
+	line, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
 	if err != nil {
-		return connector.Answer{}, fmt.Errorf("ask x: %w", err)
+		return transport.Answer{}, fmt.Errorf("ask x: %w", err)
 	}
 	defer line.Close()
-	call.Keep = connector.MaxBody
-	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
+	call.Keep = transport.MaxBody
+	return line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
-func headers(auth connector.Auth, own ...connector.Header) []connector.Header {
-	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
+func headers(auth kit.Auth, own ...transport.Header) []transport.Header {
+	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a connector.Answer, secrets connector.Secrets) error {
+func unread(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	p := problemOf(a)
 	switch {
 	case !a.Complete:

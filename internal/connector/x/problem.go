@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
 // problem is what X says of a request that it refuses: RFC 9457, or the older list of
@@ -24,7 +24,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-func problemOf(a connector.Answer) problem {
+func problemOf(a transport.Answer) problem {
 	var p problem
 	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem says nothing
 	return p
@@ -88,7 +88,7 @@ func (p problem) capped() bool {
 }
 
 // quote puts X's own words behind ours.
-func (p problem) quote(ours string, secrets connector.Secrets) string {
+func (p problem) quote(ours string, secrets transport.Secrets) string {
 	words := p.Detail
 	if words == "" && len(p.Errors) > 0 {
 		words = p.Errors[0].Message
@@ -97,7 +97,7 @@ func (p problem) quote(ours string, secrets connector.Secrets) string {
 	if words = secrets.Quote(words, limit); words == "" {
 		return ours
 	}
-	return connector.Clean(ours+" (X says: "+words+")", connector.MaxMessage)
+	return transport.Clean(ours+" (X says: "+words+")", transport.MaxMessage)
 }
 
 // longWait is how long what is used up is left alone; nobody says when there is more.
@@ -105,7 +105,7 @@ const longWait = time.Hour
 
 // wait is how long a limit lasts: until the latest reset of those that are used up, or
 // as Retry-After says. Resets are in seconds of X's own clock.
-func (p problem) wait(a connector.Answer) time.Duration {
+func (p problem) wait(a transport.Answer) time.Duration {
 	now, ok := clockOf(a)
 	if !ok {
 		now = a.At
@@ -119,15 +119,15 @@ func (p problem) wait(a connector.Answer) time.Duration {
 			until = time.Unix(n, 0)
 		}
 	}
-	wait, said := connector.RetryAfter(a.Header, a.At)
+	wait, said := transport.RetryAfter(a.Header, a.At)
 	switch {
 	case !until.IsZero():
 		// Its second, and one for what its clock's whole seconds took off.
-		wait = max(min(until.Sub(now), connector.MaxRetryAfter-time.Second)+time.Second, connector.MinRetryAfter)
+		wait = max(min(until.Sub(now), transport.MaxRetryAfter-time.Second)+time.Second, transport.MinRetryAfter)
 	case !said && (p.credits() || p.capped()):
 		wait = longWait
 	case !said && a.Status == 429:
-		wait = connector.DefaultRetryAfter
+		wait = transport.DefaultRetryAfter
 	}
 	return wait
 }

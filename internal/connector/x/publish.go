@@ -5,6 +5,8 @@ import (
 	"net/url"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -15,8 +17,8 @@ const msgReconnect = "X does not accept this account's token any more: reconnect
 
 // session is one line with one request for it.
 type session struct {
-	line    *connector.Line
-	auth    connector.Auth
+	line    *transport.Line
+	auth    kit.Auth
 	to      *url.URL
 	body    []byte
 	message bool
@@ -28,10 +30,10 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
-		Headers: headers(s.auth, connector.Header{Name: "Content-Type", Value: "application/json"}),
-	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(transport.Call{
+		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
+		Headers: headers(s.auth, transport.Header{Name: "Content-Type", Value: "application/json"}),
+	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.message, s.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
@@ -57,8 +59,8 @@ func asDuplicate(a job.Attempt) bool {
 //     up (docs/platforms/x.md).
 //   - 403 that bars the account or its app holds it, as 401 does.
 //   - 402 for credits that are used up, and 429, hold until the reset that X names.
-func classify(a connector.Answer, message bool, secrets connector.Secrets) job.Outcome {
-	o := connector.Classify(a, who, secrets)
+func classify(a transport.Answer, message bool, secrets transport.Secrets) job.Outcome {
+	o := transport.Classify(a, who, secrets)
 	if o.Result == job.ResultSucceeded {
 		id, ok := parseCreated(a.Excerpt, message)
 		if ok && (a.Status == 200 || a.Status == 201) {

@@ -13,6 +13,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -26,7 +28,7 @@ const (
 // upload gives X the pictures, and gives X's ids of them. It runs before the arm, each
 // attempt anew: an id is good for a day. It fails with *connector.Refusal; any other
 // error is transient.
-func (c *Connector) upload(ctx context.Context, auth connector.Auth, pictures []picture) ([]string, error) {
+func (c *Connector) upload(ctx context.Context, auth kit.Auth, pictures []picture) ([]string, error) {
 	if len(pictures) > 0 && c.media == nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server sends no media to X"}
 	}
@@ -47,7 +49,7 @@ func (c *Connector) upload(ctx context.Context, auth connector.Auth, pictures []
 }
 
 // picture fetches a picture and uploads it in one piece.
-func (c *Connector) picture(ctx context.Context, auth connector.Auth, p picture) (string, error) {
+func (c *Connector) picture(ctx context.Context, auth kit.Auth, p picture) (string, error) {
 	file, err := c.media.Fetch(ctx, &fireoncev1.MediaRef{Url: p.URL, Sha256: []byte(p.SHA256), MediaType: p.Type}, MaxPicture)
 	if err != nil {
 		return "", err
@@ -55,7 +57,7 @@ func (c *Connector) picture(ctx context.Context, auth connector.Auth, p picture)
 	defer file.Close()
 	if !slices.Contains(pictureTypes, file.Type) {
 		return "", &connector.Refusal{
-			Kind: job.FailPermanent, Msg: connector.Clean("X takes JPEG, PNG and WebP pictures, and this file is "+file.Type, connector.MaxMessage),
+			Kind: job.FailPermanent, Msg: transport.Clean("X takes JPEG, PNG and WebP pictures, and this file is "+file.Type, transport.MaxMessage),
 		}
 	}
 	var head bytes.Buffer
@@ -80,7 +82,7 @@ func (c *Connector) picture(ctx context.Context, auth connector.Auth, p picture)
 }
 
 // describe gives a picture its words for those who cannot see it.
-func (c *Connector) describe(ctx context.Context, auth connector.Auth, id, alt string) error {
+func (c *Connector) describe(ctx context.Context, auth kit.Auth, id, alt string) error {
 	type text struct {
 		Text string `json:"text"`
 	}
@@ -99,13 +101,13 @@ func (c *Connector) describe(ctx context.Context, auth connector.Auth, id, alt s
 }
 
 // put makes one request that prepares a post.
-func (c *Connector) put(ctx context.Context, auth connector.Auth, path, kind string, body io.Reader, length int64) ([]byte, error) {
+func (c *Connector) put(ctx context.Context, auth kit.Auth, path, kind string, body io.Reader, length int64) ([]byte, error) {
 	u, err := c.url(path, nil)
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.call(ctx, connector.Call{
-		Method: "POST", URL: u, Body: body, Length: length, Headers: headers(auth, connector.Header{Name: "Content-Type", Value: kind}),
+	a, err := c.call(ctx, transport.Call{
+		Method: "POST", URL: u, Body: body, Length: length, Headers: headers(auth, transport.Header{Name: "Content-Type", Value: kind}),
 	}, true)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 	"github.com/fireonce/fireonce/internal/job"
@@ -33,9 +35,9 @@ func newWorld(t *testing.T, opts xtest.Options) *world {
 	if w.Platform, err = xtest.Start(opts); err != nil {
 		t.Fatal(err)
 	}
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
-	w.c = x.New(x.Config{Sender: sender, BaseURL: w.URL(), Now: w.Now, Media: connector.NewMedia(connector.MediaConfig{
-		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
+	sender := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	w.c = x.New(x.Config{Sender: sender, BaseURL: w.URL(), Now: w.Now, Media: kit.NewMedia(kit.MediaConfig{
+		Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
 	})})
 	t.Cleanup(func() {
 		_ = w.Platform.Close()

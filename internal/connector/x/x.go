@@ -14,6 +14,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -51,11 +53,11 @@ var DefaultSettle = Settle{ReadLag: 2 * time.Minute, Negatives: 3, Spacing: 7*ti
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
-	Sender *connector.Sender
+	Sender *transport.Sender
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
 	// Media reads the pictures that posts refer to; nil: none are sent.
-	Media *connector.Media
+	Media *kit.Media
 	// Settle replaces DefaultSettle; nil keeps it.
 	Settle *Settle
 	// Now gives this process's time; nil means time.Now.
@@ -64,9 +66,9 @@ type Config struct {
 
 // Connector is the connector for X. It is safe for concurrent use.
 type Connector struct {
-	sender *connector.Sender
+	sender *transport.Sender
 	base   string
-	media  *connector.Media
+	media  *kit.Media
 	settle Settle
 	now    func() time.Time
 	owners owners
@@ -116,8 +118,8 @@ func readSettings(encoded []byte) (*fireoncev1.XSettings, error) {
 	return &s, nil
 }
 
-func openAuth(c connector.Credential) (connector.Auth, error) {
-	auth, err := connector.OpenAuth(c, connector.AuthOAuth2|connector.AuthBearer)
+func openAuth(c connector.Credential) (kit.Auth, error) {
+	auth, err := kit.OpenAuth(c, kit.AuthOAuth2|kit.AuthBearer)
 	if err == nil && len(auth.Headers) == 0 {
 		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "this X account has no credential: connect it"}
 	}
@@ -211,7 +213,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(to), true)
+	line, err := c.sender.Open(ctx, transport.TargetOf(to), true)
 	if err != nil {
 		return nil, fmt.Errorf("open x: %w", err)
 	}
@@ -219,17 +221,17 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 }
 
 // account opens the credential. It fails with *connector.Refusal.
-func account(o connector.Opening) (connector.Auth, error) {
+func account(o connector.Opening) (kit.Auth, error) {
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return connector.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the credential is not usable: reconnect this X account", Err: err}
+		return kit.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the credential is not usable: reconnect this X account", Err: err}
 	}
 	return auth, nil
 }
 
 // url gives the address of a call. It fails with *connector.Refusal.
 func (c *Connector) url(path string, query url.Values) (*url.URL, error) {
-	u, err := connector.ParseURL(c.base + path)
+	u, err := transport.ParseURL(c.base + path)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server's address for X is not usable", Err: err}
 	}

@@ -13,6 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -134,7 +135,7 @@ func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.S
 	}
 	return connectortest.Suite{
 		Secure: secure,
-		NewAt: func(_ testing.TB, s *connector.Sender, base string) connector.Connector {
+		NewAt: func(_ testing.TB, s *transport.Sender, base string) connector.Connector {
 			return x.New(x.Config{Sender: s, BaseURL: base})
 		},
 		Request: func(string) connector.Request {

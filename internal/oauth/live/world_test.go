@@ -18,6 +18,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
@@ -35,7 +37,7 @@ func (p poster) Describe() connector.Description {
 }
 
 func (p poster) Check(_ []byte, cred connector.Credential) (connector.Capability, error) {
-	_, err := connector.OpenAuth(cred, connector.AuthOAuth2)
+	_, err := kit.OpenAuth(cred, kit.AuthOAuth2)
 	return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, err
 }
 
@@ -81,7 +83,7 @@ func (s post) Publish(c connector.Commit) job.Outcome {
 }
 
 func request(ctx context.Context, method, url string, cred connector.Credential, key string) (int, string, error) {
-	auth, err := connector.OpenAuth(cred, connector.AuthOAuth2)
+	auth, err := kit.OpenAuth(cred, kit.AuthOAuth2)
 	if err != nil {
 		return 0, "", err
 	}
@@ -126,7 +128,7 @@ func startWith(t *testing.T, s store.Store, p *provider, text string) *node {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "apps.json")
 	must(t, os.WriteFile(path, []byte(text), 0o600))
-	n := &node{store: s, client: oauth.NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)}
+	n := &node{store: s, client: oauth.NewClient(transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)}
 	var err error
 	n.apps, err = oauth.LoadApps(path, true)
 	must(t, err)

@@ -13,6 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -35,7 +36,7 @@ func blueskyOf(t *testing.T, url string, account *pds.Account) platforms.Platfor
 	return platforms.Platform{
 		URL: url, Class: job.Keyed,
 		Credential: basic(account.Handle, account.Password), Renewed: basic(account.Handle, account.AppPassword(t, "second")),
-		Connector: func(s *connector.Sender, _ string) connector.Connector { return bluesky.New(bluesky.Config{Sender: s}) },
+		Connector: func(s *transport.Sender, _ string) connector.Connector { return bluesky.New(bluesky.Config{Sender: s}) },
 		Settings:  func(baseURL string) []byte { return encoded(t, &fireoncev1.BlueskySettings{BaseUrl: baseURL}) },
 		Payload: func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
@@ -245,7 +246,7 @@ func testBlueskyRevoked(t *testing.T, server *pds.Server) {
 
 func testBlueskyIdentity(t *testing.T, server *pds.Server) {
 	account := server.Account(t)
-	c := bluesky.New(bluesky.Config{Sender: connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})})
+	c := bluesky.New(bluesky.Config{Sender: transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})})
 	test := func(user, password string) (connector.Tested, error) {
 		return c.Test(t.Context(), connector.Opening{
 			Settings:   encoded(t, &fireoncev1.BlueskySettings{BaseUrl: server.URL}),

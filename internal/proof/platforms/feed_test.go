@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -29,7 +30,7 @@ func TestFeed(t *testing.T) {
 		t.Cleanup(func() { _ = p.Close() })
 		return platforms.Platform{
 			URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
-			Connector: func(s *connector.Sender, _ string) connector.Connector { return feed.New(feed.Config{Sender: s}) },
+			Connector: func(s *transport.Sender, _ string) connector.Connector { return feed.New(feed.Config{Sender: s}) },
 			Settings: func(baseURL string) []byte {
 				return encoded(t, &fireoncev1.FeedSettings{BaseUrl: baseURL, ReadLag: durationpb.New(0)})
 			},

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
 )
@@ -34,7 +35,7 @@ func TestFilesThatAreNotThere(t *testing.T) {
 		},
 		"Mastodon": func(t *testing.T) (platforms.Platform, string, func() int) {
 			on := mastodonOf(t, mastodontest.Mastodon, job.Keyed)
-			on.Connector = func(s *connector.Sender, _ string) connector.Connector {
+			on.Connector = func(s *transport.Sender, _ string) connector.Connector {
 				return mastodon.New(mastodon.Config{Sender: s, Media: fetcher()})
 			}
 			effects := on.Effects

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -82,7 +83,7 @@ func TestGuestbook(t *testing.T) {
 		book := filepath.Join(t.TempDir(), "guests.jsonl")
 		return platforms.Platform{
 			URL: startExample(t, binary, "--book", book), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
-			Connector: func(s *connector.Sender, baseURL string) connector.Connector { return dialGuests(t, s, baseURL) },
+			Connector: func(s *transport.Sender, baseURL string) connector.Connector { return dialGuests(t, s, baseURL) },
 			Settings:  func(string) []byte { return nil },
 			Payload:   func(text string) *fireoncev1.Payload { return signature(t, text) },
 			Commits:   method("Publish"),

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -67,7 +68,7 @@ func mastodonAt(t *testing.T, server *mastodontest.Server, class job.Class) plat
 	t.Helper()
 	return platforms.Platform{
 		URL: server.URL(), Class: class, Credential: bearer("first"), Renewed: bearer("second"),
-		Connector: func(s *connector.Sender, _ string) connector.Connector {
+		Connector: func(s *transport.Sender, _ string) connector.Connector {
 			return mastodon.New(mastodon.Config{Sender: s, Settle: &mastodon.Settle{Negatives: 1}})
 		},
 		Settings: func(baseURL string) []byte { return encoded(t, &fireoncev1.MastodonSettings{BaseUrl: baseURL}) },

@@ -16,8 +16,10 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -76,8 +78,8 @@ func (f *files) ref(path, alt string) *fireoncev1.MediaRef {
 	return &fireoncev1.MediaRef{Url: f.url + path, AltText: alt}
 }
 
-func fetcher() *connector.Media {
-	return connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+func fetcher() *kit.Media {
+	return kit.NewMedia(kit.MediaConfig{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 }
 
 // Images at a real personal data server.
@@ -88,7 +90,7 @@ func TestBlueskyImages(t *testing.T) {
 		t.Helper()
 		account := server.Account(t)
 		p := blueskyOf(t, server.URL, account)
-		p.Connector = func(s *connector.Sender, _ string) connector.Connector {
+		p.Connector = func(s *transport.Sender, _ string) connector.Connector {
 			return bluesky.New(bluesky.Config{Sender: s, Media: fetcher()})
 		}
 		return platforms.NewWorld(t, p), account
@@ -193,7 +195,7 @@ func TestMastodonMedia(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = server.Close() })
 			p := mastodonAt(t, server, c.class)
-			p.Connector = func(s *connector.Sender, _ string) connector.Connector {
+			p.Connector = func(s *transport.Sender, _ string) connector.Connector {
 				return mastodon.New(mastodon.Config{Sender: s, Media: fetcher(), Settle: &mastodon.Settle{Negatives: 1}})
 			}
 			w := platforms.NewWorld(t, p)

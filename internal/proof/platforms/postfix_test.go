@@ -16,6 +16,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
 	"github.com/fireonce/fireonce/internal/proof/platforms/postfix"
@@ -48,7 +49,7 @@ func newPostWorld(t *testing.T, o postfix.Options, breaks ...smtptest.Break) *po
 	w.World = platforms.NewWorld(t, platforms.Platform{
 		// The proxy in front of platforms speaks HTTP, and stays unused.
 		URL: "http://127.0.0.1:1", Class: job.Opaque, Credential: login, Roots: w.server.Roots(),
-		Connector: func(s *connector.Sender, _ string) connector.Connector {
+		Connector: func(s *transport.Sender, _ string) connector.Connector {
 			return smtp.New(smtp.Config{Sender: s, Media: fetcher(), BusyWait: busyWait})
 		},
 		Settings: func(string) []byte { return encoded(t, settings) },

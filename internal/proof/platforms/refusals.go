@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
@@ -19,7 +19,7 @@ const (
 	// limit is how long the platforms ask to wait.
 	limit = 2 * time.Second
 	// unsaid is how long is waited for one that does not say.
-	unsaid = connector.DefaultRetryAfter
+	unsaid = transport.DefaultRetryAfter
 )
 
 // asks tells whether a request carries the credential.

@@ -18,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -98,7 +99,7 @@ func (d *drafts) effects(text string) (ids []string) {
 	return ids
 }
 
-func dialGuests(t testing.TB, s *connector.Sender, url string) *remote.Connector {
+func dialGuests(t testing.TB, s *transport.Sender, url string) *remote.Connector {
 	t.Helper()
 	c, err := remote.New(remote.Config{Name: "guests", URL: url, Token: remotetest.Token, Sender: s})
 	if err != nil {
@@ -128,7 +129,7 @@ func TestRemoteHandle(t *testing.T) {
 		}
 		return platforms.Platform{
 			URL: server.URL, Class: job.Handle, Credential: bearer("first"), Renewed: bearer("second"),
-			Connector: func(s *connector.Sender, baseURL string) connector.Connector { return dialGuests(t, s, baseURL) },
+			Connector: func(s *transport.Sender, baseURL string) connector.Connector { return dialGuests(t, s, baseURL) },
 			Settings:  func(string) []byte { return nil },
 			Payload:   post,
 			Commits:   method("Publish"),

@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/resend/resendtest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -37,7 +38,7 @@ func resendOf(t *testing.T) (platforms.Platform, *resendtest.Platform) {
 	t.Cleanup(func() { _ = p.Close() })
 	return platforms.Platform{
 		URL: p.URL(), Class: job.Keyed, Credential: bearer("first"), Renewed: bearer("second"),
-		Connector: func(s *connector.Sender, baseURL string) connector.Connector {
+		Connector: func(s *transport.Sender, baseURL string) connector.Connector {
 			c, err := resend.New(resend.Config{Sender: s, BaseURL: baseURL, Media: fetcher()})
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/slack/slacktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -76,7 +77,7 @@ func overSlack(t *testing.T, payload func(p *slacktest.Platform, text string) *f
 	}
 	return platforms.Platform{
 		URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
-		Connector: func(s *connector.Sender, baseURL string) connector.Connector {
+		Connector: func(s *transport.Sender, baseURL string) connector.Connector {
 			return slack.New(slack.Config{Sender: s, BaseURL: baseURL, Settle: &slack.Settle{
 				ReadLag: 300 * time.Millisecond, Negatives: 2, Spacing: 100 * time.Millisecond,
 			}})

@@ -9,6 +9,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
 )
@@ -41,7 +42,7 @@ func newMailWorld(t *testing.T, o smtptest.Options) *mailWorld {
 	return &mailWorld{t: t, relay: r, World: platforms.NewWorld(t, platforms.Platform{
 		// The proxy in front of platforms speaks HTTP, and stays unused.
 		URL: "http://127.0.0.1:1", Class: job.Opaque, Credential: login, Roots: r.Roots(),
-		Connector: func(s *connector.Sender, _ string) connector.Connector {
+		Connector: func(s *transport.Sender, _ string) connector.Connector {
 			return smtp.New(smtp.Config{Sender: s, BusyWait: busyWait})
 		},
 		Settings: func(string) []byte { return encoded(t, settings) },

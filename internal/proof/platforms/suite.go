@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 )
@@ -20,7 +21,7 @@ type Platform struct {
 	Roots *x509.CertPool
 	// Connector makes the connector. It reaches the platform at baseURL, through the
 	// proxy. What it waits for after an unknown outcome is as short as it can be.
-	Connector func(s *connector.Sender, baseURL string) connector.Connector
+	Connector func(s *transport.Sender, baseURL string) connector.Connector
 	// Settings are the connection's, encoded.
 	Settings func(baseURL string) []byte
 	// Credential is the account's, valid. Renewed is another one of the same account.

@@ -11,8 +11,10 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/tiktok/tiktoktest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -49,9 +51,9 @@ func overTikTok(
 	}
 	return p, platforms.Platform{
 		URL: p.URL(), Class: job.Handle, Credential: bearer("first"), Renewed: bearer("second"),
-		Connector: func(s *connector.Sender, base string) connector.Connector {
+		Connector: func(s *transport.Sender, base string) connector.Connector {
 			p.Uploads(base)
-			media := connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+			media := kit.NewMedia(kit.MediaConfig{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 			return tiktok.New(tiktok.Config{
 				Sender: s, Media: media, BaseURL: base, ReadLag: -1, StepTime: 10 * time.Second, UploadLife: -1,
 			})

@@ -19,6 +19,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
@@ -109,9 +110,9 @@ func TestTypeScriptConformance(t *testing.T) {
 	}, false)
 }
 
-func loopbackSender(t testing.TB) *connector.Sender {
+func loopbackSender(t testing.TB) *transport.Sender {
 	t.Helper()
-	s := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	s := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -126,7 +127,7 @@ func TestTypeScript(t *testing.T) {
 		publish := func(r faultproxy.Request) bool { return r.Path == "/fireonce.connector.v1.ConnectorService/Publish" }
 		return platforms.Platform{
 			URL: startTypeScript(t, "--book", book), Class: job.Keyed, Credential: bearer("first"), Renewed: bearer("second"),
-			Connector: func(s *connector.Sender, baseURL string) connector.Connector {
+			Connector: func(s *transport.Sender, baseURL string) connector.Connector {
 				return dialGuests(t, s, baseURL)
 			},
 			Settings: func(string) []byte { return nil },

@@ -19,6 +19,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
@@ -104,8 +105,8 @@ func newWorld(t *testing.T, p Platform, senders int, limits func(*store.Connecti
 	}
 	t.Cleanup(func() { _ = w.Proxy.Close() })
 	for i, s := range stores {
-		sender := connector.NewSender(connector.Config{
-			Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: p.Roots,
+		sender := transport.NewSender(transport.Config{
+			Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: p.Roots,
 		})
 		t.Cleanup(sender.Close)
 		w.code = p.Connector(sender, w.Proxy.URL())

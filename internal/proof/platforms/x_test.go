@@ -12,6 +12,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 	"github.com/fireonce/fireonce/internal/job"
@@ -87,10 +89,10 @@ func overX(t *testing.T, path, prefix string, payload func(text string) *fireonc
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
-	media := connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir()})
+	media := kit.NewMedia(kit.MediaConfig{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir()})
 	return platforms.Platform{
 		URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
-		Connector: func(s *connector.Sender, baseURL string) connector.Connector {
+		Connector: func(s *transport.Sender, baseURL string) connector.Connector {
 			return x.New(x.Config{Sender: s, BaseURL: baseURL, Media: media, Settle: &x.Settle{
 				ReadLag: 300 * time.Millisecond, Negatives: 3, Spacing: 100 * time.Millisecond,
 			}})

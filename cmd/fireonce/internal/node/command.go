@@ -16,7 +16,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -325,7 +325,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	egress, err := connector.ParseCIDRs(cmd.String("allow-egress"))
+	egress, err := transport.ParseCIDRs(cmd.String("allow-egress"))
 	if err != nil {
 		return Config{}, exit.Usagef("--allow-egress: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -261,15 +261,15 @@ func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
 
 // egress is the policy for addresses that may be sent to. The log tells operators which
 // names it denied.
-func (c *Config) egress() *connector.Egress {
+func (c *Config) egress() *transport.Egress {
 	allow, loopback := c.AllowEgress, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	if c.Sandbox {
-		return connector.NewEgressOnly(loopback...).LoggingTo(c.Log)
+		return transport.NewEgressOnly(loopback...).LoggingTo(c.Log)
 	}
 	if c.Dev {
 		allow = append(allow[:len(allow):len(allow)], loopback...)
 	}
-	return connector.NewEgress(allow...).LoggingTo(c.Log)
+	return transport.NewEgress(allow...).LoggingTo(c.Log)
 }
 
 // secretsInTheOpen says where others can read what is secret.

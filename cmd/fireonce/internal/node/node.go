@@ -18,12 +18,14 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -58,10 +60,10 @@ type Node struct {
 	cfg      Config
 	database Database
 	store    store.Store
-	sender   *connector.Sender
+	sender   *transport.Sender
 	renewer  *oauth.Renewer
 	// inside reach remotes, the operator's own connectors.
-	inside  []*connector.Sender
+	inside  []*transport.Sender
 	remotes []*remote.Connector
 	// scheduler makes the jobs of recurring schedules.
 	scheduler *schedule.Scheduler
@@ -161,8 +163,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err := n.warnOfKeys(ctx); err != nil {
 		return err
 	}
-	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
-	media := connector.NewMedia(connector.MediaConfig{
+	n.sender = transport.NewSender(transport.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
+	media := kit.NewMedia(kit.MediaConfig{
 		Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: n.cfg.httpsOnly(),
 	})
 	registry, err := n.connectors(media)
@@ -203,7 +205,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 }
 
 // connectors are those that are part of the program, and the operator's own.
-func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
+func (n *Node) connectors(media *kit.Media) (*connector.Registry, error) {
 	httpsOnly := n.cfg.httpsOnly()
 	mails, err := resend.New(resend.Config{
 		Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, BaseURL: n.cfg.PlatformURLs[resend.Name],
@@ -413,7 +415,7 @@ func (n *Node) abandon() error {
 	if n.opsHTTP != nil {
 		_ = n.opsHTTP.Close() // nothing that it answers has to be finished
 	}
-	for _, s := range append([]*connector.Sender{n.sender}, n.inside...) {
+	for _, s := range append([]*transport.Sender{n.sender}, n.inside...) {
 		if s != nil {
 			s.Close()
 		}

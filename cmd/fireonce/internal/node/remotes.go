@@ -14,8 +14,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
@@ -137,13 +137,13 @@ func (n *Node) makeRemotes() ([]*remote.Connector, error) {
 }
 
 // insideSender makes the sender of one connector: no other one is shown its certificate.
-func (n *Node) insideSender(r Remote) (*connector.Sender, error) {
+func (n *Node) insideSender(r Remote) (*transport.Sender, error) {
 	secure, err := r.TLS.Config(certs.Options{Log: n.cfg.Log})
 	if err != nil {
 		return nil, err
 	}
-	sender := connector.NewSender(connector.Config{
-		Egress:  connector.NewEgress(netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")),
+	sender := transport.NewSender(transport.Config{
+		Egress:  transport.NewEgress(netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")),
 		Version: n.cfg.Version, RootCAs: secure.RootCAs, ClientCertificate: secure.GetClientCertificate,
 	})
 	n.inside = append(n.inside, sender)

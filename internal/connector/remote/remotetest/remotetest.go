@@ -18,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/remote"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -56,7 +57,7 @@ func (s Service) suite(t *testing.T, secure bool) connectortest.Suite {
 		Credential: connector.Credential{Version: 3, Data: Encode(t, &fireoncev1.Credential{
 			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: Secret}},
 		})},
-		New: func(tb testing.TB, sender *connector.Sender) connector.Connector {
+		New: func(tb testing.TB, sender *transport.Sender) connector.Connector {
 			return split{Connector: s.Dial(tb), tb: tb, sender: sender}
 		},
 		Request: func(base string) connector.Request {
@@ -117,7 +118,7 @@ func looks(t *testing.T) *connectortest.Looks {
 type split struct {
 	*remote.Connector
 	tb     testing.TB
-	sender *connector.Sender
+	sender *transport.Sender
 }
 
 func (s split) there(o connector.Opening) *remote.Connector {

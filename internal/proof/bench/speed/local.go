@@ -19,6 +19,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
@@ -44,7 +45,7 @@ const (
 type local struct {
 	task
 	store    store.Store
-	sender   *connector.Sender
+	sender   *transport.Sender
 	webhook  *webhook.Connector
 	settings []byte
 }
@@ -68,7 +69,7 @@ func openLocal(ctx context.Context, t task) (*local, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	l := &local{task: t, store: s, settings: settings}
-	l.sender = connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	l.sender = transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 	l.webhook = webhook.New(webhook.Config{Sender: l.sender})
 	return l, nil
 }

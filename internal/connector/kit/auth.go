@@ -1,0 +1,179 @@
+// Package kit has what the platforms' connectors share: credentials as headers, media files,
+// messages and e-mail, origins, and what is kept of answers.
+package kit
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/redact"
+)
+
+// MaxSecretHeaders bounds a credential's headers.
+const MaxSecretHeaders = 16
+
+// Auth is an opened credential as headers that go with every request, and the
+// texts of it that no message may show. It prints as nothing.
+type Auth struct {
+	redact.All
+
+	Headers []transport.Header
+	Hidden  transport.Secrets
+}
+
+// AuthKind is a kind of credential that becomes a header.
+type AuthKind int
+
+// The kinds that OpenAuth knows, named as the contract's Credential names them.
+const (
+	AuthBearer AuthKind = 1 << iota
+	AuthBasic
+	AuthAPIKey
+	AuthHeaders
+	AuthOAuth2
+)
+
+// OpenAuth opens a credential of one of these kinds. No credential is none. It
+// fails with *InputError and never quotes a secret.
+func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(c.Data, &pb); err != nil {
+		return Auth{}, badCredential("", "not readable")
+	}
+	var out Auth
+	var hide []string
+	var err error
+	if out.Headers, hide, err = openKind(&pb, kinds); err != nil {
+		return Auth{}, err
+	}
+	for _, h := range out.Headers {
+		if !httpguts.ValidHeaderFieldValue(h.Value) {
+			return Auth{}, badCredential("", "must be one line without control characters")
+		}
+	}
+	if len(pb.GetHeaders()) > 0 && kinds&AuthHeaders == 0 {
+		return Auth{}, badCredential(".headers", "this connector takes no further headers")
+	}
+	more, hidden, err := SecretHeaders(pb.GetHeaders())
+	if err != nil {
+		return Auth{}, err
+	}
+	for i, h := range more {
+		if hasHeader(out.Headers, h.Name) {
+			return Auth{}, badCredential(fmt.Sprintf(".headers[%d]", i), "the credential sets this header already")
+		}
+	}
+	out.Headers = append(out.Headers, more...)
+	out.Hidden = out.Hidden.With(append(hide, hidden...)...)
+	return out, nil
+}
+
+// openKind gives the header that a credential's kind becomes, and the texts in it that
+// no message may show.
+func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header, hide []string, err error) {
+	switch kind := pb.GetKind().(type) {
+	case nil:
+	case *fireoncev1.Credential_BearerToken:
+		if kinds&AuthBearer == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		hide = append(hide, kind.BearerToken.GetToken())
+		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken.GetToken()})
+	case *fireoncev1.Credential_Oauth2:
+		if kinds&AuthOAuth2 == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		hide = append(hide, kind.Oauth2.GetAccessToken())
+		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
+			hide = append(hide, refresh)
+		}
+		out = append(out, transport.Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
+	case *fireoncev1.Credential_Basic:
+		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
+		if kinds&AuthBasic == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		if strings.Contains(user, ":") {
+			return nil, nil, badCredential(".basic.username", "must not have a colon (RFC 7617)")
+		}
+		token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		hide = append(hide, password, token)
+		out = append(out, transport.Header{Name: "Authorization", Value: "Basic " + token})
+	case *fireoncev1.Credential_ApiKeyHeader:
+		if kinds&AuthAPIKey == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
+		// Authorization is a usual place for a key, Cookie is not.
+		if err := transport.CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
+			return nil, nil, &connector.InputError{Reason: connector.BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
+		}
+		hide = append(hide, secretParts(value)...)
+		out = append(out, transport.Header{Name: name, Value: value})
+	default:
+		return nil, nil, wrongKind(kinds)
+	}
+	return out, hide, nil
+}
+
+// SecretHeaders checks a credential's headers, and gives the texts in them that
+// no message may show. It fails with *InputError.
+func SecretHeaders(in []*fireoncev1.SecretHeader) (out []transport.Header, hide []string, err error) {
+	if len(in) > MaxSecretHeaders {
+		return nil, nil, badCredential(".headers", "at most 16")
+	}
+	for i, h := range in {
+		if err := transport.CheckHeader(h.GetName(), h.GetValue(), true); err != nil {
+			return nil, nil, &connector.InputError{Reason: connector.BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error()}
+		}
+		out = append(out, transport.Header{Name: h.GetName(), Value: h.GetValue()})
+		hide = append(hide, secretParts(h.GetValue())...)
+	}
+	return out, hide, nil
+}
+
+// secretParts gives a header's value and what a target that reads it may give back of
+// it: the token behind a scheme, a cookie's value, a parameter's (RFC 9110, section 11.4).
+func secretParts(value string) []string {
+	out := []string{value}
+	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' }) {
+		out = append(out, part)
+		if _, inner, found := strings.Cut(part, "="); found {
+			out = append(out, strings.Trim(inner, `"`))
+		}
+	}
+	return out
+}
+
+func hasHeader(in []transport.Header, name string) bool {
+	for _, h := range in {
+		if transport.FoldedName(h.Name) == transport.FoldedName(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func badCredential(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
+}
+
+func wrongKind(kinds AuthKind) *connector.InputError {
+	var names []string
+	for _, k := range []struct {
+		kind AuthKind
+		name string
+	}{{AuthBearer, "bearer_token"}, {AuthBasic, "basic"}, {AuthAPIKey, "api_key_header"}, {AuthOAuth2, "oauth2"}, {AuthHeaders, "headers"}} {
+		if kinds&k.kind != 0 {
+			names = append(names, k.name)
+		}
+	}
+	return badCredential("", "this connector takes "+strings.Join(names, ", ")+", or nothing")
+}

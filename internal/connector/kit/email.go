@@ -1,0 +1,295 @@
+package kit
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"mime"
+	"net/mail"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: what a user gives becomes a header or an envelope further
+// on, so nothing that could end a line comes through, in no encoding.
+
+// EmailKind is the kind of payload that is an e-mail.
+const EmailKind = "email"
+
+// Limits of an e-mail, as the contract states them, and of an address (RFC 5321,
+// section 4.5.3.1).
+const (
+	maxRecipients  = 50
+	maxReplyTo     = 10
+	maxMailboxText = 320
+	maxSubject     = 998
+	maxLocalPart   = 64
+	maxAddress     = 254 // a path has 256 bytes, of which two are its brackets
+	maxMailDomain  = 253
+	maxLabel       = 63
+	maxFiles       = 20
+	maxFileName    = 255
+	maxMediaType   = 127
+	maxMailBody    = MaxRequestBody
+)
+
+// Mailbox is an address of an e-mail, checked.
+type Mailbox struct {
+	// Name is shown to readers; mostly empty.
+	Name string
+	// Local is what stands before the at sign, unquoted. It may have letters beyond
+	// ASCII (RFC 6531).
+	Local string
+	// Domain is lower-case ASCII (RFC 5890).
+	Domain string
+}
+
+// Address is the mailbox without its name, its local part quoted if it must be.
+func (m Mailbox) Address() string {
+	return strings.Trim((&mail.Address{Address: m.Local + "@" + m.Domain}).String(), "<>")
+}
+
+// ASCII tells whether the address needs no more than ASCII.
+func (m Mailbox) ASCII() bool { return transport.EscapeNonASCII(m.Local) == m.Local }
+
+// Email is a checked e-mail.
+type Email struct {
+	From    Mailbox
+	To      []Mailbox
+	CC      []Mailbox
+	BCC     []Mailbox
+	ReplyTo []Mailbox
+	Subject string
+	Text    string
+	HTML    string
+	Files   []File
+}
+
+// File is an attachment, kept elsewhere until it is sent.
+type File struct {
+	// URL is one that ParseURL gave.
+	URL string
+	// SHA256 is its digest; empty: whatever is there when it is sent.
+	SHA256 []byte
+	// Type is its media type without parameters; empty: as its host says.
+	Type string
+	// Name is shown to the reader; never empty.
+	Name string
+}
+
+// Ref is what Media fetches.
+func (f File) Ref() *fireoncev1.MediaRef {
+	return &fireoncev1.MediaRef{Url: f.URL, Sha256: f.SHA256, MediaType: f.Type}
+}
+
+// CheckFiles refuses attachments without TLS. It fails with *InputError.
+func (e Email) CheckFiles(httpsOnly bool) error {
+	for i, f := range e.Files {
+		if httpsOnly && !strings.HasPrefix(f.URL, "https://") {
+			return badEmail(fmt.Sprintf(".attachments[%d].url", i), "the URL must start with https://")
+		}
+	}
+	return nil
+}
+
+// The frozen encoding of a File: these fields in this order.
+const (
+	fieldFileURL    = "file_url"
+	fieldFileDigest = "file_sha256"
+	fieldFileType   = "file_type"
+	fieldFileName   = "file_name"
+)
+
+// Freeze appends the reference to an encoding.
+func (f File) Freeze(c *job.Canon) *job.Canon {
+	return c.Field(fieldFileURL, []byte(f.URL)).Field(fieldFileDigest, f.SHA256).
+		Field(fieldFileType, []byte(f.Type)).Field(fieldFileName, []byte(f.Name))
+}
+
+// ThawFiles reads frozen references. It checks again what is made of them: the
+// bytes come from a database.
+func ThawFiles(fields []FrozenField) ([]File, error) {
+	var refs []*fireoncev1.MediaRef
+	for ; len(fields) > 0; fields = fields[4:] {
+		if len(fields) < 4 || fields[0].Name != fieldFileURL || fields[1].Name != fieldFileDigest ||
+			fields[2].Name != fieldFileType || fields[3].Name != fieldFileName || len(fields[3].Value) == 0 {
+			return nil, ErrBadFrozen
+		}
+		refs = append(refs, &fireoncev1.MediaRef{
+			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), FileName: string(fields[3].Value),
+		})
+	}
+	out, err := files(refs)
+	if err != nil {
+		return nil, ErrBadFrozen
+	}
+	return out, nil
+}
+
+// ReadEmail checks the e-mail of a request. It fails with *InputError. name is the
+// connector's, for the message to a user who sends something else by it.
+func ReadEmail(r connector.Request, name string) (Email, error) {
+	if r.PayloadKind != EmailKind {
+		return Email{}, &connector.InputError{Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector " + name + " sends e-mails only"}
+	}
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetEmail() == nil {
+		return Email{}, badEmail("", "not readable as an e-mail")
+	}
+	in := p.GetEmail()
+	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
+	var err error
+	if e.From, err = mailbox(in.GetFrom(), ".from"); err != nil {
+		return Email{}, err
+	}
+	for _, list := range []struct {
+		field string
+		in    []string
+		most  int
+		out   *[]Mailbox
+	}{
+		{".to", in.GetTo(), maxRecipients, &e.To}, {".cc", in.GetCc(), maxRecipients, &e.CC},
+		{".bcc", in.GetBcc(), maxRecipients, &e.BCC}, {".reply_to", in.GetReplyTo(), maxReplyTo, &e.ReplyTo},
+	} {
+		if len(list.in) > list.most {
+			return Email{}, badEmail(list.field, fmt.Sprintf("at most %d", list.most))
+		}
+		for i, text := range list.in {
+			m, err := mailbox(text, fmt.Sprintf("%s[%d]", list.field, i))
+			if err != nil {
+				return Email{}, err
+			}
+			*list.out = append(*list.out, m)
+		}
+	}
+	switch {
+	case len(e.To)+len(e.CC)+len(e.BCC) == 0:
+		return Email{}, badEmail("", "must have a recipient in to, cc or bcc")
+	case !oneLine(e.Subject) || utf8.RuneCountInString(e.Subject) > maxSubject:
+		return Email{}, badEmail(".subject", "must be one line of at most 998 characters")
+	case !utf8.ValidString(e.Text) || len(e.Text) > maxMailBody:
+		return Email{}, badEmail(".text_body", "must be at most 262144 bytes of UTF-8")
+	case !utf8.ValidString(e.HTML) || len(e.HTML) > maxMailBody:
+		return Email{}, badEmail(".html_body", "must be at most 262144 bytes of UTF-8")
+	}
+	if e.Files, err = files(in.GetAttachments()); err != nil {
+		return Email{}, err
+	}
+	return e, nil
+}
+
+// files reads the references to an e-mail's attachments.
+func files(refs []*fireoncev1.MediaRef) ([]File, error) {
+	if len(refs) > maxFiles {
+		return nil, badEmail(".attachments", fmt.Sprintf("at most %d", maxFiles))
+	}
+	var out []File
+	for i, ref := range refs {
+		field := fmt.Sprintf(".attachments[%d]", i)
+		u, err := transport.ParseURL(ref.GetUrl())
+		if err != nil {
+			return nil, badEmail(field+".url", err.Error())
+		}
+		f := File{URL: u.String(), SHA256: ref.GetSha256(), Type: ref.GetMediaType(), Name: ref.GetFileName()}
+		if f.Name == "" {
+			f.Name = nameIn(u)
+		}
+		kind, _, err := mime.ParseMediaType(f.Type)
+		switch {
+		case len(f.SHA256) != 0 && len(f.SHA256) != sha256.Size:
+			return nil, badEmail(field+".sha256", "must be 32 bytes")
+		case f.Type != "" && (err != nil || !printable(f.Type) || len(f.Type) > maxMediaType):
+			return nil, badEmail(field+".media_type", "not a media type, such as application/pdf")
+		case !oneLine(f.Name) || strings.ContainsAny(f.Name, `/\`) || utf8.RuneCountInString(f.Name) > maxFileName:
+			return nil, badEmail(field+".file_name", "must be one line of at most 255 characters, without slashes")
+		}
+		if f.Type != "" {
+			f.Type = kind // parameters are not kept: they say little, and could break a header
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// nameIn is the last part of a URL's path, if it can be a file's name.
+func nameIn(u *url.URL) string {
+	name := u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+	if name == "" || !oneLine(name) || strings.ContainsRune(name, '\\') || utf8.RuneCountInString(name) > maxFileName {
+		return "attachment"
+	}
+	return name
+}
+
+func badEmail(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
+}
+
+// mailbox reads "ada@example.org" or "Ada <ada@example.org>".
+func mailbox(text, field string) (Mailbox, error) {
+	none := func(msg string) (Mailbox, error) { return Mailbox{}, badEmail(field, msg) }
+	if !oneLine(text) || utf8.RuneCountInString(text) > maxMailboxText {
+		return none("must be one line of at most 320 characters")
+	}
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || strings.HasSuffix(strings.TrimSpace(text), ";") { // a group of one
+		return none(`not an address, such as "ada@example.org" or "Ada <ada@example.org>"`)
+	}
+	at := strings.LastIndexByte(parsed.Address, '@')
+	m := Mailbox{Name: strings.TrimSpace(parsed.Name), Local: parsed.Address[:max(at, 0)]}
+	// A name may come in an encoding (RFC 2047) that hides the end of a line.
+	if !oneLine(parsed.Name) {
+		return none("the name must not have control characters")
+	}
+	if m.Local == "" || len(m.Local) > maxLocalPart || !oneLine(m.Local) {
+		return none("the part before the at sign must have 1 to 64 bytes")
+	}
+	// Lawful in quotes; a lax relay takes what is between them for another address.
+	if strings.ContainsAny(m.Local, "<>") {
+		return none("the part before the at sign must not have angle brackets")
+	}
+	if m.Domain, err = mailDomain(parsed.Address[at+1:]); err != nil {
+		return none("the part after the at sign is not a domain")
+	}
+	if len(m.Address()) > maxAddress {
+		return none("the address must have at most 254 bytes")
+	}
+	return m, nil
+}
+
+var errNoDomain = errors.New("not a domain")
+
+// mailDomain gives a domain in lower-case ASCII.
+func mailDomain(domain string) (string, error) {
+	name, err := idna.Lookup.ToASCII(domain)
+	if err != nil {
+		return "", err
+	}
+	name = strings.ToLower(name)
+	if len(name) > maxMailDomain || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		return "", errNoDomain
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > maxLabel {
+			return "", errNoDomain
+		}
+	}
+	return name, nil
+}
+
+// oneLine tells whether a text is UTF-8 without control characters and ends of
+// lines.
+func oneLine(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	}) < 0
+}

@@ -1,0 +1,52 @@
+package kit
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+)
+
+// MaxOrigins bounds the origins of a connection.
+const MaxOrigins = 20
+
+// Origins are the places that a connection's jobs may address; none: any place.
+type Origins []transport.Target
+
+// ParseOrigins reads what the owner of a connection names, each scheme, host and port
+// without a path. settings is the path of its settings. sent says that the connection
+// has secrets that go along as they are: those go to named places only, because
+// whoever may schedule jobs names their URLs, and shall not be sent what he cannot
+// read. It fails with *InputError.
+func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
+	bad := func(field, msg string) (Origins, error) {
+		return nil, &connector.InputError{Reason: connector.BadSettings, Field: settings + "." + field, Msg: msg}
+	}
+	if len(named) > MaxOrigins {
+		return bad("origins", fmt.Sprintf("at most %d", MaxOrigins))
+	}
+	if len(named) == 0 && sent {
+		return bad("origins", "must name where the credential may be sent, such as https://api.example.org")
+	}
+	var out Origins
+	for i, text := range named {
+		field := fmt.Sprintf("origins[%d]", i)
+		u, err := transport.ParseURL(text)
+		if err != nil {
+			return bad(field, err.Error())
+		}
+		if strings.TrimSuffix(u.EscapedPath(), "/") != "" || u.RawQuery != "" {
+			return bad(field, "must be scheme, host and port alone, such as https://api.example.org")
+		}
+		out = append(out, transport.TargetOf(u))
+	}
+	return out, nil
+}
+
+// Allow tells whether a URL is at one of the places.
+func (o Origins) Allow(u *url.URL) bool {
+	return len(o) == 0 || slices.Contains(o, transport.TargetOf(u))
+}

@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Rules of this file: net/http reads answers. A usual one, short and plain and
+// there in one piece, is read here, to the same end and at a fraction of the cost;
+// whatever is not exactly that is left to net/http, with nothing of it taken.
+
+// reply is what was read.
+type reply struct {
+	status  int
+	header  http.Header
+	excerpt []byte
+	cut     bool
+	keep    bool // the peer keeps the connection open
+	err     error
+}
+
+// read takes one final answer off the line.
+func (l *Line) read(method string, keep int64) reply {
+	l.in.allow(MaxHead, errHeadTooLarge)
+	if got, ok := l.plain(method, keep); ok {
+		return got
+	}
+	return l.readAny(method, keep)
+}
+
+// readAny reads whatever answer it is. http.ReadResponse gives 1xx answers as it gives
+// others; they are skipped here (RFC 9110, section 15.2), but for 101, which ends
+// HTTP and was not asked for.
+func (l *Line) readAny(method string, keep int64) reply {
+	r := &http.Request{Method: method} // whether an answer has a body depends on it
+	for range MaxInformational + 1 {
+		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the line is aborted; there is nothing to close
+		if err != nil {
+			return reply{err: err}
+		}
+		if resp.StatusCode >= 100 && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+			continue
+		}
+		l.in.allow(MaxBody+MaxHead, ErrBodyTooLarge)
+		return readBody(resp, keep)
+	}
+	return reply{err: ErrTooManyInformational}
+}
+
+func readBody(resp *http.Response, keep int64) reply {
+	got := reply{status: resp.StatusCode, header: resp.Header, keep: !resp.Close}
+	body := io.LimitReader(resp.Body, MaxBody+1)
+	var err error
+	if got.excerpt, err = io.ReadAll(io.LimitReader(body, keep)); err != nil {
+		got.err = err
+		return got
+	}
+	more, err := io.Copy(io.Discard, body)
+	got.cut = more > 0
+	switch {
+	case err != nil:
+		got.err = err
+	case int64(len(got.excerpt))+more > MaxBody:
+		got.err = ErrBodyTooLarge
+	}
+	return got
+}
+
+var (
+	endOfHead = []byte("\r\n\r\n")
+	endOfLine = []byte("\r\n")
+	version11 = []byte("HTTP/1.1 ")
+)
+
+// plain waits for the answer's beginning and takes the answer if it is a plain
+// one that is there whole. If not, nothing was taken.
+func (l *Line) plain(method string, keep int64) (reply, bool) {
+	if method == http.MethodHead || method == http.MethodConnect {
+		return reply{}, false
+	}
+	if _, err := l.br.Peek(1); err != nil {
+		return reply{}, false // and the next to read meets the error again
+	}
+	there, err := l.br.Peek(l.br.Buffered())
+	if err != nil {
+		return reply{}, false
+	}
+	at := bytes.Index(there, endOfHead)
+	if at < 0 {
+		return reply{}, false
+	}
+	got, length, ok := plainHead(there[:at+len(endOfLine)])
+	start := at + len(endOfHead)
+	if !ok || length > len(there)-start {
+		return reply{}, false
+	}
+	kept := min(length, int(keep))
+	got.excerpt, got.cut = append([]byte{}, there[start:start+kept]...), length > kept
+	if _, err := l.br.Discard(start + length); err != nil {
+		return reply{}, false
+	}
+	return got, true
+}
+
+// plainHead reads a head whose lines all end with CRLF, the last one's included.
+// It takes a final status whose answer has a body, its length said once and in
+// digits, and no field that changes how the rest is read.
+func plainHead(raw []byte) (got reply, length int, ok bool) {
+	line, fields, _ := bytes.Cut(raw, endOfLine)
+	line, found := bytes.CutPrefix(line, version11)
+	if !found || len(line) < 4 || line[3] != ' ' || !httpguts.ValidHeaderFieldValue(string(line)) {
+		return got, 0, false
+	}
+	got.status, ok = number(line[:3])
+	if !ok || got.status < 200 || got.status == http.StatusNoContent || got.status == http.StatusNotModified {
+		return got, 0, false
+	}
+	text := string(fields)
+	values := make([]string, bytes.Count(fields, endOfLine))
+	got.header, got.keep = make(http.Header, len(values)), true
+	length = -1
+	for len(fields) > 0 {
+		line, rest, _ := bytes.Cut(fields, endOfLine)
+		at := len(text) - len(fields)
+		fields = rest
+		colon := bytes.IndexByte(line, ':')
+		if colon <= 0 || !httpguts.ValidHeaderFieldName(text[at:at+colon]) {
+			return got, 0, false
+		}
+		name := textproto.CanonicalMIMEHeaderKey(text[at : at+colon])
+		value := text[at+colon+1 : at+len(line)]
+		if !httpguts.ValidHeaderFieldValue(value) { // before it is trimmed: a bare LF ends a line for net/http
+			return got, 0, false
+		}
+		value = textproto.TrimString(value)
+		switch name {
+		case "Content-Length":
+			if length >= 0 {
+				return got, 0, false
+			}
+			if length, ok = number([]byte(value)); !ok {
+				return got, 0, false
+			}
+		case "Connection":
+			if !strings.EqualFold(value, "keep-alive") {
+				return got, 0, false
+			}
+		case "Transfer-Encoding", "Trailer", "Pragma":
+			return got, 0, false
+		}
+		if before := got.header[name]; before != nil {
+			got.header[name] = append(before, value)
+			continue
+		}
+		values[0] = value
+		got.header[name], values = values[:1:1], values[1:]
+	}
+	return got, length, length >= 0
+}
+
+// number reads one to six digits.
+func number(b []byte) (n int, ok bool) {
+	if len(b) == 0 || len(b) > 6 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,33 @@
+package transport
+
+import (
+	"io"
+	"net/url"
+)
+
+// Header is one field of a request.
+type Header struct{ Name, Value string }
+
+// Call is one HTTP request as a connector wants it sent. Connectors need no
+// more of net/http than this and Answer, and so cannot reach its client.
+type Call struct {
+	Method string
+	// URL is one that ParseURL gave. Its target is the line's.
+	URL *url.URL
+	// Headers are sent in their order; the sender adds Host, User-Agent, Connection
+	// and Content-Length, and drops these and others that belong to the connection.
+	Headers []Header
+	// Body has exactly Length bytes and is read without waiting; nil for none.
+	Body   io.Reader
+	Length int64
+	// Keep is how much of the answer's body is kept in Answer.Excerpt, in bytes, at
+	// most MaxBody. Zero means MaxExcerpt.
+	Keep int64
+}
+
+func (c Call) keep() int64 {
+	if c.Keep <= 0 {
+		return MaxExcerpt
+	}
+	return min(c.Keep, MaxBody)
+}

@@ -1,0 +1,174 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: everything here happens before the arm and is provably
+// without effect, so every failure is a *Refusal. A certificate that does not
+// fit is transient, not permanent: it is the target's to repair.
+
+// Target is whom a line is opened to. Two equal targets may share idle lines.
+type Target struct {
+	Scheme string // "http" or "https"; for a Wire, its protocol's
+	Host   string // ASCII name or address, without brackets
+	Port   string // decimal, never empty
+	// Identity keeps lines apart that must not be shared, e.g. by client
+	// certificate. Empty shares.
+	Identity string
+}
+
+// TargetOf gives the target that a checked URL addresses.
+func TargetOf(u *url.URL) Target {
+	t := Target{Scheme: u.Scheme, Host: strings.ToLower(u.Hostname()), Port: u.Port()}
+	if t.Port == "" {
+		t.Port = "443"
+		if t.Scheme == "http" {
+			t.Port = "80"
+		}
+	}
+	return t
+}
+
+// String gives scheme://host:port, which is also the hold key of plain HTTP
+// targets.
+func (t Target) String() string { return t.Scheme + "://" + net.JoinHostPort(t.Host, t.Port) }
+
+// Open gives a line to the target: dialled, TLS shaken hands, nothing sent. With
+// fresh it is never a reused one, and its request says "Connection: close". The
+// context bounds the opening only. It fails with *Refusal.
+func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) {
+	if !fresh {
+		if l := s.Idle(t); l != nil {
+			return l, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
+	defer cancel()
+	raw, err := s.dial(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := newMeter(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, RefuseDial(t, err)
+	}
+	l := newLine(s, t, fresh, counted)
+	if t.Scheme == "https" {
+		if l.conn, err = s.shake(ctx, t, counted); err != nil {
+			l.abort()
+			return nil, err
+		}
+		l.secure = true
+	}
+	l.attach()
+	return l, nil
+}
+
+// HasIdle tells whether any line lies idle.
+func (s *Sender) HasIdle() bool { return s.pool.any() }
+
+// Idle gives a living line to the target that was used before, nil: there is none.
+// It waits for nothing. Nobody else has the line; Close puts it back.
+func (s *Sender) Idle(t Target) *Line { return s.pool.take(t) }
+
+func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
+	d := net.Dialer{
+		Resolver:       s.resolver,
+		ControlContext: s.egress.control,
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		},
+	}
+	d.SetMultipathTCP(false)
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.Host, t.Port))
+	if err != nil {
+		s.egress.LogDenied(ctx, t.Host, err)
+		return nil, RefuseDial(t, err)
+	}
+	raw, ok := conn.(*net.TCPConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: "no TCP connection to " + t.String()}
+	}
+	return raw, nil
+}
+
+func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn, error) {
+	secured := tls.Client(conn, s.tlsFor(t))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, refuseTLS(t, err)
+	}
+	return secured, nil
+}
+
+// ErrNoAddress: a name does not resolve, or to denied addresses only.
+var ErrNoAddress = errors.New("no address that may be reached")
+
+// RefuseDial says why there is no connection. A name whose addresses egress denies is
+// answered like one that there is not: the difference would tell which names there are
+// in the operator's network. An address says nothing that its user did not know.
+func RefuseDial(t Target, err error) *connector.Refusal {
+	var denied *EgressError
+	var dns *net.DNSError
+	var nerr net.Error
+	where := t.String()
+	switch {
+	case errors.As(err, &denied) && isAddress(t.Host):
+		return &connector.Refusal{Kind: job.FailEgressDenied, Msg: "not allowed to connect to " + where, Err: denied}
+	case errors.As(err, &denied), errors.As(err, &dns) && dns.IsNotFound:
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " has no address that may be reached", Err: ErrNoAddress}
+	case errors.As(err, &dns):
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " could not be resolved"}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " took too long"}
+	case errors.Is(err, context.Canceled):
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " was stopped", Err: context.Canceled}
+	default:
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "no connection to " + where + ": " + lastCause(err)}
+	}
+}
+
+// isAddress reports whether a host is an address and no name.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}
+
+func refuseTLS(t Target, err error) *connector.Refusal {
+	where := t.String()
+	var cert *tls.CertificateVerificationError
+	var nerr net.Error
+	switch {
+	case errors.As(err, &cert):
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the certificate of " + where + " is not trusted: " + Clean(cert.Err.Error(), 300)}
+	case errors.Is(err, context.Canceled):
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " was stopped", Err: context.Canceled}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " took too long"}
+	default:
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " failed: " + lastCause(err)}
+	}
+}
+
+// lastCause gives the innermost error's words, which name no local address.
+func lastCause(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return Clean(err.Error(), 300)
+		}
+		err = inner
+	}
+}

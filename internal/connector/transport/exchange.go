@@ -1,0 +1,208 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Rules of this file:
+//   - one request, written once; whatever happens, never a second one;
+//   - MaySend is the last thing before the first byte;
+//   - both deadlines are absolute, so a slow peer gains nothing by trickling;
+//   - the answer is read while the request is written: a peer may answer early;
+//   - an Answer tells what happened, classify.go what it means.
+
+// Bounds limit one exchange.
+type Bounds struct {
+	// SendBy is when the last byte must be written, AnswerBy when the answer must
+	// be complete.
+	SendBy, AnswerBy time.Time
+	// MaySend is asked directly before the first byte; nil allows.
+	MaySend func() error
+}
+
+// Answer is what one exchange came to.
+type Answer struct {
+	// Written counts the bytes that the socket took, TLS's own included. Zero
+	// proves that nothing was sent.
+	Written int64
+	// Sent tells that the whole request was written.
+	Sent bool
+	// Status is the final status code, once the head was read whole; else 0.
+	Status int
+	Header http.Header
+	// Complete tells that head and body were read to their end.
+	Complete bool
+	// Excerpt is the body's beginning, up to Call.Keep bytes; Cut tells that there
+	// was more.
+	Excerpt []byte
+	Cut     bool
+	// Err is what went wrong: of the sending if nothing was written, else of the
+	// first thing that broke.
+	Err error
+	// At is when the exchange was over.
+	At time.Time
+}
+
+// Why an exchange came to nothing.
+var (
+	// ErrLineDead says that the peer had closed the line before the first byte.
+	ErrLineDead = errors.New("the peer closed the connection before the request")
+	// ErrLineUsed says that the line had its one exchange already.
+	ErrLineUsed = errors.New("the connection was used already")
+	// ErrTooManyInformational says that more than MaxInformational 1xx came.
+	ErrTooManyInformational = errors.New("too many informational answers")
+	// ErrBodyTooLarge says that the answer's body is above MaxBody.
+	ErrBodyTooLarge = errors.New("the answer's body is too large")
+)
+
+// Exchange writes the request and reads the answer, and gives the line back.
+// It returns by AnswerBy.
+func (l *Line) Exchange(c Call, b Bounds) Answer {
+	if !l.used.CompareAndSwap(false, true) {
+		return Answer{Err: ErrLineUsed, At: time.Now()}
+	}
+	buf := buffers.Get().(*[]byte)
+	r, err := c.encode(*buf, l.sender.agent, l.fresh)
+	a := Answer{Err: err}
+	if err != nil {
+		l.abort()
+	} else {
+		a = l.exchange(r, b, c)
+	}
+	if cap(r.start) <= keptBuffer {
+		*buf = r.start[:0]
+		buffers.Put(buf)
+	}
+	a.At = time.Now()
+	return a
+}
+
+func (l *Line) exchange(r request, b Bounds, c Call) Answer {
+	if b.SendBy.After(b.AnswerBy) {
+		b.SendBy = b.AnswerBy
+	}
+	if l.dead() || l.conn.SetReadDeadline(b.AnswerBy) != nil {
+		l.abort()
+		return Answer{Err: ErrLineDead}
+	}
+	if !time.Now().Before(b.SendBy) {
+		l.abort()
+		return Answer{Err: os.ErrDeadlineExceeded}
+	}
+	before := l.raw.written.Load()
+	got, done, werr := l.converse(r, b, c)
+	a := Answer{
+		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
+		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
+	}
+	if werr != nil && (a.Written == 0 || !a.Complete) {
+		a.Err = werr
+	}
+	if a.Complete {
+		a.Err = nil
+	}
+	if a.Complete && a.Sent {
+		l.release(got.keep)
+	} else {
+		l.abort()
+	}
+	return a
+}
+
+// converse writes the request and reads the answer. done tells that the reading
+// came to its end.
+//
+// A request that the kernel takes whole, without waiting, needs nobody to read
+// beside the writing: there is nothing left to be broken off by an early answer.
+func (l *Line) converse(r request, b Bounds, c Call) (got reply, done bool, werr error) {
+	g := &gate{w: l.conn, before: l.raw.written.Load(), ask: b.MaySend}
+	from := 0
+	if !l.secure && r.more == 0 {
+		if werr = g.enter(); werr != nil {
+			return reply{err: werr}, false, werr
+		}
+		from, werr = l.raw.writeNow(r.start)
+		switch {
+		case werr != nil:
+			return reply{err: werr}, false, werr
+		case from == len(r.start):
+			return l.read(c.Method, c.keep()), true, nil
+		}
+	}
+	if l.conn.SetWriteDeadline(b.SendBy) != nil {
+		return reply{err: ErrLineDead}, false, ErrLineDead
+	}
+	l.timed = true
+	reading, writing := make(chan reply, 1), make(chan error, 1)
+	g.opened = func() { go func() { reading <- l.read(c.Method, c.keep()) }() }
+	if g.open {
+		g.opened()
+	}
+	go func() { writing <- r.write(g, from) }()
+	return l.await(reading, writing, g)
+}
+
+// await waits for both directions. Both end by their deadlines. A complete
+// refusal, or nonsense, while the request is still being written ends the writing
+// (RFC 9112, section 9.5). A success does not: the request has to go out whole for
+// it to count.
+// done tells that the reading came to its end.
+func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got reply, done bool, werr error) {
+	select {
+	case werr = <-writing:
+	case got = <-reading:
+		if got.err != nil || got.status >= 300 {
+			_ = l.raw.SetWriteDeadline(time.Now())
+		}
+		if werr = <-writing; werr != nil && got.err != nil {
+			werr = got.err // it came first
+		}
+		return got, true, werr
+	}
+	unsent := l.raw.written.Load() == g.before
+	if !g.open || (werr != nil && (unsent || !g.broken)) {
+		return reply{err: werr}, false, werr // nothing to be answered, or we gave up ourselves
+	}
+	return <-reading, true, werr
+}
+
+// gate asks for leave before the first byte and starts the reading then.
+type gate struct {
+	w      io.Writer
+	before int64 // the line's count of bytes so far
+	ask    func() error
+	opened func()
+	open   bool
+	broken bool // the connection failed, and not the request's body
+	denied error
+}
+
+// enter asks for leave, once.
+func (g *gate) enter() error {
+	if g.open || g.denied != nil {
+		return g.denied
+	}
+	if g.ask != nil {
+		if g.denied = g.ask(); g.denied != nil {
+			return g.denied
+		}
+	}
+	g.open = true
+	return nil
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if !g.open {
+		if err := g.enter(); err != nil {
+			return 0, err
+		}
+		g.opened()
+	}
+	n, err := g.w.Write(p)
+	g.broken = err != nil
+	return n, err
+}

@@ -1,0 +1,194 @@
+package transport
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// meter counts the bytes that the socket took. It sits below TLS: a write that
+// TLS prepared and the socket refused whole left no byte, and everything else
+// did. TLS's own messages count too, which errs on the side of "sent".
+type meter struct {
+	*net.TCPConn
+	socket
+	written atomic.Int64
+}
+
+func newMeter(c *net.TCPConn) (*meter, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &meter{TCPConn: c, socket: newSocket(raw)}, nil
+}
+
+// writeNow gives the socket what it takes at once, and never waits: less than
+// all without an error says that it takes no more for now.
+func (m *meter) writeNow(b []byte) (int, error) {
+	n, err := m.socket.writeNow(b)
+	if n > 0 {
+		m.written.Add(int64(n))
+	}
+	return n, err
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	n, err := m.TCPConn.Write(b)
+	if n > 0 {
+		m.written.Add(int64(n))
+	}
+	return n, err
+}
+
+// ReadFrom keeps io.Copy from going around the count.
+func (m *meter) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{m}, r)
+}
+
+// pulse is what a look at a silent connection found.
+type pulse int
+
+const (
+	pulseQuiet pulse = iota // alive, nothing to read
+	pulseData               // the peer sent something unasked, or TLS's tickets
+	pulseGone               // end of file, an error, or unknown
+)
+
+// errHeadTooLarge says that an answer's head is above MaxHead.
+var errHeadTooLarge = errors.New("the answer's headers are too large")
+
+// Line is one connection to a target, good for one exchange. A Line is used by
+// one goroutine, but Close may be called from any.
+type Line struct {
+	sender *Sender
+	target Target
+	fresh  bool // never used before, never kept after
+	reused bool // carried an earlier exchange
+	secure bool
+	timed  bool // a deadline for writing is set
+
+	raw  *meter   // the counted socket
+	conn net.Conn // raw, or TLS over it
+	in   *cappedReader
+	br   *bufio.Reader
+
+	used  atomic.Bool // an exchange began, or the line was given up
+	once  sync.Once   // closes
+	since time.Time   // it has been idle
+}
+
+func newLine(s *Sender, t Target, fresh bool, raw *meter) *Line {
+	return &Line{sender: s, target: t, fresh: fresh, raw: raw, conn: raw}
+}
+
+// attach puts the reader on the finished connection.
+func (l *Line) attach() {
+	l.in = &cappedReader{r: l.conn}
+	l.br = bufio.NewReaderSize(l.in, 4<<10)
+}
+
+// renew gives an idle line a new life under a new Line, so that a late Close of
+// the old one, by whoever had it, cannot touch it.
+func (l *Line) renew() *Line {
+	return &Line{
+		sender: l.sender, target: l.target, reused: true, secure: l.secure,
+		raw: l.raw, conn: l.conn, in: l.in, br: l.br,
+	}
+}
+
+// Target is whom the line leads to.
+func (l *Line) Target() Target { return l.target }
+
+// Reused tells whether the line carried an earlier exchange.
+func (l *Line) Reused() bool { return l.reused }
+
+// Close gives up a line that was not used. Safe to call twice, and after an
+// exchange, which closes or keeps the line by itself.
+func (l *Line) Close() {
+	if !l.used.CompareAndSwap(false, true) {
+		return
+	}
+	if !l.fresh && l.peek() == pulseQuiet && l.sender.pool.put(l) {
+		return
+	}
+	l.hangUp()
+}
+
+// peek looks at the connection without waiting.
+func (l *Line) peek() pulse {
+	if l.br != nil && l.br.Buffered() > 0 {
+		return pulseData
+	}
+	return l.raw.peek()
+}
+
+// dead tells whether the line can take no request any more. Data is no sign of
+// death on TLS that was never used: it is the session tickets. Everywhere else
+// it is an answer to no question (RFC 9112, section 9.5), mostly the 408 or
+// close_notify of a peer that is closing.
+func (l *Line) dead() bool {
+	switch l.peek() {
+	case pulseQuiet:
+		return false
+	case pulseData:
+		return l.reused || !l.secure
+	default:
+		return true
+	}
+}
+
+// abort closes at once: bytes that the kernel has not sent yet are thrown away,
+// so that nothing reaches the peer after the attempt is judged.
+func (l *Line) abort() {
+	l.once.Do(func() {
+		_ = l.raw.SetLinger(0)
+		_ = l.raw.TCPConn.Close()
+	})
+}
+
+// hangUp closes in good order.
+func (l *Line) hangUp() {
+	l.once.Do(func() {
+		_ = l.raw.SetDeadline(time.Now().Add(time.Second))
+		_ = l.conn.Close()
+	})
+}
+
+// release keeps the line for reuse, or closes it.
+func (l *Line) release(keep bool) {
+	if !keep || l.fresh || l.br.Buffered() > 0 {
+		l.hangUp()
+		return
+	}
+	// The next exchange sets its own time for the answer; while the line is idle,
+	// nobody reads from it.
+	if l.timed && l.conn.SetWriteDeadline(time.Time{}) != nil || !l.sender.pool.put(l) {
+		l.hangUp()
+	}
+}
+
+// cappedReader fails when more was read than its cap allows.
+type cappedReader struct {
+	r    io.Reader
+	left int64
+	over error // what it fails with then
+}
+
+func (c *cappedReader) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, c.over
+	}
+	if int64(len(p)) > c.left {
+		p = p[:c.left]
+	}
+	n, err := c.r.Read(p)
+	c.left -= int64(n)
+	return n, err
+}
+
+func (c *cappedReader) allow(n int64, over error) { c.left, c.over = n, over }

@@ -1,0 +1,54 @@
+package transport
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestPoolExpires: lines that are too old go, younger ones stay and are looked at
+// again, and nothing runs when there is none.
+func TestPoolExpires(t *testing.T) {
+	if !canPeek {
+		t.Skip("no line is kept here")
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s := NewSender(Config{Egress: NewEgress(netip.MustParsePrefix("127.0.0.0/8")), IdleLimit: time.Hour})
+	defer s.Close()
+	u, err := ParseURL("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := TargetOf(u)
+	var lines []*Line
+	for range 5 {
+		line, err := s.Open(t.Context(), to, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line.fresh = false
+		lines = append(lines, line)
+	}
+	for _, line := range lines {
+		line.Close() // kept
+	}
+	for _, old := range lines[:3] {
+		old.since = old.since.Add(-2 * time.Hour)
+	}
+	s.pool.expire()
+	if left := s.pool.idle[to]; len(left) != 2 || left[0] != lines[3] || left[1] != lines[4] || s.pool.count != 2 || s.pool.sweep == nil {
+		t.Errorf("%d lines are left of 5, 3 of them old; sweeps %v", len(left), s.pool.sweep != nil)
+	}
+	for _, old := range lines[3:] {
+		old.since = old.since.Add(-2 * time.Hour)
+	}
+	s.pool.expire()
+	if s.pool.count != 0 || len(s.pool.idle) != 0 || s.pool.sweep != nil {
+		t.Errorf("%d lines are left, sweeps %v", s.pool.count, s.pool.sweep != nil)
+	}
+}

@@ -1,0 +1,117 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Rules of this file: a protocol that is not HTTP gets the same socket, dialled
+// under the same policy and counted below TLS. What is said on it, and what it
+// means, is its connector's to know.
+
+// Wire is a connection for a protocol that is not HTTP. One goroutine uses it,
+// but Abort may be called from any.
+type Wire struct {
+	sender *Sender
+	target Target
+	raw    *meter
+	conn   net.Conn // raw, or TLS over it
+	secure bool
+	once   sync.Once // closes
+}
+
+// Dial connects to the target, under the egress policy, within ConnectTimeout.
+// Nothing is said on the connection. It fails with *Refusal.
+func (s *Sender) Dial(ctx context.Context, t Target) (*Wire, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
+	defer cancel()
+	raw, err := s.dial(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := newMeter(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, RefuseDial(t, err)
+	}
+	return &Wire{sender: s, target: t, raw: counted, conn: counted}, nil
+}
+
+// Shake makes the connection private by TLS; what is said from then on is
+// encrypted. It fails with *Refusal, and the wire is of no more use.
+func (w *Wire) Shake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.sender.connectBy)
+	defer cancel()
+	conn, err := w.sender.shake(ctx, w.target, w.raw)
+	if err != nil {
+		w.Abort()
+		return err
+	}
+	w.conn, w.secure = conn, true
+	return nil
+}
+
+// Secure tells whether Shake has succeeded.
+func (w *Wire) Secure() bool { return w.secure }
+
+// Read implements io.Reader.
+func (w *Wire) Read(b []byte) (int, error) { return w.conn.Read(b) }
+
+// Write implements io.Writer.
+func (w *Wire) Write(b []byte) (int, error) { return w.conn.Write(b) }
+
+// Written counts the bytes that the socket took, TLS's own included. If it is the
+// same before and after a Write, nothing of that was sent.
+func (w *Wire) Written() int64 { return w.raw.written.Load() }
+
+// Quiet tells that the peer is there and has said nothing that was not read.
+func (w *Wire) Quiet() bool { return w.raw.peek() == pulseQuiet }
+
+// SetDeadline is net.Conn's. It may be called from any goroutine.
+func (w *Wire) SetDeadline(at time.Time) error { return w.raw.SetDeadline(at) }
+
+// SetReadDeadline is net.Conn's.
+func (w *Wire) SetReadDeadline(at time.Time) error { return w.raw.SetReadDeadline(at) }
+
+// SetWriteDeadline is net.Conn's.
+func (w *Wire) SetWriteDeadline(at time.Time) error { return w.raw.SetWriteDeadline(at) }
+
+// Local is the connection's own address.
+func (w *Wire) Local() netip.Addr {
+	at, ok := w.raw.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return at.AddrPort().Addr().Unmap()
+}
+
+// Abort closes at once: bytes that the kernel has not sent yet are thrown away,
+// so that nothing reaches the peer after the attempt is judged. Safe to call twice.
+func (w *Wire) Abort() {
+	w.once.Do(func() {
+		_ = w.raw.SetLinger(0)
+		_ = w.raw.TCPConn.Close()
+	})
+}
+
+// Close closes in good order. Safe to call twice, and after Abort.
+func (w *Wire) Close() {
+	w.once.Do(func() {
+		_ = w.raw.SetDeadline(time.Now().Add(time.Second))
+		_ = w.conn.Close()
+	})
+}
+
+// tlsFor gives the TLS settings for a target.
+func (s *Sender) tlsFor(t Target) *tls.Config {
+	cfg := s.tls.Clone()
+	cfg.ServerName = t.Host
+	if t.Scheme != "https" {
+		cfg.NextProtos = nil // no name of HTTP's for another protocol
+	}
+	return cfg
+}

@@ -1,0 +1,209 @@
+package transport
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fireonce/fireonce/internal/redact"
+)
+
+// Rules of this file: what a message says is fit for a user and for a log. It
+// quotes a target's words only cleaned, shortened and without our secrets, and
+// an error of the socket only by its kind, never with addresses.
+
+const (
+	// MaxMessage bounds a message, in bytes.
+	MaxMessage = 2000
+	// quoteLen bounds what is quoted of an answer, in bytes.
+	quoteLen = 500
+	// MinSecret is the shortest text that is worth hiding; shorter ones would
+	// blot out ordinary words.
+	MinSecret = 6
+)
+
+// Secrets are texts that must not appear in messages, though a target may echo
+// them.
+type Secrets []string
+
+// With adds texts, in the forms in which they may come back.
+func (s Secrets) With(texts ...string) Secrets {
+	out := slices.Clone(s)
+	for _, t := range texts {
+		quoted, err := json.Marshal(t)
+		if err != nil {
+			quoted = []byte(`""`)
+		}
+		forms := []string{t, url.QueryEscape(t), url.PathEscape(t), string(quoted[1 : len(quoted)-1]),
+			strings.ReplaceAll(t, "/", `\/`), html.EscapeString(t)}
+		if plain, err := url.QueryUnescape(t); err == nil {
+			forms = append(forms, plain)
+		}
+		for _, form := range forms {
+			if len(form) >= MinSecret && !slices.Contains(out, form) {
+				out = append(out, form)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
+}
+
+// Redact hides the secrets in a text, in hexadecimal and in base64, too.
+func (s Secrets) Redact(text string) string {
+	const instead = "[redacted]"
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, instead)
+	}
+	for _, secret := range s {
+		for _, form := range encodings(secret) {
+			text = strings.ReplaceAll(text, form, instead)
+		}
+	}
+	return text
+}
+
+// encodings are what a text is in hexadecimal, and in base64 behind anything: less the
+// letters that depend on what is around it.
+func encodings(text string) []string {
+	digits := hex.EncodeToString([]byte(text))
+	out := []string{digits, strings.ToUpper(digits)}
+	for shift := range 3 {
+		shifted := append(make([]byte, shift, shift+len(text)), text...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			letters := enc.EncodeToString(shifted)
+			if form := letters[(8*shift+5)/6 : len(letters)-1]; len(form) >= MinSecret {
+				out = append(out, form)
+			}
+		}
+	}
+	return out
+}
+
+// Quote makes a target's words fit for a message: without the secrets, clean, at most
+// limit bytes. It is the one way to quote them. A secret is looked for before the text is
+// cleaned, as it was sent, and after, because a target may put letters into it that
+// cleaning takes out; and in all that is quoted before that is cut, because a part of a
+// secret is not recognized.
+func (s Secrets) Quote(text string, limit int) string { return s.quote(text, false, limit) }
+
+// quote is Quote for a text that may be cut already.
+func (s Secrets) quote(text string, cut bool, limit int) string {
+	if len(text) > MaxExcerpt {
+		text, cut = text[:MaxExcerpt], true
+	}
+	if cut { // a secret may be cut in two at the end
+		text = text[:max(len(text)-s.Longest(), 0)]
+	}
+	return Clean(s.Redact(Clean(s.Redact(text), MaxExcerpt)), limit)
+}
+
+// Longest is the length of the longest form of a secret. With sorts by length, and
+// hexadecimal doubles it.
+func (s Secrets) Longest() int {
+	if len(s) == 0 {
+		return 0
+	}
+	return 2 * len(s[0])
+}
+
+// String hides the secrets from messages and logs.
+func (s Secrets) String() string { return redact.Text }
+
+// GoString hides the secrets from %#v.
+func (s Secrets) GoString() string { return redact.Text }
+
+// Format hides the secrets from every verb.
+func (s Secrets) Format(to fmt.State, _ rune) { redact.Format(to, redact.Text) }
+
+// LogValue hides the secrets from logs.
+func (s Secrets) LogValue() slog.Value { return slog.StringValue(redact.Text) }
+
+// MarshalJSON hides the secrets from logs in JSON.
+func (s Secrets) MarshalJSON() ([]byte, error) { return redact.All{}.MarshalJSON() }
+
+// Clean makes a text fit for a message: valid UTF-8, one line, no control or
+// format characters, at most limit bytes.
+func Clean(text string, limit int) string {
+	if len(text) > 4*limit+utf8.UTFMax {
+		text = text[:4*limit+utf8.UTFMax]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= limit {
+		return text
+	}
+	const dots = "…"
+	cut := max(limit-len(dots), 0)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + dots
+}
+
+// excerpt quotes the beginning of an answer's body: ": words", or nothing.
+func excerpt(a Answer, secrets Secrets) string {
+	body, cut := a.Excerpt, a.Cut
+	if len(body) == 0 || a.Header.Get("Content-Encoding") != "" {
+		return ""
+	}
+	text := secrets.quote(string(body), cut, quoteLen)
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// Broke says, fit for a user, why a connection broke off: by kind, never with
+// addresses.
+func Broke(err error) string {
+	var nerr net.Error
+	var tlsAlert interface{ Unwrap() error }
+	switch {
+	case err == nil:
+		return "the connection was not used"
+	case errors.Is(err, ErrLineDead), errors.Is(err, ErrLineUsed), errors.Is(err, ErrTooManyInformational),
+		errors.Is(err, ErrBodyTooLarge), errors.Is(err, errHeadTooLarge):
+		return err.Error()
+	case errors.Is(err, ErrBadRequest):
+		return Clean(err.Error(), 200)
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return "the network went silent"
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return "out of time"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection was reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed"
+	case errors.Is(err, net.ErrClosed):
+		return "the connection was given up"
+	case errors.As(err, &nerr), errors.As(err, &tlsAlert):
+		return "the connection failed: " + lastCause(err)
+	default:
+		// What net/http says of it quotes the answer, which may repeat a secret, whole
+		// or in part.
+		return "not a readable HTTP answer"
+	}
+}
