@@ -23,8 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Where a job stands. New values may be added; treat an unknown value as "not
-// terminal".
+// The state of a job. New values may be added; treat an unknown value as "not terminal".
 type JobState int32
 
 const (
@@ -36,26 +35,27 @@ const (
 	JobState_JOB_STATE_CLAIMED JobState = 2
 	// An intent to send is durable. The effect may or may not exist.
 	JobState_JOB_STATE_SENDING JobState = 3
-	// The platform took the request and gave a durable handle (an upload being
-	// processed, say); the handle is polled. Never sent a second time from here.
+	// The platform accepted the request and returned a durable handle (for example an
+	// upload that is being processed). The handle is polled; the request is never sent a
+	// second time from here.
 	JobState_JOB_STATE_ACCEPTED JobState = 4
-	// An attempt ended without a proof either way, and the truth is being looked
-	// for. Sent again from here only with the same effect key, to a target that
+	// An attempt ended without a proof either way, and Fireonce looks for the effect. The
+	// request is sent again from here only with the same effect key, to a target that
 	// dedupes on it.
 	JobState_JOB_STATE_AMBIGUOUS JobState = 5
 	// Waiting for next_attempt_time. Every earlier attempt is proven to have had no
 	// effect, or a person or the job's policy closed the question.
 	JobState_JOB_STATE_RETRYING JobState = 6
-	// No proof can be had: the platform gives none, there is more than one
-	// candidate, or the time for looking is over. Waits for ResolveJob.
+	// No proof is available: the platform offers none, there is more than one candidate, or
+	// the time for looking is over. Waits for ResolveJob.
 	JobState_JOB_STATE_NEEDS_RESOLUTION JobState = 7
 	// Terminal: the effect exists, by the proof in effect.proof. Never reverts.
 	JobState_JOB_STATE_SUCCEEDED JobState = 8
 	// Terminal: no effect, no further attempt (see last_error).
 	JobState_JOB_STATE_FAILED JobState = 9
-	// Terminal: canceled by a client, or because the job that it replies to ended
-	// without success (last_error.kind is then PREDECESSOR_ENDED), or because its content
-	// was there already (ALREADY_PRESENT). No effect.
+	// Terminal: canceled by a client, or because the job that it replies to ended without
+	// success (last_error.kind is then PREDECESSOR_ENDED), or because its content existed
+	// already (ALREADY_PRESENT). No effect.
 	JobState_JOB_STATE_CANCELED JobState = 10
 	// Terminal: start_deadline passed with no effect; for a reply that still waited,
 	// wait_deadline.
@@ -129,29 +129,28 @@ const (
 	// The credential was refused: the connection is put on hold and the job waits.
 	// A webhook's or plain HTTP request's 401 or 403 is PERMANENT instead.
 	FailureKind_FAILURE_KIND_AUTH FailureKind = 1
-	// Refused for good (content policy, malformed, 4xx).
+	// Refused permanently (content policy, malformed, 4xx).
 	FailureKind_FAILURE_KIND_PERMANENT FailureKind = 2
-	// Refused with a proof of no effect; waits for the time that the platform
-	// names. Consumes no attempt of the retry budget.
+	// Refused with a proof of no effect; waits for the time that the platform names. Uses
+	// no attempt of the retry budget.
 	FailureKind_FAILURE_KIND_RATE_LIMITED FailureKind = 3
-	// Proven to have had no effect (no connection, say); retried.
+	// Proven to have had no effect (for example no connection); retried.
 	FailureKind_FAILURE_KIND_TRANSIENT FailureKind = 4
 	// No proof either way; goes to AMBIGUOUS.
 	FailureKind_FAILURE_KIND_AMBIGUOUS FailureKind = 5
 	// The URL names an address that the egress policy blocks (loopback, link-local,
 	// private, metadata). A name that has only such addresses is TRANSIENT, like one that
-	// does not resolve: the operator's log tells the two apart.
+	// does not resolve: only the operator's log distinguishes the two.
 	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 6
 	// The retry budget is spent.
 	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 7
-	// Workers lost their lease on this job again and again before they sent
-	// anything.
+	// Workers lost their lease on this job repeatedly before they sent anything.
 	FailureKind_FAILURE_KIND_WORKER_CRASH FailureKind = 8
 	// The start window passed, or the wait window of a reply that still waited.
 	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 9
 	// The job that this one replies to ended without success.
 	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 10
-	// skip_if_present: the content was there before the first attempt. Nothing was sent.
+	// skip_if_present: the content existed before the first attempt. Nothing was sent.
 	FailureKind_FAILURE_KIND_ALREADY_PRESENT FailureKind = 11
 )
 
@@ -214,21 +213,21 @@ func (FailureKind) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
 }
 
-// How the target lets a duplicate be prevented. A property of the connection,
-// reported on the job so that a user can see what is promised; frozen on the
-// job at its first attempt.
+// How the target allows a duplicate to be prevented. A property of the connection,
+// reported on the job so that users can see the promise; frozen on the job at its first
+// attempt.
 type EffectClass int32
 
 const (
 	EffectClass_EFFECT_CLASS_UNSPECIFIED EffectClass = 0
-	// The target dedupes on a key that we send, inside a stated window: an unknown
-	// outcome is settled by sending again with the same key.
+	// The target dedupes on a key that we send, inside a stated window: an unknown outcome
+	// is settled by sending again with the same key.
 	EffectClass_EFFECT_CLASS_KEYED EffectClass = 1
-	// Two phases: prepare steps give a durable handle, one request commits it.
+	// Two phases: prepare steps return a durable handle, one request commits it.
 	EffectClass_EFFECT_CLASS_HANDLE EffectClass = 2
 	// The target does not dedupe, but the effect can be looked up.
 	EffectClass_EFFECT_CLASS_OBSERVABLE EffectClass = 3
-	// Neither. An unknown outcome can only be decided by a person or a policy.
+	// None of these. Only a person or a policy can decide an unknown outcome.
 	EffectClass_EFFECT_CLASS_OPAQUE EffectClass = 4
 )
 
@@ -277,8 +276,7 @@ func (EffectClass) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
-// What to do when an outcome stays unknown after everything that can be done
-// automatically.
+// What to do when an outcome stays unknown after every automatic step.
 type AmbiguityPolicy int32
 
 const (
@@ -336,47 +334,48 @@ func (AmbiguityPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
-// Why a connection is in its state, and what to do about it. New values may be added:
-// take one that you do not know, in the state AUTH_HOLD, for CREDENTIAL_REFUSED. All but
-// PAUSED, RATE_LIMITED and DELETED are causes of AUTH_HOLD.
+// Why a connection is in its state, and what to do about it. New values may be added: in
+// the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. All except PAUSED,
+// RATE_LIMITED and DELETED are causes of AUTH_HOLD.
 type ConnectionStateCause int32
 
 const (
-	// ACTIVE: nothing is in the way.
+	// ACTIVE: nothing blocks the connection.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED ConnectionStateCause = 0
 	// The connection has no credential yet, and its connector needs one. Connect the
 	// account: RotateCredential or a login.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 1
-	// The platform refused the credential and did not say why; it may be revoked or
-	// mistyped. Give a new one: RotateCredential or a login.
+	// The platform refused the credential without a reason; it may be revoked or mistyped.
+	// Supply a new one: RotateCredential or a login.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 2
 	// The credential was refused after its end (credential_expire_time), or the platform
-	// said that it has expired, and Fireonce could not renew it. Give a new one; a login by
-	// OAuth with a refresh token is renewed by itself.
+	// reported that it has expired, and Fireonce could not renew it. Supply a new one; a
+	// login by OAuth with a refresh token is renewed automatically.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED ConnectionStateCause = 3
-	// The login was revoked, or the platform does not renew it any more. The person logs
-	// in again: StartOAuth with this connection.
+	// The login was revoked, or the platform does not renew it any more. The person logs in
+	// again: StartOAuth with this connection.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED ConnectionStateCause = 4
 	// An answer of the platform was lost while the login was renewed, and the platform does
-	// not accept the old one any more. Nobody revoked anything; the person logs in again:
+	// not accept the old one any more. The login was not revoked. The person logs in again:
 	// StartOAuth with this connection.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_RENEWAL_LOST ConnectionStateCause = 5
-	// The credential is good, but the platform does not allow it what the connection does:
-	// a scope or a right is missing. Log in again with all the rights that are asked for,
-	// or widen the rights of the app at the platform and replace the credential.
+	// The credential is valid, but lacks a scope or a right that the connection needs. Log
+	// in again with all the requested rights, or widen the rights of the app at the
+	// platform and replace the credential.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_PERMISSION_MISSING ConnectionStateCause = 6
-	// The platform has suspended, locked or closed the account. Its owner puts that right
-	// at the platform; then replace the credential, the same one will do.
+	// The platform has suspended, locked or closed the account. Its owner resolves that at
+	// the platform; then replace the credential, even by the same one.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_BARRED ConnectionStateCause = 7
-	// The credential belongs to another account than the connection (account_identity);
-	// nothing was sent with it. Give one of the right account, or make a new connection for
-	// the other one.
+	// The credential belongs to an account other than the connection's (account_identity);
+	// nothing was sent with it. Supply one of the right account, or make a new connection
+	// for the other one.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH ConnectionStateCause = 8
 	// A person paused it. ResumeConnection.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 9
-	// The platform asked to wait, or cannot be asked. Ends by itself (rate_limit_end_time).
+	// The platform asked to wait, or cannot be asked. Ends automatically
+	// (rate_limit_end_time).
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 10
-	// It was deleted, for good.
+	// The connection was deleted permanently.
 	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 11
 )
 
@@ -454,8 +453,8 @@ const (
 	AttemptOutcome_ATTEMPT_OUTCOME_UNKNOWN AttemptOutcome = 4
 	// The platform gave a durable handle.
 	AttemptOutcome_ATTEMPT_OUTCOME_ACCEPTED AttemptOutcome = 5
-	// Unknown, and the question was closed by something else: a success under the
-	// same key, a person, or the job's policy.
+	// Unknown, and the question was closed in another way: by a success under the same key,
+	// a person, or the job's policy.
 	AttemptOutcome_ATTEMPT_OUTCOME_SUPERSEDED AttemptOutcome = 6
 	// Unknown at first; looking at the platform proved that there is no effect.
 	AttemptOutcome_ATTEMPT_OUTCOME_ABSENT AttemptOutcome = 7
@@ -517,7 +516,7 @@ type BodyOmission int32
 
 const (
 	BodyOmission_BODY_OMISSION_UNSPECIFIED BodyOmission = 0
-	// It is no UTF-8 text.
+	// It is not UTF-8 text.
 	BodyOmission_BODY_OMISSION_BINARY BodyOmission = 1
 	// It has a Content-Encoding, so that no secret can be recognized in it.
 	BodyOmission_BODY_OMISSION_ENCODED BodyOmission = 2
@@ -578,27 +577,28 @@ const (
 	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 3
 	// A person paused the connection; ResumeConnection lifts it.
 	BlockedReason_KIND_CONNECTION_PAUSED BlockedReason_Kind = 4
-	// The connection has no credential, or one that cannot be used; connection_cause says
-	// why, and what to do. RotateCredential or a login lifts it.
+	// The connection has no credential, or one that cannot be used; connection_cause has
+	// the reason and the remedy. RotateCredential or a login lifts it.
 	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 5
-	// No server that took up the job has the key that seals the connection's credential.
-	// The operator adds it to the key file; the job then goes on by itself.
+	// No server that claimed the job has the key that seals the connection's credential.
+	// The operator adds it to the key file; the job then goes on automatically.
 	BlockedReason_KIND_SEALING_KEY_MISSING BlockedReason_Kind = 6
 	// The connection's seal does not fit it: it was changed in the database. Nothing is
-	// sent. The operator restores the row, or makes a new connection; the job then goes on
-	// by itself.
+	// sent. The operator restores the row, or makes a new connection; the job then goes
+	// on automatically.
 	BlockedReason_KIND_SEAL_BROKEN BlockedReason_Kind = 7
 	// The platform asked to wait, or cannot be asked, for every job of the connection.
-	// Lifts by itself (end_time).
+	// Lifts automatically (end_time).
 	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 8
-	// Another job with the same content is under way to the same account, and the two
-	// could not be told apart. Lifts by itself.
+	// Another job with the same content is under way to the same account, and a look
+	// could not distinguish the two. Lifts automatically.
 	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 9
-	// This job's own next step was put off; message says why. Goes on by itself (end_time).
+	// This job's own next step was postponed; message has the reason. Goes on
+	// automatically (end_time).
 	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 10
-	// Another job of its connection or schedule was sent too short a time ago: the
-	// cool-down of ConnectionLimits or SchedulePolicies. Goes on by itself (end_time), if
-	// its start window is open then.
+	// Another job of its connection or schedule was sent too recently: the cool-down of
+	// ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
+	// start window is open then.
 	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 11
 )
 
@@ -668,14 +668,14 @@ const (
 	Observation_VERDICT_UNSPECIFIED Observation_Verdict = 0
 	// Exactly one object is ours.
 	Observation_VERDICT_PRESENT Observation_Verdict = 1
-	// A complete read back to before the first attempt found nothing. It takes
-	// more than one such look to prove an absence.
+	// A complete read back to before the first attempt found nothing. One such look does
+	// not prove an absence.
 	Observation_VERDICT_ABSENT Observation_Verdict = 2
 	// The read failed or was incomplete. Never counts as an absence.
 	Observation_VERDICT_INCONCLUSIVE Observation_Verdict = 3
 	// More than one object could be ours.
 	Observation_VERDICT_CANDIDATES Observation_Verdict = 4
-	// The platform knows our handle; it will be polled.
+	// The platform knows our handle; it is polled from now on.
 	Observation_VERDICT_HANDLE Observation_Verdict = 5
 )
 
@@ -735,12 +735,11 @@ const (
 	Effect_PROOF_RESPONSE Effect_Proof = 1
 	// A look at the platform found the effect.
 	Effect_PROOF_OBSERVED Effect_Proof = 2
-	// A send under the key of an earlier, unknown attempt was answered with
-	// success.
+	// A send under the key of an earlier, unknown attempt was answered with success.
 	Effect_PROOF_KEY_REPLAY Effect_Proof = 3
 	// A person decided so.
 	Effect_PROOF_OPERATOR Effect_Proof = 4
-	// No proof: the policy ASSUME_SENT took it as sent.
+	// No proof: the policy ASSUME_SENT treats it as sent.
 	Effect_PROOF_ASSUMED Effect_Proof = 5
 )
 
@@ -859,7 +858,7 @@ type Job struct {
 	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// Set by the server from the API key; "default" when no keys are in use.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The key the job is stored under, supplied or derived.
+	// The key under which the job is stored, supplied or derived.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ConnectionId   string `protobuf:"bytes,4,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
 	// Left out of lists and events, and without the scope payloads:read.
@@ -875,7 +874,7 @@ type Job struct {
 	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
 	// IANA name in which to show schedule_time. Display only.
 	TimeZone string `protobuf:"bytes,9,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// As it is in force: defaults are filled in.
+	// The policy in force, with defaults filled in.
 	RetryPolicy     *RetryPolicy      `protobuf:"bytes,10,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	AmbiguityPolicy AmbiguityPolicy   `protobuf:"varint,11,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
 	Labels          map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -887,9 +886,9 @@ type Job struct {
 	EffectClass EffectClass `protobuf:"varint,16,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
 	// When the next attempt is due. Set in SCHEDULED and RETRYING.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
-	// When the platform is next looked at or polled. Set in AMBIGUOUS and ACCEPTED.
+	// When the next look or poll at the platform is due. Set in AMBIGUOUS and ACCEPTED.
 	NextLookTime *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=next_look_time,json=nextLookTime,proto3" json:"next_look_time,omitempty"`
-	// Attempts so far: durable intents to send. Never falls, not even by RetryJob.
+	// Attempts so far: durable intents to send. Never decreases, not even by RetryJob.
 	AttemptCount int32 `protobuf:"varint,19,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
 	// Failures that count against retry_policy.max_attempts. RetryJob sets it to 0.
 	FailureCount int32 `protobuf:"varint,20,opt,name=failure_count,json=failureCount,proto3" json:"failure_count,omitempty"`
@@ -897,22 +896,22 @@ type Job struct {
 	Round int32 `protobuf:"varint,21,opt,name=round,proto3" json:"round,omitempty"`
 	// The newest attempt. Left out of lists and events.
 	LastAttempt *Attempt `protobuf:"bytes,22,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
-	// The last thing that went wrong. Kept after a success.
+	// The newest failure. Kept after a success.
 	LastError *JobError `protobuf:"bytes,23,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Set in SUCCEEDED.
 	Effect *Effect `protobuf:"bytes,24,opt,name=effect,proto3" json:"effect,omitempty"`
 	// The last decision of a person, if any.
 	Resolution *Resolution `protobuf:"bytes,25,opt,name=resolution,proto3" json:"resolution,omitempty"`
-	// When a cancel was asked for, if it was.
+	// When a cancel was requested, if it was.
 	CancelRequestTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=cancel_request_time,json=cancelRequestTime,proto3" json:"cancel_request_time,omitempty"`
 	CreateTime        *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When the job last changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// When the job ended. Unset while it has not.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// The idempotency key is honored until then, and for as long as the job itself is kept:
-	// 30 days after the end, or the connection's key window where that is longer. Unset while
-	// the job has not ended, and for ever where the platform never forgets a key.
+	// The idempotency key is honored until then, and for as long as the job itself is
+	// stored: 30 days after the end, or the connection's key window if that is longer.
+	// Unset while the job has not ended, and forever if the platform never forgets a key.
 	KeyExpireTime *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=key_expire_time,json=keyExpireTime,proto3" json:"key_expire_time,omitempty"`
 	// The sequence of the job's newest event. Compare with JobChanged.sequence.
 	Sequence int64 `protobuf:"varint,31,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -921,25 +920,25 @@ type Job struct {
 	// How long a reply waits for the job that it replies to, from its own time on (see
 	// wait_deadline). Unset for a job that replies to none.
 	WaitWindow *durationpb.Duration `protobuf:"bytes,33,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
-	// When a reply that still waits for the job that it replies to becomes EXPIRED: its
-	// own time plus wait_window. Unset once that job has succeeded.
+	// When a reply that still waits for the job that it replies to becomes EXPIRED: its own
+	// time plus wait_window. Unset once that job has succeeded.
 	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
-	// The effect key that the caller gave, of the job's present round. Unset: it is
-	// derived; attempts have theirs in Attempt.effect_key.
+	// The caller's own effect key, of the job's present round. Unset: it is derived;
+	// attempts have theirs in Attempt.effect_key.
 	EffectKey string `protobuf:"bytes,35,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	// The time that one request to the platform is allowed.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,36,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
-	// Why the job waits for something beside its time. Unset: it does not.
+	// Why the job waits for something other than its time. Unset: it does not.
 	BlockedReason *BlockedReason `protobuf:"bytes,37,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// From when a person may choose DECISION_RESEND: until then the last attempt may still
-	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, where
-	// something was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
+	// was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
 	ResendAllowedTime *timestamppb.Timestamp `protobuf:"bytes,38,opt,name=resend_allowed_time,json=resendAllowedTime,proto3" json:"resend_allowed_time,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,39,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	// The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means that
-	// the job is late. Set only by GetJob, while firings are kept.
+	// The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means
+	// that the job is late. Set only by GetJob, while firings are stored.
 	Firing *Firing `protobuf:"bytes,40,opt,name=firing,proto3" json:"firing,omitempty"`
 	// As the job was scheduled.
 	SkipIfPresent *SkipIfPresent `protobuf:"bytes,41,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
@@ -1264,7 +1263,7 @@ func (x *Job) GetSkipIfPresent() *SkipIfPresent {
 	return nil
 }
 
-// Why a job waits for something beside its time. The widest cause is named.
+// Why a job waits for something other than its time. The widest cause is named.
 type BlockedReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  BlockedReason_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.BlockedReason_Kind" json:"kind,omitempty"`
@@ -1274,11 +1273,11 @@ type BlockedReason struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// With KIND_PREDECESSOR: that job.
 	JobId string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// When the job goes on or is tried again, where that is known. It may be put off again.
+	// When the job goes on or is tried again, if that is known. It may be postponed again.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// With KIND_CREDENTIAL, KIND_CONNECTION_PAUSED and KIND_RATE_LIMITED: why, as
-	// Connection.state_cause says it. It is about what this job addresses: where a connection
-	// is no account, each host is held alone.
+	// With KIND_CREDENTIAL, KIND_CONNECTION_PAUSED and KIND_RATE_LIMITED: the cause, as in
+	// Connection.state_cause. It concerns this job's target: if a connection is not one
+	// account, each host is held alone.
 	ConnectionCause ConnectionStateCause `protobuf:"varint,5,opt,name=connection_cause,json=connectionCause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"connection_cause,omitempty"`
 	// True: message is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
@@ -1359,16 +1358,16 @@ func (x *BlockedReason) GetContentWithheld() bool {
 	return false
 }
 
-// The job is not wanted if its content is there already. Before its first attempt the
-// platform is asked whether the account has an object with the same content, whoever made
-// it, that is not older than max_age. If so, the job ends as CANCELED without an effect of
-// its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was seen. If
-// the platform cannot be read, or what it has may be the content or not, the job waits and
-// asks again, and is EXPIRED after its start window.
+// The job is not wanted if its content exists already. Before its first attempt Fireonce
+// asks the platform whether the account has an object with the same content, by any
+// author, that is not older than max_age. If so, the job ends as CANCELED without an
+// effect of its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was
+// seen. If the platform cannot be read, or an object may be the content or not, the job
+// waits and looks again, and is EXPIRED after its start window.
 type SkipIfPresent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How old the object may be. 1 min to 30 days. The account is read back as far, so the
-	// longer it is, the more is read.
+	// How old the object may be. 1 min to 30 days. The account is read back as far, so a
+	// longer time reads more.
 	MaxAge        *durationpb.Duration `protobuf:"bytes,1,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1411,16 +1410,16 @@ func (x *SkipIfPresent) GetMaxAge() *durationpb.Duration {
 	return nil
 }
 
-// How often and how soon an attempt that is proven to have had no effect is
-// repeated. Unknown outcomes are no matter of this policy.
+// How often and how soon an attempt that is proven to have had no effect is repeated.
+// Unknown outcomes do not use this policy.
 type RetryPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts attempts that were proven to have no effect. 0 means the server's
 	// default (5); 1 means no retry. At most 50.
 	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	// The first wait. Those after it are 4, 20, 60 and 120 times as long, up to
-	// max_backoff; a random part of up to a fifth is taken off each. Unset: 30 s, so 30 s,
-	// 2 min, 10 min, 30 min, 1 h. At most 1 h.
+	// The first wait. Later waits are 4, 20, 60 and 120 times as long, up to max_backoff;
+	// each is shortened by a random part of up to a fifth. Unset: 30 s, so 30 s, 2 min, 10
+	// min, 30 min, 1 h. At most 1 h.
 	MinBackoff *durationpb.Duration `protobuf:"bytes,2,opt,name=min_backoff,json=minBackoff,proto3" json:"min_backoff,omitempty"`
 	// No wait is longer. Unset: 1 h. At most 1 h.
 	MaxBackoff    *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
@@ -1479,7 +1478,7 @@ func (x *RetryPolicy) GetMaxBackoff() *durationpb.Duration {
 	return nil
 }
 
-// Something that went wrong with a job, in words fit for a user.
+// A failure of a job, in words fit for a user.
 type JobError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  FailureKind            `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.FailureKind" json:"kind,omitempty"`
@@ -1561,21 +1560,21 @@ func (x *JobError) GetContentWithheld() bool {
 	return false
 }
 
-// One armed try: an intent to send that was made durable before the first byte.
-// A claim that ended before its intent is no attempt; it shows in the events.
+// One armed try: an intent to send that was made durable before the first byte. A claim
+// that ended before its intent is no attempt; the events show it.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1, without gaps.
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The job's round when it was armed.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// Which server process, by a name that reveals nothing about the machine. The server's
+	// The server process, under a name that reveals nothing about the machine. The server's
 	// log and GET /status map it to host and process id.
 	Worker    string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
 	ClaimTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=claim_time,json=claimTime,proto3" json:"claim_time,omitempty"`
 	// When the intent became durable.
 	IntentTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
-	// The last byte is written before this, or the request is not sent.
+	// The last byte is written before this time, or the request is not sent.
 	SendDeadline *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_deadline,json=sendDeadline,proto3" json:"send_deadline,omitempty"`
 	// The server waits for an answer until this.
 	AnswerDeadline *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=answer_deadline,json=answerDeadline,proto3" json:"answer_deadline,omitempty"`
@@ -1590,27 +1589,27 @@ type Attempt struct {
 	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
 	// 0: there was no HTTP answer.
 	HttpStatus int32 `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// The durable handle that the platform gave, if any.
+	// The durable handle from the platform, if any.
 	Handle string `protobuf:"bytes,14,opt,name=handle,proto3" json:"handle,omitempty"`
 	// The key that a KEYED target dedupes on: "fo1_" and 52 characters, a digest of the
 	// installation's namespace, the project, the job's idempotency key and the
 	// round. A webhook sends it as webhook-id, an HTTP request as Idempotency-Key.
 	EffectKey string `protobuf:"bytes,15,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
-	// The target's answer, as far as the connection keeps it (keep_answer). Also
-	// of an attempt whose outcome is unknown, if an answer came. In GetJob and
-	// ListJobAttempts alone, never in lists and events, and not without the scope
-	// payloads:read. Goes with the job.
+	// The target's answer, as far as the connection keeps it (keep_answer). Also of an
+	// attempt whose outcome is unknown, if an answer arrived. Only in GetJob and
+	// ListJobAttempts, never in lists and events, and not without the scope payloads:read.
+	// Removed with the job.
 	Answer *Answer `protobuf:"bytes,16,opt,name=answer,proto3" json:"answer,omitempty"`
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,17,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	// The trace of which the request to the target was a part: that of the call which
-	// submitted the job, or one of the server's own that is linked to it (docs/traces.md).
-	// 32 hexadecimal digits in small letters, as in the traceparent of W3C Trace Context;
-	// empty: none.
+	// The trace that contains the request to the target: that of the call which submitted
+	// the job, or one of the server's own that is linked to it (docs/traces.md). 32
+	// hexadecimal digits in lower case, as in the traceparent of W3C Trace Context; empty:
+	// none.
 	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	// The span of the request in it, 16 hexadecimal digits. The traceparent that a webhook
-	// or an HTTP request carries names both.
+	// The span of the request in that trace, 16 hexadecimal digits. The traceparent of a
+	// webhook or an HTTP request carries both.
 	SpanId        string `protobuf:"bytes,19,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1780,17 +1779,18 @@ func (x *Attempt) GetSpanId() string {
 }
 
 // The answer of a target to one request. The connection's secrets, and those of the
-// request, are taken out of it before it is cut.
+// request, are removed from it before it is cut.
 type Answer struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	HttpStatus int32                  `protobuf:"varint,1,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Those that keep_answer names, in its order. At most 20, each value at most 1 KiB.
+	// The headers that keep_answer names, in its order. At most 20, each value at most 1
+	// KiB.
 	Headers []*AnswerHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
 	// The beginning of the body, as text. At most keep_answer.max_body_bytes.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
 	// True if the body was longer, or broke off.
 	BodyCut bool `protobuf:"varint,4,opt,name=body_cut,json=bodyCut,proto3" json:"body_cut,omitempty"`
-	// Why there is no body, if there was one.
+	// Why the body is missing, if the answer had one.
 	BodyOmission  BodyOmission `protobuf:"varint,5,opt,name=body_omission,json=bodyOmission,proto3,enum=fireonce.v1.BodyOmission" json:"body_omission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2035,18 +2035,19 @@ func (x *Observation) GetContentWithheld() bool {
 // The proof that the effect exists.
 type Effect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The platform's id of what was made. Empty where it gives none, as receivers
-	// of webhooks do.
+	// The platform's id of the object. Empty if it returns none, as receivers of webhooks
+	// do.
 	ExternalId  string `protobuf:"bytes,1,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	ExternalUrl string `protobuf:"bytes,2,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
 	// When the effect became known.
 	EffectTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=effect_time,json=effectTime,proto3" json:"effect_time,omitempty"`
 	Proof      Effect_Proof           `protobuf:"varint,4,opt,name=proof,proto3,enum=fireonce.v1.Effect_Proof" json:"proof,omitempty"`
-	// The attempt that made it; 0 by a person's word.
+	// The attempt that made it; 0 if a person decided so.
 	Attempt int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Another job that names the same object as its effect, so that one of the two may
-	// have no effect of its own. The platform's answers decide that, and both jobs stay
-	// SUCCEEDED: look at the platform, and submit anew what is missing. Empty: none does.
+	// Another job that names the same object as its effect, so that one of the two may have
+	// no effect of its own. The platform's answers decide that, and both jobs stay
+	// SUCCEEDED: look at the platform, and submit again what is missing. Empty: there is
+	// none.
 	SharedWithJobId string `protobuf:"bytes,6,opt,name=shared_with_job_id,json=sharedWithJobId,proto3" json:"shared_with_job_id,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2194,14 +2195,14 @@ func (x *Resolution) GetResolveTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Remains of a job that DeleteJob or EraseProject has erased: a proof of what was done,
-// which names nobody.
+// The rest of a job that DeleteJob or EraseProject has erased: a proof of its effect that
+// identifies no person.
 type ErasedJob struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	JobId     string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	ProjectId string                 `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// SHA-256 over a domain, the project and the idempotency key (docs/operations.md): who has
-	// the key can compare.
+	// SHA-256 over a domain, the project and the idempotency key (docs/operations.md), for
+	// comparison by a holder of the key.
 	IdempotencyKeyDigest []byte `protobuf:"bytes,3,opt,name=idempotency_key_digest,json=idempotencyKeyDigest,proto3" json:"idempotency_key_digest,omitempty"`
 	// How the job ended.
 	State        JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
@@ -2218,8 +2219,8 @@ type ErasedJob struct {
 	// platform gave no id.
 	ExternalIdDigest []byte                 `protobuf:"bytes,12,opt,name=external_id_digest,json=externalIdDigest,proto3" json:"external_id_digest,omitempty"`
 	EraseTime        *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=erase_time,json=eraseTime,proto3" json:"erase_time,omitempty"`
-	// Who asked for it: "api:ID" with the id of the API key, "api:key" for the operator's key,
-	// "api" where no key is required. Never the name of a key.
+	// The caller: "api:ID" with the id of the API key, "api:key" for the operator's key,
+	// "api" if no key is required. Never the name of a key.
 	Actor         string `protobuf:"bytes,14,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Where a schedule stands. New values may be added; treat an unknown value as "does not
+// The state of a schedule. New values may be added; treat an unknown value as "does not
 // fire".
 type ScheduleState int32
 
@@ -31,12 +31,12 @@ const (
 	ScheduleState_SCHEDULE_STATE_UNSPECIFIED ScheduleState = 0
 	// It fires.
 	ScheduleState_SCHEDULE_STATE_ACTIVE ScheduleState = 1
-	// It does not fire until ResumeSchedule. pause_cause says why.
+	// It does not fire until ResumeSchedule. pause_cause has the reason.
 	ScheduleState_SCHEDULE_STATE_PAUSED ScheduleState = 2
 	// No firing is left: end_time or max_firings is reached. UpdateSchedule may make it
 	// ACTIVE again.
 	ScheduleState_SCHEDULE_STATE_ENDED ScheduleState = 3
-	// Deleted, for good. Jobs that it made go on.
+	// Deleted permanently. Jobs that it made go on.
 	ScheduleState_SCHEDULE_STATE_DELETED ScheduleState = 4
 )
 
@@ -96,14 +96,14 @@ const (
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES SchedulePauseCause = 2
 	// policies.pause_on_auth_hold: the connection has no credential that can be used.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_AUTH_HOLD SchedulePauseCause = 3
-	// The schedule cannot go on: a firing's job was refused for good, or ten items of its
-	// queue in a row were, or its times cannot be evaluated. The note says which, and what to do
-	// before ResumeSchedule.
+	// The schedule cannot go on: a firing's job was refused permanently, or ten items of
+	// its queue in a row were, or its times cannot be evaluated. The note has the case, and
+	// what to do before ResumeSchedule.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED SchedulePauseCause = 4
-	// The database was restored to an earlier state, and items that wait in the schedule's queue
-	// may have been sent in the state that was lost. It comes before the cause of a pause from
-	// before the restore, whose note stays. See what the platform has, remove the items that
-	// were sent (RemoveScheduleItem), then ResumeSchedule.
+	// The database was restored to an earlier state, and items that wait in the schedule's
+	// queue may have been sent in the lost state. It takes precedence over the cause of a
+	// pause from before the restore, whose note stays. See what the platform has, remove
+	// the items that were sent (RemoveScheduleItem), then call ResumeSchedule.
 	SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_RESTORED SchedulePauseCause = 5
 )
 
@@ -163,7 +163,7 @@ const (
 	// The firing makes no job.
 	OverlapPolicy_OVERLAP_POLICY_SKIP OverlapPolicy = 1
 	// The first such firing waits, and makes its job once no earlier job blocks it. Later
-	// ones are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait their turn.
+	// ones are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait in order.
 	OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE OverlapPolicy = 2
 	// The firing makes its job in any case.
 	OverlapPolicy_OVERLAP_POLICY_ALLOW OverlapPolicy = 3
@@ -270,8 +270,8 @@ func (CatchUpPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
-// Where an item of a schedule's queue stands. New values may be added; treat an unknown value
-// as "waits no more".
+// The state of an item in a schedule's queue. New values may be added; treat an unknown
+// value as "no longer waits".
 type ScheduleItemState int32
 
 const (
@@ -282,8 +282,8 @@ const (
 	ScheduleItemState_SCHEDULE_ITEM_STATE_USED ScheduleItemState = 2
 	// RemoveScheduleItem took it out, or the schedule was deleted.
 	ScheduleItemState_SCHEDULE_ITEM_STATE_REMOVED ScheduleItemState = 3
-	// Its job was refused when its turn came, and the firing took the next item. It keeps its
-	// content until RemoveScheduleItem.
+	// Its job was refused, and the firing took the next item. It keeps its content until
+	// RemoveScheduleItem.
 	ScheduleItemState_SCHEDULE_ITEM_STATE_REFUSED ScheduleItemState = 4
 )
 
@@ -391,7 +391,7 @@ func (x *LocalTime) GetTimeZone() string {
 // When a schedule fires: the union of its sources, less its exclusions. Two sources that
 // have the same instant fire once. docs/schedules.md has the whole rule.
 //
-// Changes of the clocks, in the zone's local time:
+// Daylight-saving changes, in the zone's local time:
 //
 //   - A fixed hour (an hour field without "*" and "/"; every recurrence rule) that does not
 //     exist fires at the first instant after the gap (SHIFTED). One that occurs twice fires
@@ -417,9 +417,9 @@ type ScheduleSpec struct {
 	// The schedule ends after this many jobs, triggered and backfilled ones included. 0: no
 	// bound.
 	MaxFirings int64 `protobuf:"varint,8,opt,name=max_firings,json=maxFirings,proto3" json:"max_firings,omitempty"`
-	// Each firing starts up to so long after its nominal time, and before the next one. The
-	// delay follows from the schedule and the firing's name, so that it is always the same;
-	// previews show it. At most 24 h.
+	// Each firing starts up to this long after its nominal time, and before the next one.
+	// The delay is computed from the schedule and the firing's name, so that it is always
+	// the same; previews show it. At most 24 h.
 	Jitter        *durationpb.Duration `protobuf:"bytes,9,opt,name=jitter,proto3" json:"jitter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -523,8 +523,8 @@ type RecurrenceRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value of RRULE, e.g. "FREQ=MONTHLY;BYDAY=1MO".
 	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It fires only if
-	// the rule matches it.
+	// DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It is a firing
+	// only if the rule matches it.
 	Start         string `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -574,7 +574,7 @@ func (x *RecurrenceRule) GetStart() string {
 	return ""
 }
 
-// Every so often in elapsed time, whatever the clocks show: at phase, phase + every, …,
+// A fixed interval of elapsed time, whatever the clocks show: at phase, phase + every, …,
 // counted from 1970-01-01T00:00:00Z.
 type ScheduleInterval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -639,9 +639,8 @@ type ScheduleExclusions struct {
 	RecurrenceRules []*RecurrenceRule `protobuf:"bytes,2,rep,name=recurrence_rules,json=recurrenceRules,proto3" json:"recurrence_rules,omitempty"`
 	// Whole days.
 	Dates []*DateRange `protobuf:"bytes,3,rep,name=dates,proto3" json:"dates,omitempty"`
-	// Public holidays, and the days that are free in their place: "AT", "DE-BY", "US",
-	// "ECB". The years 2020 to 2050. An unknown name is
-	// SCHEDULE_SPEC_INVALID.
+	// Public holidays, and their substitute days: "AT", "DE-BY", "US", "ECB". The years
+	// 2020 to 2050. An unknown name is SCHEDULE_SPEC_INVALID.
 	HolidayCalendars []string `protobuf:"bytes,4,rep,name=holiday_calendars,json=holidayCalendars,proto3" json:"holiday_calendars,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -760,7 +759,7 @@ func (x *DateRange) GetLast() string {
 	return ""
 }
 
-// The job that a firing makes, as ScheduleJobRequest has it. Its key is
+// The job that a firing makes, in the form of ScheduleJobRequest. Its key is
 // "fireonce:schedule/{schedule_id}/{name of the firing}".
 //
 // Texts of the payload may have placeholders: {{nominal_time}} and {{nominal_date}} in the
@@ -791,8 +790,8 @@ type JobTemplate struct {
 	// True: payload was left out, because the caller lacks the scope payloads:read. Ignored
 	// in requests.
 	ContentWithheld bool `protobuf:"varint,10,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	// As ScheduleJobRequest.skip_if_present. A firing whose connection cannot look so is
-	// REFUSED.
+	// As ScheduleJobRequest.skip_if_present. If the connection does not support such a
+	// look, a firing is REFUSED.
 	SkipIfPresent *SkipIfPresent `protobuf:"bytes,11,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -954,7 +953,7 @@ type JobTemplate_Payload struct {
 }
 
 type JobTemplate_Queue struct {
-	// Each job has the content of the first item that waits.
+	// Each job has the content of the first waiting item.
 	Queue *QueueContent `protobuf:"bytes,4,opt,name=queue,proto3,oneof"`
 }
 
@@ -963,8 +962,8 @@ func (*JobTemplate_Payload) isJobTemplate_Content() {}
 func (*JobTemplate_Queue) isJobTemplate_Content() {}
 
 // Content from the schedule's queue: see AddScheduleItem. An item's content has no
-// placeholders. Its labels are added to those of the template, in whose place they come where
-// both have one name.
+// placeholders. Its labels are added to those of the template, and replace a label of the
+// same name.
 type QueueContent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1004,30 +1003,29 @@ func (*QueueContent) Descriptor() ([]byte, []int) {
 // How a schedule handles overlapping jobs, missed firings, failures and limits.
 type SchedulePolicies struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// While an earlier job waits, is sent or is retried. Where while_unresolved applies, too,
-	// the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
+	// Applies while an earlier job waits, is sent or is retried. If while_unresolved
+	// applies, too, the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
 	Overlap OverlapPolicy `protobuf:"varint,1,opt,name=overlap,proto3,enum=fireonce.v1.OverlapPolicy" json:"overlap,omitempty"`
-	// While the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION), which
-	// may last until a person decides.
+	// Applies while the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION),
+	// which may last until a person decides.
 	WhileUnresolved OverlapPolicy `protobuf:"varint,2,opt,name=while_unresolved,json=whileUnresolved,proto3,enum=fireonce.v1.OverlapPolicy" json:"while_unresolved,omitempty"`
 	// A firing counts as missed when it is more than a minute late.
 	CatchUp CatchUpPolicy `protobuf:"varint,3,opt,name=catch_up,json=catchUp,proto3,enum=fireonce.v1.CatchUpPolicy" json:"catch_up,omitempty"`
 	// An older firing is missed in any case. Unset: 1 h. At most 31 days.
 	CatchUpWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
-	// The schedule pauses itself when so many jobs in a row, since it was last changed or
+	// The schedule pauses itself when this many jobs in a row, since it was last changed or
 	// resumed, ended FAILED or EXPIRED. 0: never. At most 100.
 	PauseAfterFailures int32 `protobuf:"varint,5,opt,name=pause_after_failures,json=pauseAfterFailures,proto3" json:"pause_after_failures,omitempty"`
 	// The schedule pauses itself instead of firing while the connection has no credential
 	// that can be used. Otherwise its jobs wait for one, within their start windows.
 	PauseOnAuthHold bool `protobuf:"varint,6,opt,name=pause_on_auth_hold,json=pauseOnAuthHold,proto3" json:"pause_on_auth_hold,omitempty"`
 	// At most one effect of the schedule in this time: as ConnectionLimits.cool_down, among
-	// the jobs of the schedule. A job has the one that is set when its firing makes it. Unset
-	// or 0: none. At most 31 days.
+	// the jobs of the schedule. A job has the value that is set when its firing makes it.
+	// Unset or 0: none. At most 31 days.
 	CoolDown *durationpb.Duration `protobuf:"bytes,7,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`
 	// The most jobs for one date: that of the firing's nominal time in the schedule's zone.
-	// Further firings of the date are SKIPPED_BY_LIMIT. Jobs of
-	// TriggerSchedule and BackfillSchedule count, but are made in any case. 0: no bound. At
-	// most 1,000.
+	// Further firings of the date are SKIPPED_BY_LIMIT. Jobs of TriggerSchedule and
+	// BackfillSchedule count, but are made in any case. 0: no bound. At most 1,000.
 	MaxPerDay     int32 `protobuf:"varint,8,opt,name=max_per_day,json=maxPerDay,proto3" json:"max_per_day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1126,14 +1124,14 @@ type Schedule struct {
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Set by the server from the API key.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The key under which the schedule was created. It stays bound to it for ever.
+	// The key under which the schedule was created. It stays bound to it forever.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// One line, at most 120 characters.
 	DisplayName string        `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	Spec        *ScheduleSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Unset in a deleted schedule.
 	JobTemplate *JobTemplate `protobuf:"bytes,6,opt,name=job_template,json=jobTemplate,proto3" json:"job_template,omitempty"`
-	// As they are in force: defaults are filled in.
+	// The policies in force, with defaults filled in.
 	Policies *SchedulePolicies `protobuf:"bytes,7,opt,name=policies,proto3" json:"policies,omitempty"`
 	// The schedule's own: ScheduleFilter finds schedules by them. Jobs have those of
 	// job_template.
@@ -1141,8 +1139,9 @@ type Schedule struct {
 	State  ScheduleState     `protobuf:"varint,9,opt,name=state,proto3,enum=fireonce.v1.ScheduleState" json:"state,omitempty"`
 	// Set in PAUSED.
 	PauseCause SchedulePauseCause `protobuf:"varint,10,opt,name=pause_cause,json=pauseCause,proto3,enum=fireonce.v1.SchedulePauseCause" json:"pause_cause,omitempty"`
-	// The note that was given when it was last paused or resumed, by a client or the server.
-	// With FAILURES and JOB_REFUSED it may quote content: without the scope payloads:read it is left out then.
+	// The note of its last pause or resumption, by a client or the server. With FAILURES
+	// and JOB_REFUSED it may quote content: without the scope payloads:read it is left out
+	// then.
 	Note string `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`
 	// Since when it is PAUSED.
 	PauseTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=pause_time,json=pauseTime,proto3" json:"pause_time,omitempty"`
@@ -1150,16 +1149,16 @@ type Schedule struct {
 	NextFireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_fire_time,json=nextFireTime,proto3" json:"next_fire_time,omitempty"`
 	// The firing that waits for the end of an earlier job, if one does.
 	BufferedFiring *Firing `protobuf:"bytes,14,opt,name=buffered_firing,json=bufferedFiring,proto3" json:"buffered_firing,omitempty"`
-	// Names of firings to come that SkipFiring has taken out. At most 100.
+	// Names of future firings that SkipFiring has taken out. At most 100.
 	SkippedNames []string `protobuf:"bytes,15,rep,name=skipped_names,json=skippedNames,proto3" json:"skipped_names,omitempty"`
-	// Firings so far, by what became of them.
+	// Firings so far, by outcome.
 	Counts     *FiringCounts          `protobuf:"bytes,16,opt,name=counts,proto3" json:"counts,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When a caller changed the schedule last, or its state changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
-	// The caller that made it, and the one that changed it last, as JobChanged.actor names
-	// them.
+	// The caller that made it, and the one that changed it last, in the form of
+	// JobChanged.actor.
 	CreatedBy string `protobuf:"bytes,20,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	UpdatedBy string `protobuf:"bytes,21,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	// Changes with every change by a caller, and with the state; not with a firing. Opaque.
@@ -1167,8 +1166,8 @@ type Schedule struct {
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,23,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	// When the schedule was due, in an ACTIVE one that no server has decided about for more
-	// than a minute since: none runs, none has the data of its time zone, or the database is
+	// When the schedule was due, in an ACTIVE one without a decision for more than a minute
+	// since: no server runs, none has the data of its time zone, or the database is
 	// quarantined. Unset otherwise.
 	OverdueTime   *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=overdue_time,json=overdueTime,proto3" json:"overdue_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1482,10 +1481,10 @@ func (x *FiringCounts) GetSkippedByLimit() int64 {
 	return 0
 }
 
-// A firing to come.
+// A future firing.
 type PlannedFiring struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As Firing.name. Of a schedule that is not stored, it is the name it would have.
+	// As Firing.name. If the schedule is not stored, it is the name it would have.
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	NominalTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=nominal_time,json=nominalTime,proto3" json:"nominal_time,omitempty"`
 	// When the job is due: nominal_time and the jitter.
@@ -1498,12 +1497,13 @@ type PlannedFiring struct {
 	// SkipFiring has taken it out: it will make no job.
 	Skipped bool `protobuf:"varint,7,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// The item that would be its job if nothing changed until then. Unset: none is left by
-	// then, policies.max_per_day leaves it out, the schedule has no queue, or it is not known:
-	// each firing before it takes one, and only the next 2,000 from now on are looked at.
+	// then, policies.max_per_day leaves it out, the schedule has no queue, or it is not
+	// known: each firing before it takes one, and only the next 2,000 from now on are
+	// computed.
 	ItemId string `protobuf:"bytes,8,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
 	// Until when its job may start, if it is made at fire_time: fire_time and
-	// job_template.start_window. A later one has its whole window from then on. Unset for a spec
-	// that is not stored.
+	// job_template.start_window. A later one has its whole window from then on. Unset for a
+	// spec that is not stored.
 	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1608,15 +1608,15 @@ type ScheduleItem struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// UUIDv7, lower case. Set by the server.
 	ItemId string `protobuf:"bytes,2,opt,name=item_id,json=itemId,proto3" json:"item_id,omitempty"`
-	// The key under which it was added. It stays bound to it for ever, in its schedule.
+	// The key under which it was added. It stays bound to it forever, in its schedule.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// While it is WAITING or REFUSED. Left out of lists unless they ask for it, and without the
-	// scope payloads:read. The content of a USED item is its job's.
+	// Set while it is WAITING or REFUSED. Left out of lists unless they ask for it, and
+	// without the scope payloads:read. The content of a USED item is its job's.
 	Payload *Payload `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
-	// While it is WAITING or REFUSED. Added to those of the schedule's job_template.
+	// Set while it is WAITING or REFUSED. Added to those of the schedule's job_template.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State  ScheduleItemState `protobuf:"varint,6,opt,name=state,proto3,enum=fireonce.v1.ScheduleItemState" json:"state,omitempty"`
-	// Its place among those that wait, from 1. 0: it does not wait.
+	// Its position among the waiting items, from 1. 0: it does not wait.
 	Position int32 `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
 	// The firing that took it, and the job.
 	FiringName string `protobuf:"bytes,8,opt,name=firing_name,json=firingName,proto3" json:"firing_name,omitempty"`
@@ -1625,7 +1625,7 @@ type ScheduleItem struct {
 	RefuseReason string                 `protobuf:"bytes,10,opt,name=refuse_reason,json=refuseReason,proto3" json:"refuse_reason,omitempty"`
 	CreateTime   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	CreatedBy    string                 `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was changed last, moved, used, or taken out.
+	// When it was changed last, moved, used, or removed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Changes with the item, but not when others move around it. Opaque.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`

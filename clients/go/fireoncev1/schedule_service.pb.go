@@ -40,8 +40,8 @@ type CreateScheduleRequest struct {
 	// Why, for the record. At most 500 characters, one line. Not part of the comparison of
 	// repeats.
 	Note string `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
-	// Check as the call does but for the quota, store nothing. The answer's schedule has no
-	// id, unless the key is bound already.
+	// Check as the call does except for the quota, store nothing. The answer's schedule has
+	// no id, unless the key is already bound.
 	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -362,7 +362,7 @@ func (x *GetScheduleResponse) GetRecentFirings() []*Firing {
 // values does.
 type ScheduleFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all but DELETED.
+	// Empty: all except DELETED.
 	States      []ScheduleState      `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.ScheduleState" json:"states,omitempty"`
 	PauseCauses []SchedulePauseCause `protobuf:"varint,2,rep,packed,name=pause_causes,json=pauseCauses,proto3,enum=fireonce.v1.SchedulePauseCause" json:"pause_causes,omitempty"`
 	// At most 50.
@@ -1184,9 +1184,9 @@ type BulkPauseSchedulesRequest struct {
 	Filter *ScheduleFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Why, for the record. At most 500 characters, one line.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Say what would happen, change nothing.
+	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1300,9 +1300,9 @@ type BulkResumeSchedulesRequest struct {
 	Filter *ScheduleFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Why, for the record. At most 500 characters, one line.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Say what would happen, change nothing.
+	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1413,13 +1413,13 @@ func (x *BulkResumeSchedulesResponse) GetResult() *BulkScheduleResult {
 // The result of a call on many schedules, or with dry_run what it would be.
 type BulkScheduleResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Schedules that the filter selects and that were looked at by this call.
+	// Schedules that the filter selects and that this call has read.
 	Matched int32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
 	// Of these, changed now; with dry_run: would be changed.
 	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Those that were changed, or would be. At most 500.
+	// The changed schedules, or those that would be changed. At most 500.
 	ChangedScheduleIds []string `protobuf:"bytes,3,rep,name=changed_schedule_ids,json=changedScheduleIds,proto3" json:"changed_schedule_ids,omitempty"`
-	// Those that were refused, each with its reason. At most 500.
+	// The refused schedules, each with its reason. At most 500.
 	Failures []*BulkScheduleFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
 	// There may be more schedules: call again with this page_token. Empty: done.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1492,7 +1492,7 @@ func (x *BulkScheduleResult) GetNextPageToken() string {
 	return ""
 }
 
-// One schedule that a call on many could not change.
+// One schedule that a bulk call could not change.
 type BulkScheduleFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -1707,9 +1707,9 @@ type SkipFiringRequest struct {
 	//	*SkipFiringRequest_ScheduleId
 	//	*SkipFiringRequest_IdempotencyKey
 	Schedule isSkipFiringRequest_Schedule `protobuf_oneof:"schedule"`
-	// As PreviewSchedule and GetSchedule show it.
+	// In the form of PreviewSchedule and GetSchedule.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Put it back.
+	// Restore the firing.
 	Undo          bool `protobuf:"varint,4,opt,name=undo,proto3" json:"undo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2025,11 +2025,11 @@ type PreviewScheduleRequest struct {
 	//	*PreviewScheduleRequest_ScheduleId
 	//	*PreviewScheduleRequest_IdempotencyKey
 	Subject isPreviewScheduleRequest_Subject `protobuf_oneof:"subject"`
-	// From when on. Unset: now; for a stored schedule, from where it stands, so that one that
-	// is ENDED or deleted has none. With a jitter, the fire_time of a spec that is not stored
-	// is only an example: the delay follows from the schedule's id. If it is set, a stored
-	// schedule is previewed by its spec alone, whatever its state, and spec.max_firings does not
-	// count. The queue does: see PlannedFiring.item_id.
+	// From when on. Unset: now; for a stored schedule, from its present position, so that
+	// one that is ENDED or deleted has none. With a jitter, the fire_time of a spec that is
+	// not stored is only an example: the delay is computed from the schedule's id. If it is
+	// set, a stored schedule is previewed by its spec alone, whatever its state, and
+	// spec.max_firings does not count. The queue does: see PlannedFiring.item_id.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Up to when, not included. Unset: no bound.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
@@ -2152,7 +2152,7 @@ type PreviewScheduleResponse struct {
 	Firings []*PlannedFiring       `protobuf:"bytes,1,rep,name=firings,proto3" json:"firings,omitempty"`
 	// There may be further firings before end_time.
 	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	// The zone data that was used, e.g. "2025c"; "unknown" where it does not say.
+	// The version of the zone data, e.g. "2025c"; "unknown" if the data has none.
 	TzdataVersion string `protobuf:"bytes,3,opt,name=tzdata_version,json=tzdataVersion,proto3" json:"tzdata_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2220,9 +2220,9 @@ type BackfillScheduleRequest struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Nominal times before this; not in the future.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Say what would be made, store nothing. Of the items of a queue, each counts as good.
+	// Report what would be made, store nothing. Every item of a queue counts as good.
 	DryRun bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2337,7 +2337,8 @@ type BackfillScheduleResponse struct {
 	// There may be more: call again with this page_token. Empty: done.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Firings that found no item in the schedule's queue, oldest first, with the outcome
-	// NO_CONTENT. Nothing is stored of them: a later call makes their jobs, when items wait.
+	// NO_CONTENT. Nothing is stored of them: a later call makes their jobs, when items
+	// wait.
 	WithoutContent []*Firing `protobuf:"bytes,4,rep,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2408,14 +2409,14 @@ type AddScheduleItemRequest struct {
 	//	*AddScheduleItemRequest_ScheduleId
 	//	*AddScheduleItemRequest_ScheduleKey
 	Schedule isAddScheduleItemRequest_Schedule `protobuf_oneof:"schedule"`
-	// Names the item, unique in the schedule, for ever. 1 to 255 printable ASCII characters
+	// Names the item, unique in the schedule, forever. 1 to 255 printable ASCII characters
 	// without space.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// As it is sent: an item has no placeholders.
+	// Sent unchanged: an item has no placeholders.
 	Payload *Payload `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Added to those of the schedule's job_template. At most 32 together.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Before all others, not behind them. Not part of the comparison of repeats.
+	// Put it before all others, not behind them. Not part of the comparison of repeats.
 	AtFront       bool `protobuf:"varint,6,opt,name=at_front,json=atFront,proto3" json:"at_front,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2698,7 +2699,7 @@ type ListScheduleItemsResponse struct {
 	Items []*ScheduleItem        `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// How many wait in all.
+	// The number of all waiting items.
 	Waiting       int32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3059,7 +3060,7 @@ type isMoveScheduleItemRequest_To interface {
 }
 
 type MoveScheduleItemRequest_BeforeItemId struct {
-	// An item that waits.
+	// A waiting item.
 	BeforeItemId string `protobuf:"bytes,5,opt,name=before_item_id,json=beforeItemId,proto3,oneof"`
 }
 

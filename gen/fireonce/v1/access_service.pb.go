@@ -90,10 +90,10 @@ type ApiKey struct {
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The holder's name in events: "api:NAME/ID". Empty: "api:ID".
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Permissions of the holder. None includes another one.
+	// Permissions of the holder. No scope includes another one.
 	Scopes     []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Unset: it has no end.
+	// Unset: it does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// To the minute. Unset: it was never used.
 	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
@@ -202,7 +202,7 @@ type CreateApiKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the caller's own.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// Make the project if it does not exist. A project is made in no other way.
+	// Create the project if it does not exist. There is no other way to create a project.
 	CreateProject bool `protobuf:"varint,2,opt,name=create_project,json=createProject,proto3" json:"create_project,omitempty"`
 	// The holder's name in events: "api:NAME/ID". Unique among the project's live
 	// keys. It cannot look like a key's id, nor be "key", which is the operator's.
@@ -211,7 +211,7 @@ type CreateApiKeyRequest struct {
 	// "effect-keys:write", "connections:read", "connections:write", "schedules:read",
 	// "schedules:write", "work:run", "admin". New ones may be added.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// For how long the key is good. Unset: until it is revoked. 1 s to 100 years.
+	// For how long the key is valid. Unset: until it is revoked. 1 s to 100 years.
 	Lifetime      *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -285,8 +285,7 @@ func (x *CreateApiKeyRequest) GetLifetime() *durationpb.Duration {
 type CreateApiKeyResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ApiKey *ApiKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// The key itself: what its holder sends as "Authorization: Bearer …". It is in no
-	// other answer.
+	// The key itself, for the header "Authorization: Bearer …". It is in no other answer.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -342,7 +341,7 @@ type ListApiKeysRequest struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// 0 means 50; above 500 means 500.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -544,12 +543,12 @@ type SealingKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Derived from the key, and reveals nothing about it.
 	SealingKeyId string `protobuf:"bytes,1,opt,name=sealing_key_id,json=sealingKeyId,proto3" json:"sealing_key_id,omitempty"`
-	// With the server that answers.
+	// Its role in the server that answers.
 	Role SealingKeyRole `protobuf:"varint,2,opt,name=role,proto3,enum=fireonce.v1.SealingKeyRole" json:"role,omitempty"`
 	// How many credentials it seals.
 	CredentialCount int64 `protobuf:"varint,3,opt,name=credential_count,json=credentialCount,proto3" json:"credential_count,omitempty"`
-	// How many logins it seals that were begun and have not come back. They are not
-	// sealed anew, and end within 10 minutes.
+	// How many logins it seals that were begun and have not returned. They are not
+	// resealed, and end within 10 minutes.
 	LoginCount    int64 `protobuf:"varint,4,opt,name=login_count,json=loginCount,proto3" json:"login_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -651,11 +650,11 @@ func (*ListSealingKeysRequest) Descriptor() ([]byte, []int) {
 
 type ListSealingKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The one that seals first, those that are missing last. A key of which both counts
-	// are 0, with no role but OPENS on any server, may be taken out.
+	// The one that seals first, missing ones last. A key of which both counts are 0, with
+	// no role except OPENS on any server, may be removed.
 	SealingKeys []*SealingKey `protobuf:"bytes,1,rep,name=sealing_keys,json=sealingKeys,proto3" json:"sealing_keys,omitempty"`
-	// The key that the server will seal with from its next start on, because its key
-	// file names it first by now. Empty: the same as now.
+	// The key that the server will seal with from its next start on, because its key file
+	// now names it first. Empty: the same as now.
 	NextSealingKeyId string `protobuf:"bytes,2,opt,name=next_sealing_key_id,json=nextSealingKeyId,proto3" json:"next_sealing_key_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -707,9 +706,9 @@ func (x *ListSealingKeysResponse) GetNextSealingKeyId() string {
 
 type RotateSealingKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many credentials are looked at. 0 means 100; above 500 means 500.
+	// How many credentials are read. 0 means 100; above 500 means 500.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
+	// From the previous answer.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -763,15 +762,15 @@ type RotateSealingKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key that the server seals with.
 	SealingKeyId string `protobuf:"bytes,1,opt,name=sealing_key_id,json=sealingKeyId,proto3" json:"sealing_key_id,omitempty"`
-	// How many credentials were sealed anew.
+	// How many credentials were resealed.
 	ResealedCount int32 `protobuf:"varint,2,opt,name=resealed_count,json=resealedCount,proto3" json:"resealed_count,omitempty"`
-	// How many were changed by others meanwhile. Begin anew for those, from the first
+	// How many were changed by others meanwhile. Begin again for those, from the first
 	// page.
 	ChangedCount int32 `protobuf:"varint,3,opt,name=changed_count,json=changedCount,proto3" json:"changed_count,omitempty"`
 	// Connections whose credential does not open with the key that it names, or whose key
-	// is missing. If the key is there, give them new credentials.
+	// is missing. If the key is present, supply new credentials.
 	FailedConnectionIds []string `protobuf:"bytes,4,rep,name=failed_connection_ids,json=failedConnectionIds,proto3" json:"failed_connection_ids,omitempty"`
-	// Empty: all were looked at.
+	// Empty: all were read.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -845,7 +844,7 @@ func (x *RotateSealingKeyResponse) GetNextPageToken() string {
 type EraseProjectRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ProjectId string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// From the answer before.
+	// From the previous answer.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -898,14 +897,14 @@ func (x *EraseProjectRequest) GetPageToken() string {
 // The counts are those of this call.
 type EraseProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that are gone now.
+	// Jobs that were removed now.
 	ErasedJobCount int32 `protobuf:"varint,1,opt,name=erased_job_count,json=erasedJobCount,proto3" json:"erased_job_count,omitempty"`
-	// Events that have lost their words and actors.
+	// Events whose texts and actors were removed.
 	BlankedEventCount     int32 `protobuf:"varint,2,opt,name=blanked_event_count,json=blankedEventCount,proto3" json:"blanked_event_count,omitempty"`
 	ErasedConnectionCount int32 `protobuf:"varint,3,opt,name=erased_connection_count,json=erasedConnectionCount,proto3" json:"erased_connection_count,omitempty"`
 	ErasedLoginCount      int32 `protobuf:"varint,4,opt,name=erased_login_count,json=erasedLoginCount,proto3" json:"erased_login_count,omitempty"`
 	ErasedApiKeyCount     int32 `protobuf:"varint,5,opt,name=erased_api_key_count,json=erasedApiKeyCount,proto3" json:"erased_api_key_count,omitempty"`
-	// Schedules, and what became of their firings.
+	// Schedules, and the records of their firings.
 	ErasedScheduleCount int32 `protobuf:"varint,6,opt,name=erased_schedule_count,json=erasedScheduleCount,proto3" json:"erased_schedule_count,omitempty"`
 	ErasedFiringCount   int32 `protobuf:"varint,7,opt,name=erased_firing_count,json=erasedFiringCount,proto3" json:"erased_firing_count,omitempty"`
 	// Everything is erased.
@@ -913,13 +912,13 @@ type EraseProjectResponse struct {
 	// Call again with it. Empty: done, or jobs are left that cannot be erased yet. Then end
 	// the open ones, and call again without a token at retry_time.
 	NextPageToken string `protobuf:"bytes,9,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
+	// Jobs that have not ended. 10,000 means that many or more. Only if jobs are left.
 	OpenJobCount int32 `protobuf:"varint,10,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
-	// Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
-	// that replies to them. 10,000 means that many or more.
+	// Jobs that have ended, and cannot be erased yet: they ended less than an hour ago, or
+	// a stored job replies to them. 10,000 means that many or more.
 	KeptJobCount int32 `protobuf:"varint,11,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
-	// When the first of the ended jobs can be erased. Unset: when a job that replies to them is
-	// gone, or no ended job is left.
+	// When the first of the ended jobs can be erased. Unset: when the job that replies to
+	// them is removed, or no ended job is left.
 	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -33,71 +33,72 @@ const (
 //
 // API keys, and the keys that seal the server's secrets.
 //
-// Every RPC here needs the scope "admin". A key with it works in its own project:
-// it makes, lists and revokes that project's keys. The operator, who holds the key
-// that the server was started with, works in all of them; where no key is required
-// everybody is the operator. A call that is the operator's alone fails for others with
-// PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
+// Every RPC here needs the scope "admin". A key with it works in its own project: it
+// makes, lists and revokes that project's keys. The operator, the holder of the key that
+// the server was started with, works in all of them; if no key is required, every caller
+// is the operator. A call that is reserved for the operator fails for others with
+// PERMISSION_DENIED / OPERATOR_REQUIRED, whether the project exists or not.
 //
 // Errors that any RPC may return are those of JobService.
 type AccessServiceClient interface {
-	// Makes an API key, and gives it once: only a hash of it is kept.
+	// Makes an API key, and returns it once: only a hash of it is stored.
 	//
-	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
+	// Not idempotent: a repeat makes another key, so that a key is in one answer only. If
+	// that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, under different names, so that
-	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
-	// more, and revoke that.
+	// Two keys of one client may be live together, under different names, so that one
+	// replaces the other: make the second, configure the client with it, wait until
+	// last_use_time shows that the first is no longer used, and revoke the first.
 	//
-	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
-	//     cannot give.
-	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
+	//   - PERMISSION_DENIED / SCOPE_MISSING: the caller lacks a scope, and so cannot grant
+	//     it.
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own, or
 	//     create_project.
-	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND: the project does not exist and create_project is not
+	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateApiKey(ctx context.Context, in *CreateApiKeyRequest, opts ...grpc.CallOption) (*CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
-	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListApiKeys(ctx context.Context, in *ListApiKeysRequest, opts ...grpc.CallOption) (*ListApiKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
-	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. Everything made with the key stays, other keys
-	// included. NOT_FOUND / API_KEY_NOT_FOUND.
+	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
+	// the first time stays. Everything made with the key stays, other keys included.
+	// NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(ctx context.Context, in *ListSealingKeysRequest, opts ...grpc.CallOption) (*ListSealingKeysResponse, error)
-	// Seals credentials that other keys seal with the one that this server seals with,
+	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
-	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several callers concurrently: nothing is done twice.
+	// Each is resealed only if it is unchanged since it was read. May be stopped and begun
+	// again at any time, also by several concurrent callers: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
-	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file names another
-	//     key first by now. Restart the server.
-	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
-	//     key by now. Begin anew.
+	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file now names another
+	//     key first. Restart the server.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
+	//     key. Begin again.
 	RotateSealingKey(ctx context.Context, in *RotateSealingKeyRequest, opts ...grpc.CallOption) (*RotateSealingKeyResponse, error)
-	// Erases what a project has, a bounded part in each call: call again with next_page_token
-	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
-	// left, the words and actors in the project's events, its connections with their
-	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
-	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
-	// jobs first. Other projects are not touched.
+	// Erases the data of a project, a bounded part in each call: call again with
+	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
+	// same rules. Once none is left, the texts and actors in the project's events, its
+	// connections with their credentials, its logins and its API keys are removed. Digests
+	// of keys stay, so that nothing is sent twice, and so does one ErasedJob for each job.
+	// Nothing is canceled: end the open jobs first. Other projects are not touched.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND.
-	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
-	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all
+	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	EraseProject(ctx context.Context, in *EraseProjectRequest, opts ...grpc.CallOption) (*EraseProjectResponse, error)
@@ -177,71 +178,72 @@ func (c *accessServiceClient) EraseProject(ctx context.Context, in *EraseProject
 //
 // API keys, and the keys that seal the server's secrets.
 //
-// Every RPC here needs the scope "admin". A key with it works in its own project:
-// it makes, lists and revokes that project's keys. The operator, who holds the key
-// that the server was started with, works in all of them; where no key is required
-// everybody is the operator. A call that is the operator's alone fails for others with
-// PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
+// Every RPC here needs the scope "admin". A key with it works in its own project: it
+// makes, lists and revokes that project's keys. The operator, the holder of the key that
+// the server was started with, works in all of them; if no key is required, every caller
+// is the operator. A call that is reserved for the operator fails for others with
+// PERMISSION_DENIED / OPERATOR_REQUIRED, whether the project exists or not.
 //
 // Errors that any RPC may return are those of JobService.
 type AccessServiceServer interface {
-	// Makes an API key, and gives it once: only a hash of it is kept.
+	// Makes an API key, and returns it once: only a hash of it is stored.
 	//
-	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
+	// Not idempotent: a repeat makes another key, so that a key is in one answer only. If
+	// that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, under different names, so that
-	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
-	// more, and revoke that.
+	// Two keys of one client may be live together, under different names, so that one
+	// replaces the other: make the second, configure the client with it, wait until
+	// last_use_time shows that the first is no longer used, and revoke the first.
 	//
-	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
-	//     cannot give.
-	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
+	//   - PERMISSION_DENIED / SCOPE_MISSING: the caller lacks a scope, and so cannot grant
+	//     it.
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own, or
 	//     create_project.
-	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND: the project does not exist and create_project is not
+	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateApiKey(context.Context, *CreateApiKeyRequest) (*CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
-	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListApiKeys(context.Context, *ListApiKeysRequest) (*ListApiKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
-	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. Everything made with the key stays, other keys
-	// included. NOT_FOUND / API_KEY_NOT_FOUND.
+	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
+	// the first time stays. Everything made with the key stays, other keys included.
+	// NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *ListSealingKeysRequest) (*ListSealingKeysResponse, error)
-	// Seals credentials that other keys seal with the one that this server seals with,
+	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
-	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several callers concurrently: nothing is done twice.
+	// Each is resealed only if it is unchanged since it was read. May be stopped and begun
+	// again at any time, also by several concurrent callers: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
-	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file names another
-	//     key first by now. Restart the server.
-	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
-	//     key by now. Begin anew.
+	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file now names another
+	//     key first. Restart the server.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
+	//     key. Begin again.
 	RotateSealingKey(context.Context, *RotateSealingKeyRequest) (*RotateSealingKeyResponse, error)
-	// Erases what a project has, a bounded part in each call: call again with next_page_token
-	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
-	// left, the words and actors in the project's events, its connections with their
-	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
-	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
-	// jobs first. Other projects are not touched.
+	// Erases the data of a project, a bounded part in each call: call again with
+	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
+	// same rules. Once none is left, the texts and actors in the project's events, its
+	// connections with their credentials, its logins and its API keys are removed. Digests
+	// of keys stay, so that nothing is sent twice, and so does one ErasedJob for each job.
+	// Nothing is canceled: end the open jobs first. Other projects are not touched.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND.
-	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
-	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all
+	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	EraseProject(context.Context, *EraseProjectRequest) (*EraseProjectResponse, error)

@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Derived from the facts in Connection; where several hold, the first of
-// DELETED, AUTH_HOLD, PAUSED, RATE_LIMITED is shown. New values may be added.
+// Derived from the facts in Connection; if several hold, the first of DELETED, AUTH_HOLD,
+// PAUSED, RATE_LIMITED is shown. New values may be added.
 type ConnectionState int32
 
 const (
@@ -34,12 +34,12 @@ const (
 	ConnectionState_CONNECTION_STATE_ACTIVE      ConnectionState = 1
 	// A person paused it (pause_time).
 	ConnectionState_CONNECTION_STATE_PAUSED ConnectionState = 2
-	// The credential cannot be used, or the connection has none and its connector needs
-	// one (auth_hold_time). state_cause says which, and what to do; RotateCredential or a
-	// login lifts it.
+	// The credential cannot be used, or the connection has none and its connector needs one
+	// (auth_hold_time). state_cause has the reason and the remedy; RotateCredential or a
+	// login lifts the hold.
 	ConnectionState_CONNECTION_STATE_AUTH_HOLD ConnectionState = 3
-	// The platform asked to wait, or a connector of the operator's does not answer
-	// (rate_limit_end_time); lifts by itself.
+	// The platform asked to wait, or a custom connector does not answer
+	// (rate_limit_end_time); lifts automatically.
 	ConnectionState_CONNECTION_STATE_RATE_LIMITED ConnectionState = 4
 	ConnectionState_CONNECTION_STATE_DELETED      ConnectionState = 5
 )
@@ -91,8 +91,8 @@ func (ConnectionState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Whether a receiver drops a request that carries a key it has seen before.
-// Only its owner knows, and everything that can be promised depends on it.
+// Whether a receiver drops a request that carries a key it has seen before. Only its
+// owner knows, and the whole promise depends on it.
 type ReceiverDedupes int32
 
 const (
@@ -100,8 +100,8 @@ const (
 	// It dedupes on our key inside key_window: class KEYED, an unknown outcome is
 	// settled by sending again with the same key.
 	ReceiverDedupes_RECEIVER_DEDUPES_YES ReceiverDedupes = 1
-	// It does not, or one does not know: class OPAQUE, an unknown outcome is never
-	// sent again without a person or the job's policy.
+	// It does not, or this is unknown: class OPAQUE, an unknown outcome is never sent again
+	// without a person or the job's policy.
 	ReceiverDedupes_RECEIVER_DEDUPES_NO ReceiverDedupes = 2
 )
 
@@ -146,13 +146,13 @@ func (ReceiverDedupes) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
 }
 
-// How the video gets to TikTok.
+// How the video reaches TikTok.
 type TikTokSettings_Source int32
 
 const (
 	// Same as FILE_UPLOAD.
 	TikTokSettings_SOURCE_UNSPECIFIED TikTokSettings_Source = 0
-	// We upload it. Until its last byte is there, nothing can be posted.
+	// We upload it. Until its last byte has arrived, nothing can be posted.
 	TikTokSettings_SOURCE_FILE_UPLOAD TikTokSettings_Source = 1
 	// TikTok fetches it from the media's URL, whose domain it must have verified.
 	TikTokSettings_SOURCE_PULL_FROM_URL TikTokSettings_Source = 2
@@ -209,7 +209,7 @@ const (
 	SmtpSettings_SECURITY_STARTTLS SmtpSettings_Security = 1
 	// TLS from the first byte (RFC 8314). Usual on port 465.
 	SmtpSettings_SECURITY_TLS SmtpSettings_Security = 2
-	// None. Only where the operator allows http too; never with a login.
+	// None. Only if the operator allows http too; never with a login.
 	SmtpSettings_SECURITY_NONE SmtpSettings_Security = 3
 )
 
@@ -288,28 +288,27 @@ type Connection struct {
 	// them. At most 32.
 	Labels map[string]string `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
-	// Why, and what to do about it, in a user's words. In
-	// AUTH_HOLD it may quote the platform, unless there is no credential: without the scope
-	// payloads:read it is a fixed text.
+	// The reason and the remedy, in a user's words. In AUTH_HOLD it may quote the platform,
+	// unless there is no credential: without the scope payloads:read it is a fixed text.
 	StateReason string `protobuf:"bytes,18,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
-	// Why it is in this state, for programs: never parse state_reason. Where jobs of the
-	// connection are held alone by the hosts that they address, the cause of the oldest
-	// hold; each job says its own in BlockedReason.connection_cause.
+	// The reason for its state, for programs: never parse state_reason. If hosts of the
+	// connection are held separately, the cause of the oldest hold;
+	// BlockedReason.connection_cause has each job's own.
 	StateCause ConnectionStateCause `protobuf:"varint,19,opt,name=state_cause,json=stateCause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"state_cause,omitempty"`
 	// When a person paused it. Unset: not paused.
 	PauseTime *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=pause_time,json=pauseTime,proto3" json:"pause_time,omitempty"`
 	// Since when the connection is on hold for its credential (state_cause). Unset: it is not.
 	AuthHoldTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=auth_hold_time,json=authHoldTime,proto3" json:"auth_hold_time,omitempty"`
-	// Until when nothing starts: the platform wants no requests, or a connector of the
-	// operator's does not answer. Unset or past: no such time is known.
+	// Until when nothing starts: the platform asks for no requests, or a custom connector
+	// does not answer. Unset or past: no such time is known.
 	RateLimitEndTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=rate_limit_end_time,json=rateLimitEndTime,proto3" json:"rate_limit_end_time,omitempty"`
 	// How duplicates are prevented for new jobs.
 	EffectClass EffectClass `protobuf:"varint,23,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
-	// The account that the credential belongs to, where the platform reports it.
+	// The credential's account, if the platform reports it.
 	AccountIdentity      string                 `protobuf:"bytes,24,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
 	// First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
-	// key: tells two credentials of this connection apart, and reveals neither. The same
+	// key: distinguishes two credentials of this connection, and reveals neither. The same
 	// credential has another fingerprint on another connection. Empty: there is no
 	// credential.
 	CredentialFingerprint string                 `protobuf:"bytes,26,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
@@ -322,11 +321,11 @@ type Connection struct {
 	// not recorded.
 	CreatedBy string `protobuf:"bytes,31,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// The caller that changed it last, by any call that changes it: UpdateConnection,
-	// RotateCredential, PauseConnection, a login, a TestConnection that learned the
-	// account. The server's own renewals of tokens do not count.
+	// RotateCredential, PauseConnection, a login, a TestConnection that found the account.
+	// The server's own renewals of tokens do not count.
 	UpdatedBy string `protobuf:"bytes,32,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	// The key under which the connection was created. It stays bound to the connection for
-	// ever, also after DeleteConnection.
+	// The key under which the connection was created. It stays bound to the connection
+	// forever, also after DeleteConnection.
 	IdempotencyKey string `protobuf:"bytes,33,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// True: state_reason is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
@@ -697,32 +696,32 @@ func (*Connection_Smtp) isConnection_Settings() {}
 // Settings of connector "webhook" (Standard Webhooks, signed POST).
 type WebhookSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Does the receiver dedupe on the header webhook-id? Required.
+	// Whether the receiver dedupes on the header webhook-id. Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a webhook-id. Required with YES, 1 minute to
 	// 30 days; not allowed with NO. We send again only inside its first half, less
 	// half the time in which a repeat may act: a window of a minute allows none.
 	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
-	// The origins that jobs may address, "https://api.example.org" or with a port;
-	// without path, at most 20. Empty: any. Needed when the credential has headers,
-	// which anybody who may schedule jobs could otherwise send to a server of their own.
+	// The origins that jobs may address, "https://api.example.org" or with a port; without
+	// path, at most 20. Empty: any. Needed when the credential has headers, because a
+	// caller that may schedule jobs could otherwise send them to a server of their own.
 	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
-	// Whether errors quote what the receiver answers to a request that carried secret
-	// headers. payloads:read shows the quotes, and a receiver that repeats a secret in a
-	// form that is not recognized would show it, too. Without secret headers answers are always
+	// Whether errors quote the receiver's answer to a request that carried secret headers.
+	// payloads:read shows the quotes, and a receiver that repeats a secret in an
+	// unrecognized form would show it, too. Without secret headers answers are always
 	// quoted.
 	QuoteAnswers bool `protobuf:"varint,4,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
 	// The part of the receiver's answers that is kept, for callers with the scope
 	// payloads:read. Unset: nothing but the status.
 	KeepAnswer *KeepAnswer `protobuf:"bytes,5,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
-	// Do two requests with one webhook-id that the receiver processes concurrently have one
-	// effect? They do if it stores the key in the transaction of the effect, under a unique
-	// index, or refuses the second with 409 while it is at work on the first. They do not
-	// if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
-	// a server that died in mid-send is repeated within seconds; if not, once the first
-	// request can no longer act: after its answer timeout and the grace, a minute by
-	// default. Unset is the safe answer: a YES that is not true can make a second effect when
-	// a server dies, or loses its database session while it goes on sending.
+	// Whether two requests with one webhook-id that the receiver processes concurrently
+	// have one effect. They do if the receiver stores the key in the transaction of the
+	// effect, under a unique index, or refuses the second with 409 while it works on the
+	// first. They do not if it looks for the key, acts, and then stores it. Only with YES.
+	// If set, the job of a server that died during a send is repeated within seconds; if
+	// not, once the first request can no longer act: after its answer timeout and the
+	// grace, a minute by default. Unset is the safe value: a false YES can cause a second
+	// effect when a server dies, or loses its database session while it goes on sending.
 	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -801,8 +800,8 @@ func (x *WebhookSettings) GetDedupesInFlight() bool {
 }
 
 // The part of its receiver's answers that a connection keeps, with each attempt
-// (Attempt.answer). Secrets of the connection and of the request are taken out of it, but
-// a receiver that repeats one in a form that is not recognized would show it.
+// (Attempt.answer). Secrets of the connection and of the request are removed from it, but
+// a receiver that repeats one in an unrecognized form would show it.
 type KeepAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names of headers, case-insensitive. At most 20. Set-Cookie is refused.
@@ -861,45 +860,45 @@ func (x *KeepAnswer) GetMaxBodyBytes() int32 {
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Does the receiver dedupe on the header Idempotency-Key, in which we send the
-	// effect key? Required.
+	// Whether the receiver dedupes on the header Idempotency-Key, in which we send the
+	// effect key. Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a key. Required with YES, 1 minute to 30
 	// days; not allowed with NO. We send again only inside its first half, less
 	// half the time in which a repeat may act: a window of a minute allows none.
 	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
-	// The origins that jobs may address, "https://api.example.org" or with a port;
-	// without path, at most 20. Empty: any. Needed with a credential, which
-	// anybody who may schedule jobs could otherwise send to a server of their own.
+	// The origins that jobs may address, "https://api.example.org" or with a port; without
+	// path, at most 20. Empty: any. Needed with a credential, because a caller that may
+	// schedule jobs could otherwise send it to a server of their own.
 	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
-	// The requests that jobs may make at the origins, so that a key that may schedule jobs does not have
-	// all that the credential may do. Both are checked when a job is scheduled and again
-	// before it is sent. Empty: any.
+	// The requests that jobs may make at the origins, so that a key that may schedule jobs
+	// does not get all rights of the credential. Both are checked when a job is scheduled
+	// and again before it is sent. Empty: any.
 	//
-	// A path is compared as it is in the URL; one that ends with "/" stands for
-	// everything below it, and no URL below it may have empty, "." or ".." segments, in no
-	// encoding. The query is not compared.
+	// A path is compared as it is in the URL; one that ends with "/" stands for everything
+	// below it, and no URL below it may have empty, "." or ".." segments, in any encoding.
+	// The query is not compared.
 	Paths   []string     `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
 	Methods []HttpMethod `protobuf:"varint,5,rep,packed,name=methods,proto3,enum=fireonce.v1.HttpMethod" json:"methods,omitempty"`
 	// The places of an answer that a job may name in id_json_pointer. The value there
 	// becomes Effect.external_id, which the scope jobs:read shows. Empty: none.
 	IdJsonPointers []string `protobuf:"bytes,6,rep,name=id_json_pointers,json=idJsonPointers,proto3" json:"id_json_pointers,omitempty"`
-	// Whether errors quote what the receiver answers to a request that carried a
-	// credential. payloads:read shows the quotes, and a receiver that repeats the
-	// credential in a form that is not recognized would show it, too. Without a credential answers
-	// are always quoted.
+	// Whether errors quote the receiver's answer to a request that carried a credential.
+	// payloads:read shows the quotes, and a receiver that repeats the credential in an
+	// unrecognized form would show it, too. Without a credential answers are always quoted.
 	QuoteAnswers bool `protobuf:"varint,7,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
 	// The part of the receiver's answers that is kept, for callers with the scope
 	// payloads:read. Unset: nothing but the status.
 	KeepAnswer *KeepAnswer `protobuf:"bytes,8,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
-	// Do two requests with one Idempotency-Key that the receiver processes concurrently have one
-	// effect? They do if it stores the key in the transaction of the effect, under a unique
-	// index, or refuses the second with 409 while it is at work on the first. They do not
-	// if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
-	// a server that died in mid-send is repeated within seconds; if not, once the first
-	// request can no longer act: after its answer timeout and the grace, a minute by
-	// default. Unset is the safe answer: a YES that is not true can make a second effect when
-	// a server dies, or loses its database session while it goes on sending.
+	// Whether two requests with one Idempotency-Key that the receiver processes
+	// concurrently have one effect. They do if the receiver stores the key in the
+	// transaction of the effect, under a unique index, or refuses the second with 409 while
+	// it works on the first. They do not if it looks for the key, acts, and then stores it.
+	// Only with YES. If set, the job of a server that died during a send is repeated within
+	// seconds; if not, once the first request can no longer act: after its answer timeout
+	// and the grace, a minute by default. Unset is the safe value: a false YES can cause a
+	// second effect when a server dies, or loses its database session while it goes on
+	// sending.
 	DedupesInFlight bool `protobuf:"varint,9,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -998,12 +997,11 @@ func (x *HttpSettings) GetDedupesInFlight() bool {
 	return false
 }
 
-// Settings of connector "feed": a platform that takes posts without a key and
-// lists an account's recent posts, so that an effect can be looked up
-// (class OBSERVABLE).
+// Settings of connector "feed": a platform that accepts posts without a key and lists an
+// account's recent posts, so that an effect can be looked up (class OBSERVABLE).
 type FeedSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where its API lives, http or https, without user info, query or fragment.
+	// The address of its API, http or https, without user info, query or fragment.
 	BaseUrl string `protobuf:"bytes,1,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
 	// How long after a write a read may still miss it. Unset: the connector's
 	// default. At most 1 h.
@@ -1062,10 +1060,10 @@ type MastodonSettings struct {
 	// The server, e.g. "https://mastodon.social": http or https, without user info,
 	// query or fragment.
 	BaseUrl string `protobuf:"bytes,1,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
-	// Does the server dedupe on Idempotency-Key? Mastodon does, for an hour; others
-	// that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE.
-	// Unset: the server is asked what it is before a job's first send; Mastodon
-	// itself is taken as YES, everything else as NO.
+	// Whether the server dedupes on Idempotency-Key. Mastodon does, for an hour; others
+	// that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE. Unset:
+	// the server is asked for its software before a job's first send; Mastodon itself
+	// counts as YES, everything else as NO.
 	ServerDedupes ReceiverDedupes `protobuf:"varint,2,opt,name=server_dedupes,json=serverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"server_dedupes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1255,8 +1253,7 @@ func (x *TikTokSettings) GetSource() TikTokSettings_Source {
 // Settings of connector "slack" (Web API).
 type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The conversation that posts go to unless they name another one, by its id,
-	// e.g. "C0123456789".
+	// The default conversation of posts, by its id, e.g. "C0123456789".
 	Channel       string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1299,7 +1296,7 @@ func (x *SlackSettings) GetChannel() string {
 	return ""
 }
 
-// Settings of connector "smtp": a relay that takes mail.
+// Settings of connector "smtp": a relay that accepts mail.
 type SmtpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A host name or an address.
@@ -1422,13 +1419,14 @@ type ConnectionLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Jobs being prepared or sent at one time, on all servers. 0 means 100.
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
-	// Starts in a minute. 0 means no limit of ours.
+	// Starts in a minute. 0 means no limit.
 	MaxPerMinute int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`
-	// At most one effect in this time: once an attempt of a job has begun, attempts of other
-	// jobs of the connection wait until so long has passed, whatever came of it (a failed
-	// one counts, too). Such a job waits within its start window and is EXPIRED after it.
-	// Repeats of an attempt whose outcome is unknown do not wait. Attempts count from when
-	// the limit is set. Unset or 0: no such limit. At most 31 days.
+	// At most one effect in this time: once an attempt of a job has begun, attempts of
+	// other jobs of the connection wait until this time has passed, whatever the attempt's
+	// outcome (a failed one counts, too). Such a job waits within its start window and is
+	// EXPIRED after it. Repeats of an attempt whose outcome is unknown do not wait.
+	// Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
+	// days.
 	CoolDown      *durationpb.Duration `protobuf:"bytes,3,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1485,9 +1483,8 @@ func (x *ConnectionLimits) GetCoolDown() *durationpb.Duration {
 	return nil
 }
 
-// Secrets. Write-only: no RPC returns any of it. Which kinds a connector takes
-// is said by ListConnectors; another kind is refused with INVALID_ARGUMENT /
-// CREDENTIAL_MISMATCH.
+// Secrets. Write-only: no RPC returns any of it. ListConnectors lists the kinds that a
+// connector accepts; another kind is refused with INVALID_ARGUMENT / CREDENTIAL_MISMATCH.
 type Credential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -1498,10 +1495,10 @@ type Credential struct {
 	//	*Credential_WebhookSecrets
 	//	*Credential_ApiKeyHeader
 	Kind isCredential_Kind `protobuf_oneof:"kind"`
-	// Secret headers that go with every request, beside or instead of a kind.
-	// For "webhook" and "http" only. Authorization and Cookie are allowed here;
-	// the other names that Webhook.headers refuses are refused here too:
-	// INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
+	// Secret headers that are sent with every request, beside or instead of a kind. For
+	// "webhook" and "http" only. Authorization and Cookie are allowed here; the other names
+	// that Webhook.headers refuses are refused here too: INVALID_ARGUMENT /
+	// HEADER_NOT_ALLOWED.
 	Headers       []*SecretHeader `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1731,20 +1728,20 @@ func (x *BasicAuth) GetPassword() string {
 }
 
 // Tokens of an OAuth 2 login. With a refresh token the server renews them before they
-// end, as new versions of the credential.
+// expire, as new versions of the credential.
 type OAuth2Token struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	AccessToken string                 `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
 	// Empty: the token cannot be refreshed; it is used until it is refused.
 	RefreshToken string `protobuf:"bytes,2,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
-	// When the access token ends. Unset: not known.
+	// When the access token expires. Unset: not known.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The name under which the operator has configured the client id and secret
 	// that the tokens were issued to. Required with a refresh token.
 	App string `protobuf:"bytes,4,opt,name=app,proto3" json:"app,omitempty"`
-	// When the access token was issued. With expire_time it bounds the token's
-	// life: a token is renewed when a tenth of its life is left, or 5 minutes, whichever
-	// is less. Unset: not known, and 5 minutes.
+	// When the access token was issued. With expire_time it bounds the token's lifetime: a
+	// token is renewed when a tenth of its lifetime is left, or 5 minutes, whichever is
+	// less. Unset: not known, and 5 minutes.
 	IssueTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issue_time,json=issueTime,proto3" json:"issue_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1818,8 +1815,8 @@ func (x *OAuth2Token) GetIssueTime() *timestamppb.Timestamp {
 // Signing secrets of Standard Webhooks.
 type WebhookSecrets struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 5, each "whsec_" and base64 of 24 to 64 bytes. The request is signed
-	// with every one of them, the newest first, so that a receiver can change over.
+	// 1 to 5, each "whsec_" and base64 of 24 to 64 bytes. The request is signed with every
+	// one of them, the newest first, so that a receiver can switch over.
 	Secrets       []string `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1862,11 +1859,11 @@ func (x *WebhookSecrets) GetSecrets() []string {
 	return nil
 }
 
-// An API key that goes in a header of its own.
+// An API key in a header of its own.
 type ApiKeyHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// E.g. "X-Api-Key". The names that Webhook.headers refuses, Authorization
-	// excepted, are refused: INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
+	// E.g. "X-Api-Key". The names that Webhook.headers refuses, except Authorization, are
+	// refused: INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1972,15 +1969,15 @@ func (x *SecretHeader) GetValue() string {
 
 type CreateConnectionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the connection to be made, unique among the project's connections, deleted ones
-	// included; rules as for ScheduleJobRequest.idempotency_key. Calls of
-	// ConnectionService take this key instead of a connection_id. Make it from the thing that the connection
-	// belongs to ("user-42:mastodon"), and GetConnection answers whether it came about.
+	// Names the connection to create, unique among the project's connections, deleted ones
+	// included; rules as for ScheduleJobRequest.idempotency_key. Calls of ConnectionService
+	// accept this key instead of a connection_id. Derive it from the connection's owner
+	// ("user-42:mastodon"); then GetConnection shows whether it was created.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// connector, display_name, settings, limits and labels are read; the rest is ignored.
 	// Labels are not part of the comparison of repeats.
 	Connection *Connection `protobuf:"bytes,2,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Unset: the target wants none, or it comes later by RotateCredential.
+	// Unset: the target needs none, or RotateCredential supplies it later.
 	Credential    *Credential `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2236,10 +2233,10 @@ type ConnectionFilter struct {
 	// Contained in display_name, account_identity or idempotency_key. The letters A to Z
 	// match in either case. At most 120 characters.
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	// The credential is known to end before this: a login that is not renewed in time has
-	// to be repeated by a person.
+	// The credential is known to expire before this: a login that is not renewed in time
+	// has to be repeated by a person.
 	CredentialExpireBefore *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=credential_expire_before,json=credentialExpireBefore,proto3" json:"credential_expire_before,omitempty"`
-	// Deleted connections too. Without effect where states is set.
+	// Deleted connections too. Without effect if states is set.
 	ShowDeleted   bool `protobuf:"varint,9,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2343,7 +2340,7 @@ type ListConnectionsRequest struct {
 	// 0 means 50; above 500 means 500.
 	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Unset: all connections of the project but deleted ones.
+	// Unset: all connections of the project except deleted ones.
 	Filter        *ConnectionFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2402,8 +2399,8 @@ func (x *ListConnectionsRequest) GetFilter() *ConnectionFilter {
 
 type ListConnectionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A call looks at 10,000 connections at most. So a page may have fewer than page_size,
-	// or none, although next_page_token is set: go on with that.
+	// A call reads 10,000 connections at most. So a page may have fewer than page_size, or
+	// none, although next_page_token is set: continue with that.
 	Connections []*Connection `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
 	// Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -3030,17 +3027,16 @@ func (*TestConnectionRequest_IdempotencyKey) isTestConnectionRequest_Connection(
 
 type TestConnectionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if everything that can be checked without an effect is in order.
+	// True if everything that can be checked without an effect passed.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	// The checks and their result, in a user's words. Left out without the scope
 	// payloads:read: it may quote the platform.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	// When ok is false.
+	// Set if ok is false.
 	FailureKind FailureKind `protobuf:"varint,3,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
-	// The account that the credential belongs to, where the platform reports it.
+	// The credential's account, if the platform reports it.
 	AccountIdentity string `protobuf:"bytes,4,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
-	// False: nothing was asked of the platform, only settings and credential were
-	// checked.
+	// False: the platform was not asked, only settings and credential were checked.
 	PlatformReached bool `protobuf:"varint,5,opt,name=platform_reached,json=platformReached,proto3" json:"platform_reached,omitempty"`
 	// True: detail was left out, because the caller lacks the scope payloads:read.
 	ContentWithheld bool `protobuf:"varint,6,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
@@ -3263,9 +3259,9 @@ type ResumeConnectionRequest struct {
 	//	*ResumeConnectionRequest_ConnectionId
 	//	*ResumeConnectionRequest_IdempotencyKey
 	Connection isResumeConnectionRequest_Connection `protobuf_oneof:"connection"`
-	// The fate of jobs that fell due during the pause but whose
-	// start_deadline has not passed: false, they run now at the connection's
-	// rate limit; true, they become EXPIRED.
+	// The fate of jobs that fell due during the pause but whose start_deadline has not
+	// passed: false, they run now at the connection's rate limit; true, they become
+	// EXPIRED.
 	ExpireMissed  bool `protobuf:"varint,3,opt,name=expire_missed,json=expireMissed,proto3" json:"expire_missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3536,9 +3532,9 @@ type StartOAuthRequest struct {
 	// Where the platform sends the browser: one of the app's redirect URLs, as the
 	// operator has listed them. Empty: this server, at /oauth/callback/APP.
 	RedirectUrl string `protobuf:"bytes,5,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
-	// Where this server sends the browser on with what the platform said: the parameters
-	// state and code, or error, and iss where the platform named itself. The application
-	// there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
+	// Where this server sends the browser on with the platform's answer: the parameters
+	// state and code, or error, and iss if the platform named itself. The application there
+	// calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
 	// redirect_url. Empty: this server's own page ends the login.
 	ReturnUrl     string `protobuf:"bytes,6,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3640,7 +3636,7 @@ type StartOAuthRequest_Create struct {
 }
 
 type StartOAuthRequest_ConnectionId struct {
-	// They replace the credential of this connection, if they are of its account.
+	// They replace the credential of this connection, if they belong to its account.
 	ConnectionId string `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3,oneof"`
 }
 
@@ -3657,13 +3653,13 @@ func (*StartOAuthRequest_IdempotencyKey) isStartOAuthRequest_Target() {}
 
 type StartOAuthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to send the person's browser: the platform, or, where this server's own page
-	// ends the login, that page's beginning.
+	// Where to send the person's browser: the platform, or, if this server's own page ends
+	// the login, that page's beginning.
 	AuthorizationUrl string `protobuf:"bytes,1,opt,name=authorization_url,json=authorizationUrl,proto3" json:"authorization_url,omitempty"`
-	// Comes back with the code: keep it with the person's session, and accept no other
-	// one from that browser. Empty where this server's own page ends the login.
+	// Returned with the code: keep it with the person's session, and accept no other one
+	// from that browser. Empty if this server's own page ends the login.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Until when the login has to come back.
+	// Until when the login has to return.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3722,15 +3718,15 @@ func (x *StartOAuthResponse) GetExpireTime() *timestamppb.Timestamp {
 
 type CompleteOAuthRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As it came with the browser.
+	// As it arrived with the browser.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// As it came with the browser.
+	// As it arrived with the browser.
 	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	// The URL at which the browser came back from the platform, without its query. Required
+	// The URL at which the browser arrived from the platform, without its query. Required
 	// for a login with a redirect_url: it must be that one, so that no code of one platform
-	// is sent to another. Say where the browser was, and not what was asked for.
+	// is sent to another. Report where the browser was, not what was requested.
 	RedirectUrl string `protobuf:"bytes,3,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
-	// The parameter iss, where it came with the browser (RFC 9207). Required where the
+	// The parameter iss, if it arrived with the browser (RFC 9207). Required if the
 	// operator has named the app's issuer.
 	Issuer        string `protobuf:"bytes,4,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3798,7 +3794,7 @@ func (x *CompleteOAuthRequest) GetIssuer() string {
 type CompleteOAuthResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Connection *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
-	// True if the connection was made by this login.
+	// True if this login created the connection.
 	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3938,13 +3934,13 @@ type Connector struct {
 	Promise string `protobuf:"bytes,2,opt,name=promise,proto3" json:"promise,omitempty"`
 	// The effect classes that a connection of it can have.
 	EffectClasses []EffectClass `protobuf:"varint,3,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
-	// The kinds of payload it sends, as the members of Payload.kind are named.
+	// The kinds of payload it sends, by the names of the members of Payload.kind.
 	PayloadKinds []string `protobuf:"bytes,4,rep,name=payload_kinds,json=payloadKinds,proto3" json:"payload_kinds,omitempty"`
-	// The kinds of credential it takes, as the members of Credential.kind are
-	// named, and "headers".
+	// The kinds of credential it accepts, by the names of the members of Credential.kind,
+	// and "headers".
 	CredentialKinds []string `protobuf:"bytes,5,rep,name=credential_kinds,json=credentialKinds,proto3" json:"credential_kinds,omitempty"`
-	// The settings it takes, as the member of Connection.settings is named.
-	// Empty: none.
+	// The settings it accepts, by the name of the member of Connection.settings. Empty:
+	// none.
 	SettingsKind string `protobuf:"bytes,6,opt,name=settings_kind,json=settingsKind,proto3" json:"settings_kind,omitempty"`
 	// A connection of it is AUTH_HOLD until it has a credential.
 	CredentialRequired bool `protobuf:"varint,7,opt,name=credential_required,json=credentialRequired,proto3" json:"credential_required,omitempty"`

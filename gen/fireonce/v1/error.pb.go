@@ -22,20 +22,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Machine-readable cause. Sent as an ErrorDetail with every error this API
-// raises, and described one by one in docs/errors.md. The same name, without the
-// prefix ERROR_REASON_, goes into google.rpc.ErrorInfo.reason, whose domain is
-// "fireonce.github.io". New values may be added: decide on the status code when a reason is
-// unknown.
+// Machine-readable cause. Sent as an ErrorDetail with every error that this API returns,
+// and described one by one in docs/errors.md. The same name, without the prefix
+// ERROR_REASON_, is in google.rpc.ErrorInfo.reason, whose domain is "fireonce.github.io".
+// New values may be added: if a reason is unknown, decide by the status code.
 type ErrorReason int32
 
 const (
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was
-	// stored or changed. A submit gets this only while no job is stored under its key: a
-	// repeat of one that is stored returns its job, however late it comes. So a client
-	// that had no answer to its first try, and gets this, knows that the job does not
-	// exist. It sends a later time under the same key, or none to start the job now.
+	// INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was stored
+	// or changed. A submit gets this only while no job is stored under its key: a repeat of
+	// a stored one returns its job, however late it is. So a client that had no answer to
+	// its first try, and gets this, knows that the job does not exist. It sends a later
+	// time under the same key, or none to start the job now.
 	ErrorReason_ERROR_REASON_TIME_IN_PAST ErrorReason = 1
 	// INVALID_ARGUMENT: schedule_time is more than 5 years ahead.
 	ErrorReason_ERROR_REASON_TIME_TOO_FAR ErrorReason = 2
@@ -45,17 +44,17 @@ const (
 	ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH ErrorReason = 4
 	// INVALID_ARGUMENT: a header that users may not set.
 	ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED ErrorReason = 5
-	// INVALID_ARGUMENT: malformed, or made for another query.
+	// INVALID_ARGUMENT: malformed, or from another query.
 	ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID ErrorReason = 6
-	// INVALID_ARGUMENT: malformed, or of another project or database.
+	// INVALID_ARGUMENT: malformed, or from another project or database.
 	ErrorReason_ERROR_REASON_CURSOR_INVALID ErrorReason = 7
-	// INVALID_ARGUMENT: the prefix "fireonce:" belongs to the service.
+	// INVALID_ARGUMENT: the prefix "fireonce:" is reserved for the service.
 	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 8
 	// INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
 	// are TOO_MANY_ELEMENTS.)
 	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
-	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
-	// to that job; violations say where.
+	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply to that
+	// job; violations has the fields.
 	ErrorReason_ERROR_REASON_PAYLOAD_INVALID ErrorReason = 10
 	// INVALID_ARGUMENT: no connector of this name; see ListConnectors.
 	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 11
@@ -66,17 +65,17 @@ const (
 	ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH ErrorReason = 13
 	// INVALID_ARGUMENT: the operator has no OAuth app of this name for the connector.
 	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 14
-	// INVALID_ARGUMENT: the operator does not let a browser be sent to this URL.
+	// INVALID_ARGUMENT: the operator does not allow browsers to be sent to this URL.
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
 	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
 	// or a message has more than 1,000 unknown fields. Counted before the request is
 	// decoded; violations have the path of the list, metadata "limit" the number.
 	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 16
-	// INVALID_ARGUMENT: the request is not one of this contract: it breaks a rule of a
-	// field, or cannot be decoded. ErrorDetail.violations has each of them.
+	// INVALID_ARGUMENT: the request does not match this contract: it breaks a rule of a
+	// field, or cannot be decoded. ErrorDetail.violations has each fault.
 	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 17
-	// INVALID_ARGUMENT: violations say what is wrong with the schedule's spec, or that it
-	// never fires.
+	// INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
+	// it never fires.
 	ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID ErrorReason = 18
 	// INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
 	// or has too many firings.
@@ -84,7 +83,7 @@ const (
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
 	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
-	// take another name.
+	// choose another name.
 	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
 	// ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
 	// another project. Nothing was stored.
@@ -93,30 +92,29 @@ const (
 	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 23
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 24
-	// NOT_FOUND: the schedule has no firing of that name among those to come.
+	// NOT_FOUND: none of the schedule's future firings has that name.
 	ErrorReason_ERROR_REASON_FIRING_NOT_FOUND ErrorReason = 25
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 26
-	// NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
+	// NOT_FOUND: no such login, or it has expired or ended. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 27
 	// NOT_FOUND: no such API key in a project that the caller may work in.
 	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 28
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 29
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
-	// states in which it is, never the present one.
+	// states in which it is possible, never the present one.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 30
 	// FAILED_PRECONDITION: the connection was deleted, or this server does not have its
-	// connector. One that has no credential takes jobs, which wait for it.
+	// connector. A connection without a credential accepts jobs, which wait for one.
 	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 31
 	// FAILED_PRECONDITION: jobs that have not ended use the connection.
 	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 32
 	// FAILED_PRECONDITION: the new credential belongs to another account.
 	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 33
-	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-	// sent or erased until an operator has released it. DeleteJob, EraseProject,
-	// TriggerSchedule, BackfillSchedule and RunDue fail with it; jobs are stored, read and
-	// changed as ever.
+	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is sent or
+	// erased until an operator has released it. DeleteJob, EraseProject, TriggerSchedule,
+	// BackfillSchedule and RunDue fail with it; jobs are stored, read and changed as usual.
 	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 34
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 35
@@ -126,16 +124,17 @@ const (
 	// FAILED_PRECONDITION: the connection's stored credential does not open. Either the
 	// server lacks the key that seals it, or the connection's project, connector, settings,
 	// account or credential were changed in the database: then nothing is sent, and no
-	// credential is stored on the connection. The operator has to restore the row, or make a
-	// new connection.
+	// credential is stored on the connection. The operator has to restore the row, or make
+	// a new connection.
 	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 37
-	// FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
-	// or from another issuer. The code was sent nowhere. Log in again;
-	// if it stays so, the operator's OAuth apps need another redirect URL or issuer.
+	// FAILED_PRECONDITION: a login's answer arrived at a redirect URL other than the
+	// login's, or came from another issuer. The code was sent nowhere. Log in again; if the
+	// error persists, the operator's OAuth apps need another redirect URL or issuer.
 	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 38
-	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-	// time yet. Calls that remove something because its time is over fail with it, and
-	// TriggerSchedule, BackfillSchedule and RunDue; repeat them later. GetStatsResponse.clock_doubt has the doubt.
+	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the
+	// new time yet. Calls that remove something because its time is over fail with it, and
+	// so do TriggerSchedule, BackfillSchedule and RunDue; repeat them later.
+	// GetStatsResponse.clock_doubt describes the doubt.
 	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 39
 	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
 	// has the time left; Job.resend_allowed_time has the time.
@@ -143,77 +142,77 @@ const (
 	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
 	// without success. Retry that one first.
 	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 41
-	// FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
-	// "limit"). Schedule a new one.
+	// FAILED_PRECONDITION: the job has used every possible attempt (metadata "limit").
+	// Schedule a new one.
 	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 42
-	// FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
-	// the platform after its end. Wait until that is settled.
+	// FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way
+	// at the platform after its end. Wait until that attempt is settled.
 	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 43
-	// FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
-	// replied to. Nothing was stored.
+	// FAILED_PRECONDITION: the maximum of jobs (metadata "limit") already wait for the job
+	// that is replied to. Nothing was stored.
 	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 44
 	// FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
 	// RetryInfo has the time left; metadata "delete_allowed_time" has the time.
 	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 45
-	// FAILED_PRECONDITION: a job that replies to this one is there (metadata
-	// "reply_job_id"), and needs it. Erase that one first.
+	// FAILED_PRECONDITION: a stored job replies to this one (metadata "reply_job_id"), and
+	// needs it. Erase that one first.
 	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 46
-	// FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
+	// FAILED_PRECONDITION: an API key of the project is live, so its holder may continue.
 	// Revoke it first.
 	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 47
-	// FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
+	// FAILED_PRECONDITION: the schedule's state does not allow the call, or it has reached
 	// max_firings, or has no item in its queue, or the items may have been sent before the
 	// database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
 	// pause_cause with a schedule that is paused.
 	ErrorReason_ERROR_REASON_SCHEDULE_STATE ErrorReason = 48
 	// FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
-	// and the schedule's policies let no other one be made. Without job_id: firings of the
-	// time that is asked for are about to be decided; RetryInfo has the time to wait. Nothing
-	// was stored.
+	// and the schedule's policies allow no other one. Without job_id: firings of the
+	// requested time are about to be decided; RetryInfo has the time to wait. Nothing was
+	// stored.
 	ErrorReason_ERROR_REASON_FIRING_BLOCKED ErrorReason = 49
-	// FAILED_PRECONDITION: the firing's time has passed, so that it cannot be skipped.
+	// FAILED_PRECONDITION: the firing's time has passed, so it cannot be skipped.
 	ErrorReason_ERROR_REASON_FIRING_DECIDED ErrorReason = 50
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 51
 	// ABORTED: a login did not complete, and its code is used up. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 52
-	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
-	// before the database was restored.
+	// OUT_OF_RANGE: the cursor is older than the stored events, or was issued before the
+	// database was restored.
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 53
 	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
-	// "used" and "limit" have the figures. Nothing was stored. A request whose
-	// idempotency key is bound already is answered as ever. RetryInfo is there where
-	// time helps. Without "quota": too many measurements are asked for concurrently.
+	// "used" and "limit" have the figures. Nothing was stored. A request whose idempotency
+	// key is already bound is answered as usual. RetryInfo is present if waiting helps.
+	// Without "quota": too many concurrent measurements were requested.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 54
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 55
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 56
-	// RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
-	// and none became free in time. Nothing of the request was handled: repeat it
-	// unchanged, with back-off.
+	// RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, and none
+	// became free in time. No part of the request was handled: repeat it unchanged, with
+	// back-off.
 	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 57
-	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
-	// the next one may pass. Metadata "quota" is "calls", for the calls of the project, or
+	// RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the
+	// next one may pass. Metadata "quota" is "calls", for the calls of the project, or
 	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
-	// server has not seen the present key before; a right one passes if it is repeated.
+	// server has not seen the present key before; a valid one passes if it is repeated.
 	// Nothing was done.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 58
 	// UNAVAILABLE: repeat with back-off.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 59
 	// UNAVAILABLE: repeat, on another server if there is one.
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 60
-	// UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
+	// UNAVAILABLE: the platform could not be asked for the credential's account (metadata
 	// "connection_id"). Nothing was changed; RetryInfo has the time to wait.
 	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 61
-	// UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
-	// changed; RetryInfo has the time to wait.
+	// UNAVAILABLE: a custom connector cannot be asked now. Nothing was changed; RetryInfo
+	// has the time to wait.
 	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 62
-	// PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
+	// PERMISSION_DENIED: the API key lacks the scope in metadata "scope".
 	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 63
 	// PERMISSION_DENIED: only the operator may do this.
 	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 64
-	// UNAUTHENTICATED: no API key, or one that is not known.
+	// UNAUTHENTICATED: the API key is missing or unknown.
 	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 65
 	// NOT_FOUND: the schedule has no such item.
 	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND ErrorReason = 66
@@ -393,21 +392,21 @@ func (ErrorReason) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{0}
 }
 
-// Travels in the details of an error.
+// Part of the details of an error.
 type ErrorDetail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason ErrorReason            `protobuf:"varint,1,opt,name=reason,proto3,enum=fireonce.v1.ErrorReason" json:"reason,omitempty"`
-	// Values that the message has, by name, e.g. "job_id". Never a secret. Faults of
-	// fields are in violations.
+	// Values of the message, by name, e.g. "job_id". Never a secret. Faults of fields are
+	// in violations.
 	Metadata map[string]string `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Types that are valid to be assigned to Context:
 	//
 	//	*ErrorDetail_IdempotencyConflict
 	//	*ErrorDetail_StateConflict
 	Context isErrorDetail_Context `protobuf_oneof:"context"`
-	// The faults of the request, by field. At most 20, and 4 KiB in all: the
-	// message ends with "there may be more" when there may. Set for every reason that
-	// is about a field.
+	// The faults of the request, by field. At most 20, and 4 KiB in all: if there may be
+	// more, the message ends with "there may be more". Set for every reason that is about a
+	// field.
 	Violations    []*FieldViolation `protobuf:"bytes,5,rep,name=violations,proto3" json:"violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -505,20 +504,19 @@ func (*ErrorDetail_IdempotencyConflict) isErrorDetail_Context() {}
 
 func (*ErrorDetail_StateConflict) isErrorDetail_Context() {}
 
-// One thing that is wrong with a request.
+// One fault of a request.
 type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the field from the request message on: the contract's names of fields,
-	// joined by points, with the index of an element of a list and the quoted key of an
-	// entry of a map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name
-	// of a oneof, such as "connection", if none of its fields is set. Empty: the request as
-	// a whole. In an ItemError paths begin in the request of the item's own RPC.
+	// The path of the field from the request message on: the contract's field names, joined
+	// by points, with the index of an element of a list and the quoted key of an entry of a
+	// map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name of a
+	// oneof, such as "connection", if none of its fields is set. Empty: the request as a
+	// whole. In an ItemError paths begin in the request of the item's own RPC.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// The name of the rule that is broken, e.g. "required", "string.max_len",
-	// "json.unknown_field", or the reason in lower case where one rule is the whole
-	// reason. New ones may be added.
+	// The name of the broken rule, e.g. "required", "string.max_len", "json.unknown_field",
+	// or the reason in lower case if the reason has only one rule. New ones may be added.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// The demand, in words fit for a user, without the field's name: "must not be
+	// The requirement, in words fit for a user, without the field's name: "must not be
 	// empty". Never a value of the request.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -588,12 +586,12 @@ type IdempotencyConflict struct {
 	//	*IdempotencyConflict_ConnectionId
 	//	*IdempotencyConflict_ScheduleId
 	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
-	// Of the job that holds the key.
+	// The id of the job that holds the key.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	State        JobState               `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	// Paths of the request that differ from the stored one, as FieldViolation.field has
-	// them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
-	// StartOAuthRequest that began the login. Never values.
+	// Paths of the request that differ from the stored one, in the form of
+	// FieldViolation.field, e.g. "payload" or "connection.webhook". Those of CompleteOAuth
+	// are paths of the StartOAuthRequest that began the login. Never values.
 	MismatchedFields []string `protobuf:"bytes,6,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -35,7 +35,7 @@ const (
 	EventCause_EVENT_CAUSE_ARMED EventCause = 3
 	// The send's own outcome.
 	EventCause_EVENT_CAUSE_ANSWERED EventCause = 4
-	// Preparing failed or was put off: nothing was sent.
+	// Preparing failed or was postponed: nothing was sent.
 	EventCause_EVENT_CAUSE_NOT_STARTED EventCause = 5
 	// The worker's lease ran out before it armed the job: nothing was sent.
 	EventCause_EVENT_CAUSE_LEASE_EXPIRED EventCause = 6
@@ -45,7 +45,7 @@ const (
 	EventCause_EVENT_CAUSE_WINDOW_OVER EventCause = 8
 	// The reconciler looked for the effect on the platform.
 	EventCause_EVENT_CAUSE_LOOKED EventCause = 9
-	// The platform's word on a durable handle.
+	// The platform's answer about a durable handle.
 	EventCause_EVENT_CAUSE_POLLED EventCause = 10
 	// The job's ambiguity policy was applied.
 	EventCause_EVENT_CAUSE_POLICY EventCause = 11
@@ -55,7 +55,7 @@ const (
 	EventCause_EVENT_CAUSE_CANCEL_REQUESTED EventCause = 13
 	// A person decided.
 	EventCause_EVENT_CAUSE_RESOLVED EventCause = 14
-	// A client asked for a new round of attempts.
+	// A client requested a new round of attempts.
 	EventCause_EVENT_CAUSE_RETRY_REQUESTED EventCause = 15
 	// A client moved the job in time.
 	EventCause_EVENT_CAUSE_RESCHEDULED EventCause = 16
@@ -65,23 +65,23 @@ const (
 	EventCause_EVENT_CAUSE_UPDATED EventCause = 18
 	// A second effect of a job that had already succeeded was seen: an alarm.
 	EventCause_EVENT_CAUSE_DUPLICATE_EFFECT_SEEN EventCause = 19
-	// The database was restored to an earlier state, and what happened to the job
-	// since is unknown: a person decides.
+	// The database was restored to an earlier state, and the job's history since then is
+	// unknown: a person decides.
 	EventCause_EVENT_CAUSE_RESTORED EventCause = 20
-	// The platform answered another job with the object that is this job's effect, so
-	// one of the two may have no effect of its own: an alarm. Effect.shared_with_job_id
-	// names the other job. An effect that a look, a person or an assumption had taken for
-	// this job's is the other job's from then on.
+	// The platform answered another job with the object that is this job's effect, so one
+	// of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
+	// the other job. If this job had its effect only by a look, a person or an assumption,
+	// the effect is the other job's from then on.
 	EventCause_EVENT_CAUSE_EFFECT_SHARED EventCause = 21
-	// The job that this one replies to ended without success (FAILED, CANCELED or
-	// EXPIRED): this one is CANCELED. RetryJob takes it up again once that job goes on.
+	// The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
+	// this one is CANCELED. RetryJob revives it once that job goes on.
 	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 22
 	// The server that had claimed the job, or was sending it, is gone, or has lost its
-	// session with the database. CLAIMED went back before its lease ended; nothing was
-	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays as it was: a
-	// server that is alive all the same still settles its attempt.
+	// session with the database. CLAIMED was released before its lease ended; nothing was
+	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays: a server that
+	// is alive nevertheless still settles its attempt.
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
-	// skip_if_present: the content was there before the first attempt. The job is CANCELED,
+	// skip_if_present: the content existed before the first attempt. The job is CANCELED,
 	// and ListJobObservations has what was seen.
 	EventCause_EVENT_CAUSE_ALREADY_PRESENT EventCause = 24
 )
@@ -267,8 +267,8 @@ type JobEvent_JobChanged struct {
 
 type JobEvent_Heartbeat struct {
 	// Sent immediately when the stream opens and then at least every 15 s, so that
-	// proxies keep the connection and the client can tell silence from death.
-	// Its cursor may be stored like any other.
+	// proxies keep the connection and the client can distinguish silence from a dead
+	// connection. Its cursor may be stored like any other.
 	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -276,8 +276,8 @@ func (*JobEvent_JobChanged) isJobEvent_Event() {}
 
 func (*JobEvent_Heartbeat) isJobEvent_Event() {}
 
-// One write to a job. A write that leaves the state as it was has an event too:
-// old_state and new_state are then equal.
+// One write to a job. A write that keeps the state has an event too: old_state and
+// new_state are then equal.
 type JobChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -288,17 +288,16 @@ type JobChanged struct {
 	OldState JobState   `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
 	NewState JobState   `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
 	Cause    EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
-	// Who did it. A client: "api:NAME/ID" with the name and the id of its API key,
-	// "api:ID" if the key has no name, "api:key" for the operator's key, "api" where no
-	// key is required. The service itself: the name of the server process, as
-	// Attempt.worker.
+	// The author. A client: "api:NAME/ID" with the name and the id of its API key, "api:ID"
+	// if the key has no name, "api:key" for the operator's key, "api" if no key is
+	// required. The service itself: the name of the server process, as Attempt.worker.
 	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
-	// The words that the caller gave: a cancel's reason, a resolution's note.
+	// The caller's text: a cancel's reason, a resolution's note.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What happened, in a sentence fit for a person. Not for programs: its wording
-	// may change. Left out without the scope payloads:read.
+	// What happened, in a sentence fit for a person. Not for programs: its wording may
+	// change. Left out without the scope payloads:read.
 	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The attempt concerned, as read now. Unset when none is.
+	// The attempt concerned, as read now. Unset if there is none.
 	Attempt *Attempt `protobuf:"bytes,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The job, without payload, *as read now*, not as it was after this change:
 	// compare Job.sequence with sequence. Set when the request asked for it.
@@ -417,7 +416,7 @@ func (x *JobChanged) GetContentWithheld() bool {
 	return false
 }
 
-// Says that the stream is alive.
+// Shows that the stream is alive.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The store's clock.

@@ -22,17 +22,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a local time meets a change of the clocks. Unspecified: it is an ordinary time.
+// How a local time meets a daylight-saving change. Unspecified: it is an ordinary time.
 type TimeMark int32
 
 const (
 	TimeMark_TIME_MARK_UNSPECIFIED TimeMark = 0
-	// The local time does not exist on that day. What was asked for takes place at the first
+	// The local time does not exist on that day. The firing takes place at the first
 	// instant after the gap.
 	TimeMark_TIME_MARK_SHIFTED TimeMark = 1
 	// The local time occurs twice on that day; this is the first pass.
 	TimeMark_TIME_MARK_FIRST_OF_TWO TimeMark = 2
-	// The second pass of a local time that occurs twice: of a time that follows elapsed
+	// The second pass of a local time that occurs twice, for a time that counts elapsed
 	// time, such as "*/15 * * * *".
 	TimeMark_TIME_MARK_REPEATED TimeMark = 3
 )
@@ -157,17 +157,17 @@ const (
 	// No server ran in time, the schedule paused itself, or it was paused or deleted, or
 	// reached max_firings, while the firing waited.
 	FiringOutcome_FIRING_OUTCOME_MISSED FiringOutcome = 5
-	// It was missed, and a later one was caught up in its place.
+	// It was missed, and a later one was caught up instead.
 	FiringOutcome_FIRING_OUTCOME_COALESCED FiringOutcome = 6
 	// Its job was refused; the schedule is paused.
 	FiringOutcome_FIRING_OUTCOME_REFUSED FiringOutcome = 7
 	// The database was restored to an earlier state, and the firing may have made its job,
-	// and the job its effect, in the state that was lost. Look at the platform; then
-	// BackfillSchedule makes up for it.
+	// and the job its effect, in the lost state. Look at the platform; then call
+	// BackfillSchedule for it if it did not.
 	FiringOutcome_FIRING_OUTCOME_HELD FiringOutcome = 8
 	// Content comes from the queue, and no item waited.
 	FiringOutcome_FIRING_OUTCOME_NO_CONTENT FiringOutcome = 9
-	// policies.max_per_day jobs were made for its day.
+	// policies.max_per_day jobs had been made for its day.
 	FiringOutcome_FIRING_OUTCOME_SKIPPED_BY_LIMIT FiringOutcome = 10
 )
 
@@ -232,10 +232,10 @@ func (FiringOutcome) EnumDescriptor() ([]byte, []int) {
 // few hundred are recorded; FiringCounts counts all of them.
 type Firing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in the schedule: the nominal local time and its pass ("2026-03-29T02:30:00/1"),
-	// the number of an interval ("i:18234"), "t:" and the key of a trigger, or "b:" and the
-	// name of the firing that a backfill makes up for. From the second version of a spec on,
-	// "g2:" and so on comes before it.
+	// Unique in the schedule: the nominal local time and its pass
+	// ("2026-03-29T02:30:00/1"), the number of an interval ("i:18234"), "t:" and the key of
+	// a trigger, or "b:" and the name of the firing that a backfill replaces. From the
+	// second version of a spec on, "g2:" and so on precedes it.
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	NominalTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=nominal_time,json=nominalTime,proto3" json:"nominal_time,omitempty"`
 	// nominal_time in the schedule's zone, RFC 3339: "2026-03-29T03:00:00+02:00".
@@ -247,7 +247,7 @@ type Firing struct {
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The job that it made. It may have been removed since.
 	JobId string `protobuf:"bytes,8,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// The job that was in its way.
+	// The job that blocked it.
 	BlockingJobId string `protobuf:"bytes,9,opt,name=blocking_job_id,json=blockingJobId,proto3" json:"blocking_job_id,omitempty"`
 	// The number among the firings that made a job, from 1. 0: it made none.
 	Run int64 `protobuf:"varint,10,opt,name=run,proto3" json:"run,omitempty"`

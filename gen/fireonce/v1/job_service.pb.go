@@ -33,10 +33,10 @@ const (
 	// The media file cannot be used as it is: it does not exist, has another type, or is
 	// too large or empty.
 	WarningCode_WARNING_CODE_MEDIA_UNUSABLE WarningCode = 1
-	// The media file could not be looked at now. It may be there when the job is sent.
+	// The media file could not be checked now. It may be there when the job is sent.
 	WarningCode_WARNING_CODE_MEDIA_UNREACHABLE WarningCode = 2
-	// The job that this one replies to has ended without success: this one will be
-	// CANCELED unless that one is retried first.
+	// The job that this one replies to has ended without success: this one will be CANCELED
+	// unless that one is retried first.
 	WarningCode_WARNING_CODE_PREDECESSOR_ENDED WarningCode = 3
 	// The job that this one replies to is due after this one's wait is over.
 	WarningCode_WARNING_CODE_WAIT_TOO_SHORT WarningCode = 4
@@ -143,19 +143,19 @@ func (JobOrder) EnumDescriptor() ([]byte, []int) {
 
 type ScheduleJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the intended effect, unique in the project. Make it from the thing
-	// that is to happen ("welcome-email:user-42"), or make a UUID once and keep
-	// it across retries. 1 to 255 printable ASCII characters without space,
-	// compared byte for byte. The prefix "fireonce:" is reserved. Never use a key for
-	// a second thing: receivers that dedupe know the effect by it.
+	// Names the intended effect, unique in the project. Derive it from the event
+	// ("welcome-email:user-42"), or make a UUID once and keep it across retries. 1 to 255
+	// printable ASCII characters without space, compared byte for byte. The prefix
+	// "fireonce:" is reserved. Never use a key for a second effect: receivers that dedupe
+	// identify the effect by it.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Instead of a key: the server derives one from connection, payload and
-	// time, so that two identical requests are one job. Two intended identical jobs then
-	// need keys. Requires schedule_time or local_time.
+	// Instead of a key: the server derives one from connection, payload and time, so that
+	// two identical requests are one job. Two intended identical jobs then need keys.
+	// Requires schedule_time or local_time.
 	DeriveKey bool `protobuf:"varint,2,opt,name=derive_key,json=deriveKey,proto3" json:"derive_key,omitempty"`
-	// The connection that sends it. One that is not the project's is NOT_FOUND /
-	// CONNECTION_NOT_FOUND. Id and key of one connection are the same to the comparison of
-	// repeats.
+	// The connection that sends it. One of another project is NOT_FOUND /
+	// CONNECTION_NOT_FOUND. When repeats are compared, id and key of one connection are
+	// equal.
 	//
 	// Types that are valid to be assigned to Connection:
 	//
@@ -163,8 +163,8 @@ type ScheduleJobRequest struct {
 	//	*ScheduleJobRequest_ConnectionKey
 	Connection isScheduleJobRequest_Connection `protobuf_oneof:"connection"`
 	Payload    *Payload                        `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the
-	// past is taken as now; at most 5 years ahead.
+	// Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the past counts
+	// as now; at most 5 years ahead.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	// How late the job may start, from schedule_time. Unset: 2 h. At most 30 days.
 	StartWindow     *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
@@ -172,14 +172,14 @@ type ScheduleJobRequest struct {
 	AmbiguityPolicy AmbiguityPolicy      `protobuf:"varint,9,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
 	// Not part of the comparison of repeats. At most 32.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display
-	// only: it moves nothing. Not part of the comparison of repeats.
+	// IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display only: it
+	// moves no time. Not part of the comparison of repeats.
 	TimeZone string `protobuf:"bytes,11,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// A job of the same connection that this one replies to (a thread). This one
-	// waits until that one has succeeded and takes its external id. If that one ends
-	// otherwise, this one is CANCELED. At most 100 jobs wait for one; those that have ended
-	// while they waited count until they are removed. Unset: it replies to none. Id and key of one job are
-	// the same to the comparison of repeats.
+	// A job of the same connection that this one replies to (a thread). This one waits
+	// until that one has succeeded and uses its external id. If that one ends otherwise,
+	// this one is CANCELED. At most 100 jobs wait for one; those that have ended while they
+	// waited count until they are removed. Unset: it replies to none. When repeats are
+	// compared, id and key of one job are equal.
 	//
 	// Types that are valid to be assigned to ReplyTo:
 	//
@@ -187,32 +187,33 @@ type ScheduleJobRequest struct {
 	//	*ScheduleJobRequest_ReplyToKey
 	ReplyTo isScheduleJobRequest_ReplyTo `protobuf_oneof:"reply_to"`
 	// Check as a submit does, store nothing: the request, its limits, what the connector
-	// can send with the connection's settings, and the quotas. Media files are looked
-	// for, and missing ones are warnings. The platform is not called, so the credential,
-	// the recipient, and limits that only the platform knows stay unchecked. The
-	// answer's job has no id.
+	// can send with the connection's settings, and the quotas. Media files are looked up,
+	// and missing ones are warnings. The platform is not called, so the credential, the
+	// recipient, and limits that only the platform knows stay unchecked. The answer's job
+	// has no id.
 	ValidateOnly bool `protobuf:"varint,14,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
 	// 10 min.
 	AttemptTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
 	// How long a reply waits for the job that it replies to, from its own schedule_time.
-	// Past that it becomes EXPIRED. The start window counts only from the end of that job,
-	// or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only
-	// with reply_to.
+	// After that it becomes EXPIRED. The start window counts only from the end of that job,
+	// or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only with
+	// reply_to.
 	WaitWindow *durationpb.Duration `protobuf:"bytes,16,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
-	// The effect key, for an effect that other code has begun under it, such as a
-	// charge: Fireonce takes it over, and the receiver drops what it did already.
-	// Needs the scope "effect-keys:write". Only where the connection is KEYED, and not
-	// with ambiguity_policy RESEND. An effect key is used once at a receiver, in all
-	// projects together, for ever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and
-	// port, where http and https at their usual ports are one, or a whole platform. Derived keys start with "fo1_": what starts with "fo", digits
-	// and "_" is refused (KEY_RESERVED). Unset: derived. Compared by repeats.
+	// The effect key, for an effect that other code has begun under it, such as a charge:
+	// Fireonce takes it over, and the receiver drops a repeat of what it did already. Needs
+	// the scope "effect-keys:write". Only if the connection is KEYED, and not with
+	// ambiguity_policy RESEND. An effect key is used once at a receiver, in all projects
+	// together, forever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and port, with
+	// http and https at their usual ports as one, or a whole platform. Derived keys start
+	// with "fo1_": a key that starts with "fo", digits and "_" is refused (KEY_RESERVED).
+	// Unset: derived. Compared by repeats.
 	EffectKey string `protobuf:"bytes,17,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
-	// When, on the clocks of a zone, instead of schedule_time, under its bounds. The instant
-	// is taken from the zone data of the first call and stays; a repeat is the same request
-	// if it says the same here. Where time_zone is empty, it is this one's.
+	// The time on the clocks of a zone, instead of schedule_time, under its bounds. The
+	// instant is computed from the zone data of the first call and stays; a repeat is the
+	// same request if this field is equal. If time_zone is empty, it is this one's.
 	LocalTime *LocalTime `protobuf:"bytes,18,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
-	// Set: the job ends without an effect if its content is there already. Only where the
+	// Set: the job ends without an effect if its content exists already. Only if the
 	// connection is OBSERVABLE and its connector can look for content that no job of ours
 	// has made ("feed", "x", "mastodon"), and not with files, which cannot be compared:
 	// otherwise PAYLOAD_INVALID. Compared by repeats.
@@ -446,11 +447,11 @@ type ScheduleJobResponse struct {
 	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// True if this call stored it, false for a repeat.
 	Created bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
-	// Reasons for which the job may not have its effect. Looked for when a job is stored or
+	// Reasons for which the job may not have its effect. Checked when a job is stored or
 	// with validate_only, in 2 s at most, not for items of a batch, and not by every
-	// server. None of it is sure, and none refuses the job.
+	// server. A warning may be wrong, and none refuses the job.
 	Warnings []*Warning `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// How the request's local_time meets a change of the clocks, by the zone data of this
+	// How the request's local_time meets a daylight-saving change, by the zone data of this
 	// call. The job's schedule_time is when it is due.
 	LocalTimeMark TimeMark `protobuf:"varint,4,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -515,10 +516,10 @@ func (x *ScheduleJobResponse) GetLocalTimeMark() TimeMark {
 	return TimeMark_TIME_MARK_UNSPECIFIED
 }
 
-// Something that may keep a job from having its effect.
+// A condition that may prevent a job from having its effect.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the field in the request, as FieldViolation.field has it, e.g.
+	// The path of the field in the request, in the form of FieldViolation.field, e.g.
 	// "payload.social_post.media[1]".
 	Field string      `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
 	Code  WarningCode `protobuf:"varint,2,opt,name=code,proto3,enum=fireonce.v1.WarningCode" json:"code,omitempty"`
@@ -898,15 +899,15 @@ type JobFilter struct {
 	ConnectionKeys []string `protobuf:"bytes,8,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
 	// Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
 	IdempotencyKeyPrefix string `protobuf:"bytes,9,opt,name=idempotency_key_prefix,json=idempotencyKeyPrefix,proto3" json:"idempotency_key_prefix,omitempty"`
-	// A part of the idempotency key, byte for byte, at least 3 characters. There is no index
-	// for it: pages may be empty before the last one, so set other fields, too.
+	// A part of the idempotency key, byte for byte, at least 3 characters. There is no
+	// index for it: pages may be empty before the last one, so set other fields, too.
 	IdempotencyKeyText string `protobuf:"bytes,10,opt,name=idempotency_key_text,json=idempotencyKeyText,proto3" json:"idempotency_key_text,omitempty"`
 	// Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
 	ExternalId string `protobuf:"bytes,11,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	// Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
-	// case and without the name beside it, or the recipient_id of a direct message. The
-	// first 100 of a job are known. Needs the scope "payloads:read": an answer reveals a
-	// part of a payload.
+	// The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
+	// without the name beside it, or the recipient_id of a direct message. The first 100 of
+	// a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
+	// payload.
 	Recipient string `protobuf:"bytes,12,opt,name=recipient,proto3" json:"recipient,omitempty"`
 	// Kind of Job.last_error.
 	ErrorKinds    []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`
@@ -919,7 +920,7 @@ type JobFilter struct {
 	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
 	// end_time before this: only jobs that have ended.
 	EndTimeBefore *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=end_time_before,json=endTimeBefore,proto3" json:"end_time_before,omitempty"`
-	// The job has been in its state for at least so long, by the store's clock. At most 5
+	// The job has been in its state for at least this long, by the store's clock. At most 5
 	// years.
 	StateAge      *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1222,9 +1223,9 @@ func (x *ListJobsResponse) GetEventsCursor() string {
 	return ""
 }
 
-// Selects events: all fields that are set must match; a list matches when one
-// of its values does. job_ids and idempotency_keys are one list together. There is no filter by state: a client could not see a job
-// leave it.
+// Selects events: all fields that are set must match; a list matches when one of its
+// values does. job_ids and idempotency_keys are one list together. There is no filter by
+// state: a client could not see a job leave it.
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 100.
@@ -1445,7 +1446,7 @@ type StreamJobEventsRequest_FromNow struct {
 }
 
 type StreamJobEventsRequest_FromBeginning struct {
-	// Everything that is kept. True, if set.
+	// All stored events. True, if set.
 	FromBeginning bool `protobuf:"varint,4,opt,name=from_beginning,json=fromBeginning,proto3,oneof"`
 }
 
@@ -1503,13 +1504,13 @@ type ListJobEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: all events of the project.
 	Filter *EventFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the beginning of
-	// what is kept.
+	// From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the oldest stored
+	// event.
 	AfterCursor string `protobuf:"bytes,2,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
 	// 0 means 50; above 500 means 500.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page has at
-	// most 3 MiB all the same.
+	// Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page still
+	// has at most 3 MiB.
 	IncludeJob    bool `protobuf:"varint,4,opt,name=include_job,json=includeJob,proto3" json:"include_job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1577,10 +1578,10 @@ type ListJobEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Oldest first. Never heartbeats.
 	Events []*JobEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Where to go on, also with StreamJobEvents. Always set: at the end of the log, a later
-	// call with it returns what has come since.
+	// Where to continue, also with StreamJobEvents. Always set: at the end of the log, a
+	// later call with it returns the events since.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// There may be more events now. A call looks at a bounded part of the log and returns at
+	// There may be more events now. A call reads a bounded part of the log and returns at
 	// most 3 MiB, so a page may be short, or empty, although more follow.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1649,7 +1650,7 @@ type UpdateJobRequest struct {
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Which of the fields below to change.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// Replaces the content whole; of the same kind as it was.
+	// Replaces the whole content; the kind must stay the same.
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Replaces all labels.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1941,8 +1942,8 @@ func (*CancelJobRequest_IdempotencyKey) isCancelJobRequest_Job() {}
 type CancelJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	// True only if nothing was and nothing will be sent. False: asked for, but
-	// the effect may exist.
+	// True only if nothing was and nothing will be sent. False: requested, but the effect
+	// may exist.
 	Prevented     bool `protobuf:"varint,2,opt,name=prevented,proto3" json:"prevented,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2134,13 +2135,13 @@ type RescheduleJobRequest struct {
 	//	*RescheduleJobRequest_JobId
 	//	*RescheduleJobRequest_IdempotencyKey
 	Job isRescheduleJobRequest_Job `protobuf_oneof:"job"`
-	// Up to 60 s in the past is taken as now; at most 5 years ahead.
+	// Up to 60 s in the past counts as now; at most 5 years ahead.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	// Instead of schedule_time: on the clocks of a zone, under the same bounds.
-	// Job.time_zone stays as it is.
+	// Job.time_zone stays.
 	LocalTime *LocalTime `protobuf:"bytes,4,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
-	// Unset: as it was. At most 30 days. The wait window of a reply stays as it was, and
-	// counts from the new time.
+	// Unset: unchanged. At most 30 days. The wait window of a reply stays, and counts from
+	// the new time.
 	StartWindow   *durationpb.Duration `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
 	Etag          string               `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2250,7 +2251,7 @@ func (*RescheduleJobRequest_IdempotencyKey) isRescheduleJobRequest_Job() {}
 type RescheduleJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	// How the request's local_time meets a change of the clocks.
+	// How the request's local_time meets a daylight-saving change.
 	LocalTimeMark TimeMark `protobuf:"varint,2,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2444,7 +2445,7 @@ type RetryJobRequest struct {
 	Job isRetryJobRequest_Job `protobuf_oneof:"job"`
 	// Required: the job as it was read.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// When the next attempt is due. Unset: now. Job.schedule_time stays as it is.
+	// When the next attempt is due. Unset: now. Job.schedule_time stays.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2596,9 +2597,9 @@ type ResolveJobRequest struct {
 	ExternalId string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	// Decide although the reconciler is still looking.
 	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
-	// With DECISION_RESEND of a job that was given its effect_key: the one of the new
-	// effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the
-	// job's present round has had an attempt; otherwise not allowed.
+	// With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
+	// effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
+	// present round has had an attempt; otherwise not allowed.
 	EffectKey     string `protobuf:"bytes,8,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2764,14 +2765,14 @@ func (x *ResolveJobResponse) GetJob() *Job {
 
 type BulkCancelJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Where it names no states, all that
-	// the call can act on are meant.
+	// At least one of its fields must be set. Without states it selects all jobs that the
+	// call can act on.
 	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// When set, only jobs that have not changed since then are touched.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Say what would happen, change nothing.
+	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// One line, at most 500 characters. Shown in the events.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2890,16 +2891,16 @@ func (x *BulkCancelJobsResponse) GetResult() *BulkResult {
 
 type BulkRetryJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Where it names no states, all that
-	// the call can act on are meant.
+	// At least one of its fields must be set. Without states it selects all jobs that the
+	// call can act on.
 	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only jobs that have not changed since then are touched: take it from the
-	// answer of the dry run, and leave it as it is when the call is repeated, so
-	// that no job is taken twice. Required unless dry_run is set.
+	// Only jobs that have not changed since then are touched: copy it from the answer of
+	// the dry run, and keep it when the call is repeated, so that no job is processed
+	// twice. Required unless dry_run is set.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Say what would happen, change nothing.
+	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3009,16 +3010,16 @@ func (x *BulkRetryJobsResponse) GetResult() *BulkResult {
 
 type BulkResolveJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one of its fields must be set. Where it names no states, all that
-	// the call can act on are meant.
+	// At least one of its fields must be set. Without states it selects all jobs that the
+	// call can act on.
 	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only jobs that have not changed since then are touched: take it from the
-	// answer of the dry run, and leave it as it is when the call is repeated, so
-	// that no job is taken twice. Required unless dry_run is set.
+	// Only jobs that have not changed since then are touched: copy it from the answer of
+	// the dry run, and keep it when the call is repeated, so that no job is processed
+	// twice. Required unless dry_run is set.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Say what would happen, change nothing.
+	// Report what would happen, change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// From the answer before, with everything else unchanged.
+	// From the previous answer, with everything else unchanged.
 	PageToken string              `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	Decision  Resolution_Decision `protobuf:"varint,5,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
 	// Why, for the record. 1 to 1,000 characters, may have several lines.
@@ -3155,20 +3156,20 @@ func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
 // The result of a call on many jobs, or with dry_run what it would be.
 type BulkResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that the filter selects and that were looked at by this call, less
-	// those that have changed since as_of_time.
+	// Jobs that the filter selects and that this call has read, less those that have
+	// changed since as_of_time.
 	Matched int32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
-	// Of these, changed now; with dry_run: would be changed. Those that are neither
-	// changed nor among the failures are as asked for already.
+	// Of these, changed now; with dry_run: would be changed. Jobs that are neither changed
+	// nor among the failures are already as requested.
 	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Those that were changed, or would be. At most 500.
+	// The changed jobs, or those that would be changed. At most 500.
 	ChangedJobIds []string `protobuf:"bytes,3,rep,name=changed_job_ids,json=changedJobIds,proto3" json:"changed_job_ids,omitempty"`
-	// Those that were refused, each with its reason. At most 500.
+	// The refused jobs, each with its reason. At most 500.
 	Failures []*BulkFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
 	// There may be more jobs: call again with this page_token. Empty: done.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// When the jobs were read, by the store's clock. Pass the dry run's as
-	// as_of_time; where it took several calls, the first one's.
+	// When the jobs were read, by the store's clock. Pass the dry run's as as_of_time; if
+	// that took several calls, the first one's.
 	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3246,7 +3247,7 @@ func (x *BulkResult) GetAsOfTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// One job that a call on many could not change.
+// One job that a bulk call could not change.
 type BulkFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -3352,8 +3353,8 @@ type RunDueResponse struct {
 	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// Jobs that schedules made in this call.
 	Fired int32 `protobuf:"varint,2,opt,name=fired,proto3" json:"fired,omitempty"`
-	// When something will be due next, within a day: set the timer to it. Unset: not within a
-	// day, as far as is known now.
+	// The next due time, within a day: set the timer to it. Unset: none within a day, as
+	// far as is known now.
 	NextDueTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_due_time,json=nextDueTime,proto3" json:"next_due_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3789,7 +3790,7 @@ type isBatchScheduleJobsResponse_Result_Result interface {
 }
 
 type BatchScheduleJobsResponse_Result_Success struct {
-	// Its job comes without payload.
+	// Its job has no payload.
 	Success *ScheduleJobResponse `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
 }
 

@@ -93,7 +93,7 @@ const (
 	MastodonOptions_VISIBILITY_UNLISTED MastodonOptions_Visibility = 2
 	// Followers only.
 	MastodonOptions_VISIBILITY_PRIVATE MastodonOptions_Visibility = 3
-	// Only those who are mentioned.
+	// Only mentioned accounts.
 	MastodonOptions_VISIBILITY_DIRECT MastodonOptions_Visibility = 4
 )
 
@@ -142,8 +142,8 @@ func (MastodonOptions_Visibility) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// The audience of the post. The platform wants the account's owner to choose, so it has
-// no default.
+// The audience of the post. It has no default, because TikTok requires the account's
+// owner to choose.
 type TikTokOptions_Privacy int32
 
 const (
@@ -260,15 +260,13 @@ func (XOptions_ReplySettings) EnumDescriptor() ([]byte, []int) {
 // compatible change: clients must treat an unset oneof as "a kind newer than
 // this client".
 //
-// The whole payload, encoded, may not exceed 256 KiB = 262,144 bytes
-// (INVALID_ARGUMENT / PAYLOAD_TOO_LARGE), so a single field may reach its own
-// limit only when the others leave room. Large media is referenced by URL and
-// digest, never inlined.
+// The whole encoded payload may not exceed 256 KiB = 262,144 bytes (INVALID_ARGUMENT /
+// PAYLOAD_TOO_LARGE), so a single field may reach its own limit only if the others leave
+// space. Large media is referenced by URL and digest, never inlined.
 //
-// A kind that the connection's connector does not send is refused:
-// INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH. Content that the connector
-// cannot send (a text too long for the platform, say) is refused too:
-// INVALID_ARGUMENT / PAYLOAD_INVALID.
+// A kind that the connection's connector does not send is refused: INVALID_ARGUMENT /
+// PAYLOAD_CONNECTION_MISMATCH. Content that the connector cannot send (for example a text
+// too long for the platform) is refused too: INVALID_ARGUMENT / PAYLOAD_INVALID.
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -430,7 +428,7 @@ type SocialPost struct {
 	ReplyToId string `protobuf:"bytes,3,opt,name=reply_to_id,json=replyToId,proto3" json:"reply_to_id,omitempty"`
 	// BCP 47, e.g. "en" or "pt-BR".
 	Language string `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
-	// Options that only one platform knows. Options of another platform than the
+	// Options that only one platform knows. Options of a platform other than the
 	// connection's are refused: INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH.
 	//
 	// Types that are valid to be assigned to PlatformOptions:
@@ -589,7 +587,7 @@ func (*SocialPost_Bluesky) isSocialPost_PlatformOptions() {}
 
 func (*SocialPost_Slack) isSocialPost_PlatformOptions() {}
 
-// Options of a post on Mastodon and its relatives.
+// Options of a post on Mastodon and compatible servers.
 type MastodonOptions struct {
 	state      protoimpl.MessageState     `protogen:"open.v1"`
 	Visibility MastodonOptions_Visibility `protobuf:"varint,1,opt,name=visibility,proto3,enum=fireonce.v1.MastodonOptions_Visibility" json:"visibility,omitempty"`
@@ -659,7 +657,7 @@ type TikTokOptions struct {
 	DisableComment bool                   `protobuf:"varint,2,opt,name=disable_comment,json=disableComment,proto3" json:"disable_comment,omitempty"`
 	DisableDuet    bool                   `protobuf:"varint,3,opt,name=disable_duet,json=disableDuet,proto3" json:"disable_duet,omitempty"`
 	DisableStitch  bool                   `protobuf:"varint,4,opt,name=disable_stitch,json=disableStitch,proto3" json:"disable_stitch,omitempty"`
-	// It advertises somebody else's product; TikTok requires that this is disclosed.
+	// It advertises another party's product; TikTok requires that this is disclosed.
 	BrandedContent bool `protobuf:"varint,5,opt,name=branded_content,json=brandedContent,proto3" json:"branded_content,omitempty"`
 	// It advertises the account's own business; TikTok requires that this is disclosed.
 	OwnBrand bool `protobuf:"varint,6,opt,name=own_brand,json=ownBrand,proto3" json:"own_brand,omitempty"`
@@ -994,7 +992,7 @@ type MediaRef struct {
 	// SHA-256 of the bytes, 32 bytes. When set, a mismatch at send time fails the
 	// job before anything is sent.
 	Sha256 []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// E.g. "image/png". Empty: as the host of the file says.
+	// E.g. "image/png". Empty: as the file's host reports it.
 	MediaType string `protobuf:"bytes,3,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
 	// Alternative text, for readers who cannot see it. At most 2,000 characters.
 	AltText string `protobuf:"bytes,4,opt,name=alt_text,json=altText,proto3" json:"alt_text,omitempty"`
@@ -1078,7 +1076,7 @@ type Email struct {
 	To  []string `protobuf:"bytes,2,rep,name=to,proto3" json:"to,omitempty"`
 	Cc  []string `protobuf:"bytes,3,rep,name=cc,proto3" json:"cc,omitempty"`
 	Bcc []string `protobuf:"bytes,4,rep,name=bcc,proto3" json:"bcc,omitempty"`
-	// Where answers go, if not to from.
+	// Where answers are sent, if not to from.
 	ReplyTo []string `protobuf:"bytes,5,rep,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`
 	// One line, at most 998 characters.
 	Subject       string      `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -1187,9 +1185,9 @@ func (x *Email) GetAttachments() []*MediaRef {
 // are not followed.
 type Webhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https, or http where the operator allows it; without user info, white space
-	// or control characters. The host is resolved and checked against the egress
-	// policy when the request is *dialled*, not here.
+	// https, or http if the operator allows it; without user info, white space or control
+	// characters. The host is resolved and checked against the egress policy when the
+	// request is *dialed*, not here.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The request's body. Unset: an empty body. At most 256 KiB.
 	//
@@ -1293,7 +1291,7 @@ type isWebhook_Content interface {
 }
 
 type Webhook_Body struct {
-	// Sent as it is. Base64 in JSON.
+	// Sent unchanged. Base64 in JSON.
 	Body []byte `protobuf:"bytes,2,opt,name=body,proto3,oneof"`
 }
 
@@ -1306,9 +1304,9 @@ func (*Webhook_Body) isWebhook_Content() {}
 
 func (*Webhook_BodyText) isWebhook_Content() {}
 
-// A plain HTTP request, a payment call say. Each attempt is one request;
-// redirects are not followed. Where the connection says that its receiver
-// dedupes, the header Idempotency-Key carries the effect key.
+// A plain HTTP request, for example a payment call. Each attempt is one request;
+// redirects are not followed. If the connection states that its receiver dedupes, the
+// header Idempotency-Key carries the effect key.
 type HttpRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Method HttpMethod             `protobuf:"varint,1,opt,name=method,proto3,enum=fireonce.v1.HttpMethod" json:"method,omitempty"`
@@ -1325,9 +1323,9 @@ type HttpRequest struct {
 	Content isHttpRequest_Content `protobuf_oneof:"content"`
 	// Empty with a body: application/json.
 	ContentType string `protobuf:"bytes,6,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Where the JSON answer names the object that was made, as a JSON Pointer
-	// (RFC 6901), e.g. "/data/id": one of the connection's id_json_pointers. It becomes
-	// Effect.external_id. Empty: nowhere.
+	// Where the JSON answer names the created object, as a JSON Pointer (RFC 6901), e.g.
+	// "/data/id": one of the connection's id_json_pointers. It becomes Effect.external_id.
+	// Empty: nowhere.
 	IdJsonPointer string `protobuf:"bytes,7,opt,name=id_json_pointer,json=idJsonPointer,proto3" json:"id_json_pointer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1428,7 +1426,7 @@ type isHttpRequest_Content interface {
 }
 
 type HttpRequest_Body struct {
-	// Sent as it is. Base64 in JSON.
+	// Sent unchanged. Base64 in JSON.
 	Body []byte `protobuf:"bytes,4,opt,name=body,proto3,oneof"`
 }
 

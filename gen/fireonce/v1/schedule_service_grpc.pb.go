@@ -47,25 +47,25 @@ const (
 // Recurring schedules: a new job at each of their times, at most one for each.
 //
 // One firing is one ordinary job, under a key that names the schedule and the nominal
-// time. So whatever crashes, and however many servers decide about a schedule, one nominal
-// time is at most one job, and each job at most one effect.
+// time. So whatever crashes, and however many servers decide about a schedule, one
+// nominal time is at most one job, and each job at most one effect.
 //
 // Errors that any RPC may return and the rule for repeating calls are those of JobService.
 //
-// Calls that change a schedule answer with it. A caller without the scope "schedules:read"
-// gets a receipt of it: schedule_id, project_id, state, pause_cause, next_fire_time,
-// counts, times and etag.
+// Calls that change a schedule return it. A caller without the scope "schedules:read"
+// gets a receipt: schedule_id, project_id, state, pause_cause, next_fire_time, counts,
+// times and etag.
 //
 // UpdateSchedule requires an etag; elsewhere it is checked if it is set: ABORTED /
-// ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in place answers OK before the etag
-// is compared.
+// ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in
+// place answers OK before the etag is compared.
 type ScheduleServiceClient interface {
 	// Stores a schedule. It fires from now on, or from spec.start_time.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob, also for a request that
 	//     differs from the one that made a schedule which was changed since.
-	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations say what is wrong with spec;
-	//     one that does not fire from now on is refused, too.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations has the faults of spec; one
+	//     that does not fire from now on is refused, too.
 	//   - INVALID_ARGUMENT / PAYLOAD_TOO_LARGE, PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH,
 	//     HEADER_NOT_ALLOWED: checked as the job of the first firing.
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
@@ -74,36 +74,34 @@ type ScheduleServiceClient interface {
 	CreateSchedule(ctx context.Context, in *CreateScheduleRequest, opts ...grpc.CallOption) (*CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an empty
-	// one, although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
-	// Changes the fields that update_mask names, to the values given. With another spec the
-	// schedule goes on from now: times up to now are passed, those that no server has decided
-	// about as MISSED, skips are dropped, and names of firings get the prefix of a new
-	// version. A firing that waits in the buffer stays. An
-	// ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
-	// is. Values that are in force already change nothing. Jobs that were made stay as they
-	// are.
+	// Sets the fields that update_mask names to the request's values. With another spec the
+	// schedule continues from now: past times without a decision are MISSED, skips are
+	// dropped, and names of firings get the prefix of a new version. A firing that waits in
+	// the buffer stays. An ENDED schedule becomes ACTIVE when firings are left, and an
+	// ACTIVE one ENDED when none is. Values that are already in force change nothing.
+	// Existing jobs stay unchanged.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
 	UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error)
-	// Ends a schedule for good and erases its template. OK when it is deleted already. A
-	// firing that waits in the buffer is MISSED, and so are those whose times have come and
-	// that no server has decided about. Jobs that it made go on: BulkCancelJobs with
-	// filter.schedule_id ends them.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
+	// firing that waits in the buffer is MISSED, and so are past times without a decision.
+	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
+	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error)
-	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
-	// are those whose times have come and that no server has decided about.
-	// Jobs that were made go on. OK when it is paused already: the cause stays, and a note
-	// that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
-	// ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
+	// and so are past times without a decision. Existing jobs go on. OK when it is already
+	// paused: the cause stays, and the request's note replaces the old one.
+	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
+	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSchedule(ctx context.Context, in *PauseScheduleRequest, opts ...grpc.CallOption) (*PauseScheduleResponse, error)
-	// Fires again from now on; what came meanwhile is neither caught up nor counted. Without
-	// a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
+	// Fires again from now on; times in the pause are neither caught up nor counted.
+	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	ResumeSchedule(ctx context.Context, in *ResumeScheduleRequest, opts ...grpc.CallOption) (*ResumeScheduleResponse, error)
@@ -113,10 +111,11 @@ type ScheduleServiceClient interface {
 	BulkPauseSchedules(ctx context.Context, in *BulkPauseSchedulesRequest, opts ...grpc.CallOption) (*BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
 	BulkResumeSchedules(ctx context.Context, in *BulkResumeSchedulesRequest, opts ...grpc.CallOption) (*BulkResumeSchedulesResponse, error)
-	// Makes a job now, in every state of the schedule but DELETED. A trigger_key makes one job:
-	// a repeat returns that job's firing, for as long as firings are kept (400 days). An
-	// earlier job that has not ended blocks the call unless the policy that applies to it is
-	// ALLOW or allow_overlap is set. A blocked call stores nothing and may be repeated.
+	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
+	// one job: a repeat returns that job's firing, for as long as firings are kept (400
+	// days). An earlier job that has not ended blocks the call unless the policy that
+	// applies to it is ALLOW or allow_overlap is set. A blocked call stores nothing and may
+	// be repeated.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: it is deleted,
 	//     max_firings is reached, or its queue is empty. FIRING_BLOCKED: an earlier job has not ended;
@@ -125,38 +124,39 @@ type ScheduleServiceClient interface {
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
 	TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error)
-	// Takes out one firing to come, by its name, or with undo puts it back. It is then
-	// SKIPPED_BY_REQUEST at its time. OK when that is so already.
+	// Takes out one future firing, by its name, or with undo restores it. It is then
+	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
 	SkipFiring(ctx context.Context, in *SkipFiringRequest, opts ...grpc.CallOption) (*SkipFiringResponse, error)
-	// Firings so far, those without a job too, newest first. They are kept for 400 days. One
-	// that waits is in Schedule.buffered_firing alone. There is no stream of firings: the
+	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
+	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListFirings(ctx context.Context, in *ListFiringsRequest, opts ...grpc.CallOption) (*ListFiringsResponse, error)
-	// Says when a spec fires, or a stored schedule, without storing anything.
+	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
 	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
-	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
-	// a change of the spec, or before the schedule began. The present spec says the times. A
-	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
-	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
-	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
-	// call at most: call again with next_page_token until it is empty.
+	// Makes jobs for nominal times that have passed and made none: after an outage, a
+	// pause, a change of the spec, or before the schedule began. The present spec
+	// determines the times. A nominal time that has a job of this schedule gets no other
+	// one, whichever version of the spec and whichever zone data made it. With a queue, the
+	// earliest times get the items, and without_content has the others. Each firing's name
+	// is "b:" and the name of the time, so a repeat makes nothing twice. Overlap does not
+	// matter. Jobs are due a second apart, 100 in a call at most: call again with
+	// next_page_token until it is empty.
 	//
 	//   - INVALID_ARGUMENT / BACKFILL_RANGE: end_time is in the future or not after start_time,
 	//     start_time is more than 399 days ago, or the range has too many firings.
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
+	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -169,10 +169,10 @@ type ScheduleServiceClient interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(ctx context.Context, in *AddScheduleItemRequest, opts ...grpc.CallOption) (*AddScheduleItemResponse, error)
-	// Those that wait, in the order of the queue, then the others, the last that left it first.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Waiting items, in the order of the queue, then the others, the last that left it
+	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListScheduleItems(ctx context.Context, in *ListScheduleItemsRequest, opts ...grpc.CallOption) (*ListScheduleItemsResponse, error)
-	// Replaces the content of an item that waits. Its place stays.
+	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
@@ -181,8 +181,8 @@ type ScheduleServiceClient interface {
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
 	MoveScheduleItem(ctx context.Context, in *MoveScheduleItemRequest, opts ...grpc.CallOption) (*MoveScheduleItemResponse, error)
-	// Takes an item out of the queue for good, and erases its content. OK when it is out
-	// already. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
+	// Removes an item from the queue permanently, and erases its content. OK when it is
+	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
 	RemoveScheduleItem(ctx context.Context, in *RemoveScheduleItemRequest, opts ...grpc.CallOption) (*RemoveScheduleItemResponse, error)
 }
@@ -392,25 +392,25 @@ func (c *scheduleServiceClient) RemoveScheduleItem(ctx context.Context, in *Remo
 // Recurring schedules: a new job at each of their times, at most one for each.
 //
 // One firing is one ordinary job, under a key that names the schedule and the nominal
-// time. So whatever crashes, and however many servers decide about a schedule, one nominal
-// time is at most one job, and each job at most one effect.
+// time. So whatever crashes, and however many servers decide about a schedule, one
+// nominal time is at most one job, and each job at most one effect.
 //
 // Errors that any RPC may return and the rule for repeating calls are those of JobService.
 //
-// Calls that change a schedule answer with it. A caller without the scope "schedules:read"
-// gets a receipt of it: schedule_id, project_id, state, pause_cause, next_fire_time,
-// counts, times and etag.
+// Calls that change a schedule return it. A caller without the scope "schedules:read"
+// gets a receipt: schedule_id, project_id, state, pause_cause, next_fire_time, counts,
+// times and etag.
 //
 // UpdateSchedule requires an etag; elsewhere it is checked if it is set: ABORTED /
-// ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in place answers OK before the etag
-// is compared.
+// ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in
+// place answers OK before the etag is compared.
 type ScheduleServiceServer interface {
 	// Stores a schedule. It fires from now on, or from spec.start_time.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob, also for a request that
 	//     differs from the one that made a schedule which was changed since.
-	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations say what is wrong with spec;
-	//     one that does not fire from now on is refused, too.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations has the faults of spec; one
+	//     that does not fire from now on is refused, too.
 	//   - INVALID_ARGUMENT / PAYLOAD_TOO_LARGE, PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH,
 	//     HEADER_NOT_ALLOWED: checked as the job of the first firing.
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
@@ -419,36 +419,34 @@ type ScheduleServiceServer interface {
 	CreateSchedule(context.Context, *CreateScheduleRequest) (*CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an empty
-	// one, although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
-	// Changes the fields that update_mask names, to the values given. With another spec the
-	// schedule goes on from now: times up to now are passed, those that no server has decided
-	// about as MISSED, skips are dropped, and names of firings get the prefix of a new
-	// version. A firing that waits in the buffer stays. An
-	// ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
-	// is. Values that are in force already change nothing. Jobs that were made stay as they
-	// are.
+	// Sets the fields that update_mask names to the request's values. With another spec the
+	// schedule continues from now: past times without a decision are MISSED, skips are
+	// dropped, and names of firings get the prefix of a new version. A firing that waits in
+	// the buffer stays. An ENDED schedule becomes ACTIVE when firings are left, and an
+	// ACTIVE one ENDED when none is. Values that are already in force change nothing.
+	// Existing jobs stay unchanged.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
 	UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error)
-	// Ends a schedule for good and erases its template. OK when it is deleted already. A
-	// firing that waits in the buffer is MISSED, and so are those whose times have come and
-	// that no server has decided about. Jobs that it made go on: BulkCancelJobs with
-	// filter.schedule_id ends them.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
+	// firing that waits in the buffer is MISSED, and so are past times without a decision.
+	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
+	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error)
-	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
-	// are those whose times have come and that no server has decided about.
-	// Jobs that were made go on. OK when it is paused already: the cause stays, and a note
-	// that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
-	// ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
+	// and so are past times without a decision. Existing jobs go on. OK when it is already
+	// paused: the cause stays, and the request's note replaces the old one.
+	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
+	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error)
-	// Fires again from now on; what came meanwhile is neither caught up nor counted. Without
-	// a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
+	// Fires again from now on; times in the pause are neither caught up nor counted.
+	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	ResumeSchedule(context.Context, *ResumeScheduleRequest) (*ResumeScheduleResponse, error)
@@ -458,10 +456,11 @@ type ScheduleServiceServer interface {
 	BulkPauseSchedules(context.Context, *BulkPauseSchedulesRequest) (*BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
 	BulkResumeSchedules(context.Context, *BulkResumeSchedulesRequest) (*BulkResumeSchedulesResponse, error)
-	// Makes a job now, in every state of the schedule but DELETED. A trigger_key makes one job:
-	// a repeat returns that job's firing, for as long as firings are kept (400 days). An
-	// earlier job that has not ended blocks the call unless the policy that applies to it is
-	// ALLOW or allow_overlap is set. A blocked call stores nothing and may be repeated.
+	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
+	// one job: a repeat returns that job's firing, for as long as firings are kept (400
+	// days). An earlier job that has not ended blocks the call unless the policy that
+	// applies to it is ALLOW or allow_overlap is set. A blocked call stores nothing and may
+	// be repeated.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: it is deleted,
 	//     max_firings is reached, or its queue is empty. FIRING_BLOCKED: an earlier job has not ended;
@@ -470,38 +469,39 @@ type ScheduleServiceServer interface {
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
 	TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error)
-	// Takes out one firing to come, by its name, or with undo puts it back. It is then
-	// SKIPPED_BY_REQUEST at its time. OK when that is so already.
+	// Takes out one future firing, by its name, or with undo restores it. It is then
+	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
 	SkipFiring(context.Context, *SkipFiringRequest) (*SkipFiringResponse, error)
-	// Firings so far, those without a job too, newest first. They are kept for 400 days. One
-	// that waits is in Schedule.buffered_firing alone. There is no stream of firings: the
+	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
+	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListFirings(context.Context, *ListFiringsRequest) (*ListFiringsResponse, error)
-	// Says when a spec fires, or a stored schedule, without storing anything.
+	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
 	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
-	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
-	// a change of the spec, or before the schedule began. The present spec says the times. A
-	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
-	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
-	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
-	// call at most: call again with next_page_token until it is empty.
+	// Makes jobs for nominal times that have passed and made none: after an outage, a
+	// pause, a change of the spec, or before the schedule began. The present spec
+	// determines the times. A nominal time that has a job of this schedule gets no other
+	// one, whichever version of the spec and whichever zone data made it. With a queue, the
+	// earliest times get the items, and without_content has the others. Each firing's name
+	// is "b:" and the name of the time, so a repeat makes nothing twice. Overlap does not
+	// matter. Jobs are due a second apart, 100 in a call at most: call again with
+	// next_page_token until it is empty.
 	//
 	//   - INVALID_ARGUMENT / BACKFILL_RANGE: end_time is in the future or not after start_time,
 	//     start_time is more than 399 days ago, or the range has too many firings.
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
+	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -514,10 +514,10 @@ type ScheduleServiceServer interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(context.Context, *AddScheduleItemRequest) (*AddScheduleItemResponse, error)
-	// Those that wait, in the order of the queue, then the others, the last that left it first.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Waiting items, in the order of the queue, then the others, the last that left it
+	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListScheduleItems(context.Context, *ListScheduleItemsRequest) (*ListScheduleItemsResponse, error)
-	// Replaces the content of an item that waits. Its place stays.
+	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
@@ -526,8 +526,8 @@ type ScheduleServiceServer interface {
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
 	MoveScheduleItem(context.Context, *MoveScheduleItemRequest) (*MoveScheduleItemResponse, error)
-	// Takes an item out of the queue for good, and erases its content. OK when it is out
-	// already. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
+	// Removes an item from the queue permanently, and erases its content. OK when it is
+	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
 	RemoveScheduleItem(context.Context, *RemoveScheduleItemRequest) (*RemoveScheduleItemResponse, error)
 	mustEmbedUnimplementedScheduleServiceServer()

@@ -85,7 +85,7 @@ const (
 	StatsBucket_STATS_BUCKET_UNSPECIFIED StatsBucket = 0
 	StatsBucket_STATS_BUCKET_MINUTE      StatsBucket = 1
 	StatsBucket_STATS_BUCKET_HOUR        StatsBucket = 2
-	// From midnight to midnight in UTC. There are no other time zones: take hours.
+	// From midnight to midnight in UTC. There are no other time zones: use hours.
 	StatsBucket_STATS_BUCKET_DAY StatsBucket = 3
 )
 
@@ -255,7 +255,7 @@ const (
 	SettledBy_SETTLED_BY_FOUND SettledBy = 1
 	// A repeat under the same key was confirmed.
 	SettledBy_SETTLED_BY_REPEAT SettledBy = 2
-	// An answer that came late confirmed the effect.
+	// A late answer confirmed the effect.
 	SettledBy_SETTLED_BY_LATE_ANSWER SettledBy = 3
 	// It was proven that there is no effect.
 	SettledBy_SETTLED_BY_ABSENCE SettledBy = 4
@@ -470,7 +470,7 @@ type StateCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
 	Count int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// There are at least so many. GetStats never sets it.
+	// The count is a lower bound. GetStats never sets it.
 	Capped        bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -529,15 +529,15 @@ func (x *StateCount) GetCapped() bool {
 
 type GetStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every state, in the order of its number: all jobs that are alive, and those
-	// that ended inside the window.
+	// Every state, in the order of its number: all jobs that have not ended, and those that
+	// ended inside the window.
 	StateCounts []*StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
-	// How long the job that waits longest has been due, among those that no pause,
-	// hold or limit keeps back: how far behind the workers are. 0: none waits.
+	// How long the job that waits longest has been due, among those that no pause, hold or
+	// limit delays: how far the workers are behind. 0: none waits.
 	OldestDueAge *durationpb.Duration `protobuf:"bytes,2,opt,name=oldest_due_age,json=oldestDueAge,proto3" json:"oldest_due_age,omitempty"`
 	// How long the longest unknown outcome (AMBIGUOUS or NEEDS_RESOLUTION) has been
-	// unknown, counted from the job's last attempt: a repeat under the same key
-	// starts it anew. 0: there is none.
+	// unknown, counted from the job's last attempt: a repeat under the same key restarts
+	// it. 0: there is none.
 	OldestUnresolvedAge *durationpb.Duration `protobuf:"bytes,3,opt,name=oldest_unresolved_age,json=oldestUnresolvedAge,proto3" json:"oldest_unresolved_age,omitempty"`
 	// Jobs whose first attempt was armed inside the window.
 	StartedCount int64 `protobuf:"varint,4,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
@@ -545,22 +545,21 @@ type GetStatsResponse struct {
 	// (99 of 100) started at most this late. Unset: none started.
 	StartLagP50 *durationpb.Duration `protobuf:"bytes,5,opt,name=start_lag_p50,json=startLagP50,proto3" json:"start_lag_p50,omitempty"`
 	StartLagP99 *durationpb.Duration `protobuf:"bytes,6,opt,name=start_lag_p99,json=startLagP99,proto3" json:"start_lag_p99,omitempty"`
-	// Jobs of the window whose outcome was unknown and whose effect was then found,
-	// or confirmed by a repeat under the same key. A retry that does not look first, and
-	// has no key, may do such a job twice.
+	// Jobs of the window whose outcome was unknown and whose effect was then found, or
+	// confirmed by a repeat under the same key. A retry without a look and without a key
+	// may do such a job twice.
 	RecoveredCount int64 `protobuf:"varint,7,opt,name=recovered_count,json=recoveredCount,proto3" json:"recovered_count,omitempty"`
-	// How far the end of the event log is behind: streams of the whole project lag
-	// by as much. Above a few seconds, a transaction has been left open in the
-	// database.
+	// How far the end of the event log is behind: streams of the whole project lag by as
+	// much. Above a few seconds, a transaction has been left open in the database.
 	EventLag *durationpb.Duration `protobuf:"bytes,8,opt,name=event_lag,json=eventLag,proto3" json:"event_lag,omitempty"`
 	// Why nothing is being sent: the database was restored or copied, and waits for
-	// `fireonce recover`. Empty: all is well.
+	// `fireonce recover`. Empty: it is not quarantined.
 	QuarantineReason string `protobuf:"bytes,9,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
 	// When this was measured, by the store's clock.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
 	// Every quota of the project. Empty when a connection is named.
 	Quotas []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
-	// The server does not believe its database's time. Unset: all is well.
+	// The server does not believe its database's time. Unset: it does.
 	ClockDoubt    *ClockDoubt `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -684,9 +683,9 @@ func (x *GetStatsResponse) GetClockDoubt() *ClockDoubt {
 type ClockDoubt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  ClockDoubt_Kind        `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.ClockDoubt_Kind" json:"kind,omitempty"`
-	// For a person: what is doubted, and what happens meanwhile.
+	// For a person: what is doubted, and the consequences meanwhile.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Nothing is sent meanwhile. False: jobs are sent by the time that was believed before.
+	// Nothing is sent meanwhile. False: jobs are sent by the previously believed time.
 	SendingStopped bool `protobuf:"varint,3,opt,name=sending_stopped,json=sendingStopped,proto3" json:"sending_stopped,omitempty"`
 	// When the doubt began, by the believed time.
 	BeginTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
@@ -812,7 +811,7 @@ type CountJobsResponse struct {
 	StateCounts []*StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
 	// Sum of state_counts.
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// A state's count is capped: there are at least so many.
+	// A state's count is capped: the sum is a lower bound.
 	Capped bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
 	// With group_by, the jobs of state_counts in groups, the largest first. At most
 	// 1,000; the jobs of further ones are in count alone.
@@ -888,8 +887,8 @@ func (x *CountJobsResponse) GetAsOfTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Selects what is counted: all fields that are set must match; a list matches when one
-// of its values does.
+// Selects what is counted: all fields that are set must match; a list matches when one of
+// its values does.
 type StatsFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 50. Connections that were deleted count, too.
@@ -975,7 +974,8 @@ type QueryStatsRequest struct {
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Unset: the whole project.
 	Filter *StatsFilter `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Also the bins of histograms, from which percentiles of several rows can be made.
+	// Also the bins of histograms, from which percentiles over several rows can be
+	// computed.
 	IncludeBins   bool `protobuf:"varint,7,opt,name=include_bins,json=includeBins,proto3" json:"include_bins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1132,19 +1132,19 @@ type StatsRow struct {
 	StartedCount int64 `protobuf:"varint,6,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
 	// Attempts that were armed, first ones and later ones.
 	AttemptCount int64 `protobuf:"varint,7,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
-	// How long after its time, as it was then, each started job was armed.
+	// How long after its scheduled time of that moment each started job was armed.
 	StartLag *Histogram `protobuf:"bytes,8,opt,name=start_lag,json=startLag,proto3" json:"start_lag,omitempty"`
-	// Jobs that ended, by the state in which they did, in the order of its number. A job that goes on
-	// after its end (RetryJob, an answer that came late) counts for each end.
+	// Jobs that ended, by their end state, in the order of its number. A job that goes on
+	// after its end (RetryJob, a late answer) counts for each end.
 	EndedCounts []*StateCount `protobuf:"bytes,9,rep,name=ended_counts,json=endedCounts,proto3" json:"ended_counts,omitempty"`
 	// Outcomes that became unknown: attempts that ended without an answer that proves the
 	// effect or its absence. Repeats under the same key do not count again.
 	UnknownCount int64 `protobuf:"varint,10,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
-	// Unknown outcomes that were settled, by the way in which they were, in the order of
-	// its number.
+	// Unknown outcomes that were settled, by the way in which they were settled, in the
+	// order of its number.
 	SettledCounts []*StatsRow_SettledCount `protobuf:"bytes,11,rep,name=settled_counts,json=settledCounts,proto3" json:"settled_counts,omitempty"`
 	// Of those, the effects that were found, or confirmed by a repeat under the same key. A
-	// retry that does not look first, and has no key, may do such a job twice.
+	// retry without a look and without a key may do such a job twice.
 	RecoveredCount int64 `protobuf:"varint,12,opt,name=recovered_count,json=recoveredCount,proto3" json:"recovered_count,omitempty"`
 	// How long settled outcomes were unknown.
 	TimeToSettle  *Histogram `protobuf:"bytes,13,opt,name=time_to_settle,json=timeToSettle,proto3" json:"time_to_settle,omitempty"`
@@ -1273,8 +1273,8 @@ func (x *StatsRow) GetTimeToSettle() *Histogram {
 	return nil
 }
 
-// Durations by bins whose bounds are always the same, four for each doubling. A
-// percentile is the upper bound of its bin, at most 19 % above the true value.
+// Durations by bins with fixed bounds, four for each doubling. A percentile is the upper
+// bound of its bin, at most 19 % above the true value.
 type Histogram struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
@@ -1282,7 +1282,7 @@ type Histogram struct {
 	P50 *durationpb.Duration `protobuf:"bytes,2,opt,name=p50,proto3" json:"p50,omitempty"`
 	P90 *durationpb.Duration `protobuf:"bytes,3,opt,name=p90,proto3" json:"p90,omitempty"`
 	P99 *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
-	// Bins that have any, the shortest durations first. Only with include_bins.
+	// Bins that are not empty, the shortest durations first. Only with include_bins.
 	Bins          []*Histogram_Bin `protobuf:"bytes,5,rep,name=bins,proto3" json:"bins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1580,8 +1580,8 @@ func (x *StatsRow_SettledCount) GetCount() int64 {
 
 type Histogram_Bin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The longest duration of the bin; that of the bin before is the bound below. Unset: all
-	// that is longer than 41 days.
+	// The longest duration of the bin; that of the bin before is the lower bound. Unset:
+	// everything longer than 41 days.
 	UpperBound    *durationpb.Duration `protobuf:"bytes,1,opt,name=upper_bound,json=upperBound,proto3" json:"upper_bound,omitempty"`
 	Count         int64                `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields

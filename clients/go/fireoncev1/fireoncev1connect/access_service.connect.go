@@ -55,63 +55,64 @@ const (
 
 // AccessServiceClient is a client for the fireonce.v1.AccessService service.
 type AccessServiceClient interface {
-	// Makes an API key, and gives it once: only a hash of it is kept.
+	// Makes an API key, and returns it once: only a hash of it is stored.
 	//
-	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
+	// Not idempotent: a repeat makes another key, so that a key is in one answer only. If
+	// that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, under different names, so that
-	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
-	// more, and revoke that.
+	// Two keys of one client may be live together, under different names, so that one
+	// replaces the other: make the second, configure the client with it, wait until
+	// last_use_time shows that the first is no longer used, and revoke the first.
 	//
-	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
-	//     cannot give.
-	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
+	//   - PERMISSION_DENIED / SCOPE_MISSING: the caller lacks a scope, and so cannot grant
+	//     it.
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own, or
 	//     create_project.
-	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND: the project does not exist and create_project is not
+	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateApiKey(context.Context, *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
-	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListApiKeys(context.Context, *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
-	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. Everything made with the key stays, other keys
-	// included. NOT_FOUND / API_KEY_NOT_FOUND.
+	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
+	// the first time stays. Everything made with the key stays, other keys included.
+	// NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeApiKey(context.Context, *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error)
-	// Seals credentials that other keys seal with the one that this server seals with,
+	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
-	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several callers concurrently: nothing is done twice.
+	// Each is resealed only if it is unchanged since it was read. May be stopped and begun
+	// again at any time, also by several concurrent callers: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
-	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file names another
-	//     key first by now. Restart the server.
-	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
-	//     key by now. Begin anew.
+	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file now names another
+	//     key first. Restart the server.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
+	//     key. Begin again.
 	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
-	// Erases what a project has, a bounded part in each call: call again with next_page_token
-	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
-	// left, the words and actors in the project's events, its connections with their
-	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
-	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
-	// jobs first. Other projects are not touched.
+	// Erases the data of a project, a bounded part in each call: call again with
+	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
+	// same rules. Once none is left, the texts and actors in the project's events, its
+	// connections with their credentials, its logins and its API keys are removed. Digests
+	// of keys stay, so that nothing is sent twice, and so does one ErasedJob for each job.
+	// Nothing is canceled: end the open jobs first. Other projects are not touched.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND.
-	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
-	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all
+	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error)
@@ -238,63 +239,64 @@ func (c *accessServiceClient) EraseProject(ctx context.Context, req *fireoncev1.
 
 // AccessServiceHandler is an implementation of the fireonce.v1.AccessService service.
 type AccessServiceHandler interface {
-	// Makes an API key, and gives it once: only a hash of it is kept.
+	// Makes an API key, and returns it once: only a hash of it is stored.
 	//
-	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
+	// Not idempotent: a repeat makes another key, so that a key is in one answer only. If
+	// that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, under different names, so that
-	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
-	// more, and revoke that.
+	// Two keys of one client may be live together, under different names, so that one
+	// replaces the other: make the second, configure the client with it, wait until
+	// last_use_time shows that the first is no longer used, and revoke the first.
 	//
-	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
-	//     cannot give.
-	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
+	//   - PERMISSION_DENIED / SCOPE_MISSING: the caller lacks a scope, and so cannot grant
+	//     it.
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own, or
 	//     create_project.
-	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND: the project does not exist and create_project is not
+	//     set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateApiKey(context.Context, *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error)
 	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
 	// meaningful order.
 	//
-	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
+	// * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListApiKeys(context.Context, *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
-	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. Everything made with the key stays, other keys
-	// included. NOT_FOUND / API_KEY_NOT_FOUND.
+	// Ends a key permanently. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
+	// the first time stays. Everything made with the key stays, other keys included.
+	// NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeApiKey(context.Context, *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error)
-	// Seals credentials that other keys seal with the one that this server seals with,
+	// Reseals, with the key that this server seals with, credentials that other keys seal,
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
-	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several callers concurrently: nothing is done twice.
+	// Each is resealed only if it is unchanged since it was read. May be stopped and begun
+	// again at any time, also by several concurrent callers: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
-	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file names another
-	//     key first by now. Restart the server.
-	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
-	//     key by now. Begin anew.
+	//   - FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file now names another
+	//     key first. Restart the server.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
+	//     key. Begin again.
 	RotateSealingKey(context.Context, *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error)
-	// Erases what a project has, a bounded part in each call: call again with next_page_token
-	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
-	// left, the words and actors in the project's events, its connections with their
-	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
-	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
-	// jobs first. Other projects are not touched.
+	// Erases the data of a project, a bounded part in each call: call again with
+	// next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
+	// same rules. Once none is left, the texts and actors in the project's events, its
+	// connections with their credentials, its logins and its API keys are removed. Digests
+	// of keys stay, so that nothing is sent twice, and so does one ErasedJob for each job.
+	// Nothing is canceled: end the open jobs first. Other projects are not touched.
 	//
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND.
-	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
-	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all
+	//     of them first, so that no client schedules anything meanwhile.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	EraseProject(context.Context, *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error)

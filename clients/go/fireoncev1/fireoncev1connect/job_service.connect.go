@@ -86,64 +86,59 @@ const (
 type JobServiceClient interface {
 	// Stores a job, or returns the one already stored under the same key.
 	//
-	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different
-	//     request; ErrorDetail.idempotency_conflict names the job and the fields
-	//     that differ. Do not retry. So it is, without differences, for any request
-	//     under the key of a job that has ended and was removed, while the key is
-	//     kept.
+	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different request;
+	//     ErrorDetail.idempotency_conflict names the job and the fields that differ. Do not
+	//     retry. The same error, without differences, answers any request under the key of a
+	//     job that has ended and was removed, while the key is kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
 	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
-	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
-	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
-	//     *after* the key: a late repeat of an accepted request still returns its job.
-	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
-	//     it, or none to start the job now.
+	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE, PAYLOAD_INVALID,
+	//     PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked *after* the key: a late
+	//     repeat of an accepted request still returns its job. TIME_IN_PAST means that no job
+	//     is stored under the key: send a later time under it, or none to start the job now.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
-	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
-	//     too.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Also checked after the key.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
-	// the response has one result per request in the same order. An invalid item
-	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
-	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write; one that
-	// replies to another item, by its key, follows in a further write.
-	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
-	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
+	// Up to 500 jobs, each decided separately as by ScheduleJob, in their order; the
+	// response has one result per request in the same order. An invalid item fails alone:
+	// it has an error with code INVALID_ARGUMENT. Of two items with one key the first wins;
+	// the second is a repeat (created = false) if it is equal, a conflict if not. Items
+	// that pass are stored by one write; an item that replies to another item, by its key,
+	// follows in a further write. The RPC itself fails only for whole-request reasons,
+	// among them INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; then repeat it whole.
+	// Items beyond a quota fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *fireoncev1.GetJobRequest) (*fireoncev1.GetJobResponse, error)
-	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
-	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
-	// jobs for one page, and goes on where it ended. Keyset paging: jobs
-	// added or moved while paging may be missed or seen twice; use
-	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
-	// filter.recipient.
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs
+	// than page_size, or none, and still a next_page_token: the server reads a bounded
+	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
+	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
+	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
-	// Changes as they commit. The first message comes immediately, a heartbeat at
-	// least every 15 s. Ends with OK after max_duration (15 min at most, with
-	// jitter): reconnect with the last cursor. A slow reader is cut off
-	// (RESOURCE_EXHAUSTED) and resumes the same way.
+	// Changes as they commit. The first message is sent immediately, a heartbeat at least
+	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
+	// with the last cursor. A slow reader is cut off (RESOURCE_EXHAUSTED) and resumes in
+	// the same way.
 	//
-	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
-	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
-	//     or the database was restored or copied since it was given, so that
-	//     positions mean something else; call ListJobs and stream from its
-	//     events_cursor. Also ends a stream under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
-	//     or no connection.
+	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or from another project or database.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention, or the
+	//     database was restored or copied since it was issued, so that positions mean
+	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
+	//     under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
+	//     job or a connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *fireoncev1.StreamJobEventsRequest) (*connect.ServerStreamForClient[fireoncev1.StreamJobEventsResponse], error)
-	// Changes content, labels or terms of a job. What an attempt rests on changes only before
-	// the first start; the rest as long as the job goes on and no worker is at it:
+	// Changes content, labels or terms of a job. Fields that an attempt depends on change
+	// only before the first start; the others as long as the job goes on and no worker
+	// holds it:
 	//
 	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
 	// |---|---|---|---|---|
@@ -151,25 +146,24 @@ type JobServiceClient interface {
 	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
 	//
 	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
-	// ambiguity_policy counts when the outcome is given up next, a retry_policy from the next
-	// failure on; neither moves a time that is set. The idempotency key stays bound to the
-	// request that made the job: a repeat of that request gets the job as it is now.
+	// ambiguity_policy applies when an outcome is next given up, a retry_policy from the
+	// next failure on; neither moves a time that is set. The idempotency key stays bound to
+	// the request that made the job: a repeat of that request returns the job as it is now.
 	//
-	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION / JOB_STATE:
-	//     violations name the fields that cannot change in the job's state, and
-	//     state_conflict the states in which all that are named can; nothing was changed.
+	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
+	//     JOB_STATE: violations has the fields that cannot change in the job's state, and
+	//     state_conflict the states in which all requested fields can; nothing was changed.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
 	//     payload grows.
 	UpdateJob(context.Context, *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error)
-	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
-	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
-	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
-	// the job that it replies to had ended gets cancel_request_time, and RetryJob
-	// does not take it up again.
+	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes CANCELED
+	// immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION cannot be
+	// recalled: cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
+	// the effect is found, CANCELED if it is proven absent. Canceling a canceled job is OK.
+	// One that is CANCELED because the job that it replies to had ended gets
+	// cancel_request_time, and RetryJob no longer revives it.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -178,21 +172,21 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(context.Context, *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
-	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state. One that replies to another job
-	// still waits for that.
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays. Never bypasses a
+	// pause, a hold or a rate limit. Returns immediately; it does not wait for the send. OK
+	// without change when the job is already claimed, sending or done: the answer shows the
+	// state. A job that replies to another one still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
-	// that is CANCELED because the job that it replies to had ended a new wait window,
-	// once that job goes on or has succeeded. Replies to the job stay as they are until
-	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
-	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
-	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
-	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
+	// Sets a new retry budget and a new start window on a FAILED or EXPIRED job. A reply
+	// that is CANCELED because the job that it replies to had ended gets a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay unchanged until they
+	// are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, above all AMBIGUOUS and NEEDS_RESOLUTION: use ResolveJob for those. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once
+	// the job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED;
+	// INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(context.Context, *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
@@ -202,41 +196,41 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own;
-	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. Without states in the filter these are
-	// the jobs that have not ended, and the replies that are CANCELED because the job that
-	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
-	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
+	// next_page_token until it is empty. Each job is decided separately; a job that changes
+	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
+	// Newest job first. Without states in the filter these are the jobs that have not
+	// ended, and the replies that are CANCELED because the job that they reply to had
+	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
 	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
-	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
-	// good; the answer has the rest. Repeats are answered equally. The idempotency key
-	// stays bound by its digest, as that of a job that retention has removed, and events stay
-	// in the log without words. Needs the scope "jobs:delete".
+	// Erases a job that has ended: payload, labels, key, answers, texts and history are
+	// removed permanently; the answer has the rest. Repeats get the same answer. The
+	// idempotency key stays bound by its digest, as that of a job that retention has
+	// removed, and events stay in the log without texts. Needs the scope "jobs:delete".
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
 	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
 	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
-	//     that replies to it is there; erase that one first.
-	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
-	//     believed, erase nothing.
+	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a stored job
+	//     replies to it; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
+	//     not believed, erase nothing.
 	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for a
-	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
-	// settled, unknown outcomes that are due are looked at. What a server that is awake does
-	// by itself needs no call. Needs the scope "work:run".
+	// Processes everything that is due, in all projects, and returns when that is done: for
+	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
+	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
+	// A server that is awake does all this without the call. Needs the scope "work:run".
 	//
 	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
 	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
@@ -249,13 +243,13 @@ type JobServiceClient interface {
 	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(context.Context, *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error)
-	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
-	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
-	// stream where a list ended.
+	// A page of the events of StreamJobEvents, oldest first, for callers that do not
+	// stream. Both share cursors: a list continues where a stream ended, and a stream where
+	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
-	//     key of no job or no connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
+	//     a key without a job or a connection, or one job alone, and there is no such job.
 	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 }
 
@@ -599,64 +593,59 @@ func (c *jobServiceClient) ListJobEvents(ctx context.Context, req *fireoncev1.Li
 type JobServiceHandler interface {
 	// Stores a job, or returns the one already stored under the same key.
 	//
-	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different
-	//     request; ErrorDetail.idempotency_conflict names the job and the fields
-	//     that differ. Do not retry. So it is, without differences, for any request
-	//     under the key of a job that has ended and was removed, while the key is
-	//     kept.
+	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different request;
+	//     ErrorDetail.idempotency_conflict names the job and the fields that differ. Do not
+	//     retry. The same error, without differences, answers any request under the key of a
+	//     job that has ended and was removed, while the key is kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
 	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
-	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
-	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
-	//     *after* the key: a late repeat of an accepted request still returns its job.
-	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
-	//     it, or none to start the job now.
+	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE, PAYLOAD_INVALID,
+	//     PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked *after* the key: a late
+	//     repeat of an accepted request still returns its job. TIME_IN_PAST means that no job
+	//     is stored under the key: send a later time under it, or none to start the job now.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
-	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
-	//     too.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Also checked after the key.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
-	// the response has one result per request in the same order. An invalid item
-	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
-	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write; one that
-	// replies to another item, by its key, follows in a further write.
-	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
-	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
+	// Up to 500 jobs, each decided separately as by ScheduleJob, in their order; the
+	// response has one result per request in the same order. An invalid item fails alone:
+	// it has an error with code INVALID_ARGUMENT. Of two items with one key the first wins;
+	// the second is a repeat (created = false) if it is equal, a conflict if not. Items
+	// that pass are stored by one write; an item that replies to another item, by its key,
+	// follows in a further write. The RPC itself fails only for whole-request reasons,
+	// among them INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; then repeat it whole.
+	// Items beyond a quota fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *fireoncev1.GetJobRequest) (*fireoncev1.GetJobResponse, error)
-	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
-	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
-	// jobs for one page, and goes on where it ended. Keyset paging: jobs
-	// added or moved while paging may be missed or seen twice; use
-	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
-	// filter.recipient.
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs
+	// than page_size, or none, and still a next_page_token: the server reads a bounded
+	// number of jobs for one page, and the next page continues there. Keyset paging: jobs
+	// added or moved while paging may be missed or seen twice; use StreamJobEvents from
+	// events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
+	// used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
 	ListJobs(context.Context, *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error)
-	// Changes as they commit. The first message comes immediately, a heartbeat at
-	// least every 15 s. Ends with OK after max_duration (15 min at most, with
-	// jitter): reconnect with the last cursor. A slow reader is cut off
-	// (RESOURCE_EXHAUSTED) and resumes the same way.
+	// Changes as they commit. The first message is sent immediately, a heartbeat at least
+	// every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
+	// with the last cursor. A slow reader is cut off (RESOURCE_EXHAUSTED) and resumes in
+	// the same way.
 	//
-	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
-	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
-	//     or the database was restored or copied since it was given, so that
-	//     positions mean something else; call ListJobs and stream from its
-	//     events_cursor. Also ends a stream under way.
-	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
-	//     or no connection.
+	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or from another project or database.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention, or the
+	//     database was restored or copied since it was issued, so that positions mean
+	//     something else; call ListJobs and stream from its events_cursor. Also ends a stream
+	//     under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
+	//     job or a connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *fireoncev1.StreamJobEventsRequest, *connect.ServerStream[fireoncev1.StreamJobEventsResponse]) error
-	// Changes content, labels or terms of a job. What an attempt rests on changes only before
-	// the first start; the rest as long as the job goes on and no worker is at it:
+	// Changes content, labels or terms of a job. Fields that an attempt depends on change
+	// only before the first start; the others as long as the job goes on and no worker
+	// holds it:
 	//
 	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
 	// |---|---|---|---|---|
@@ -664,25 +653,24 @@ type JobServiceHandler interface {
 	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
 	//
 	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
-	// ambiguity_policy counts when the outcome is given up next, a retry_policy from the next
-	// failure on; neither moves a time that is set. The idempotency key stays bound to the
-	// request that made the job: a repeat of that request gets the job as it is now.
+	// ambiguity_policy applies when an outcome is next given up, a retry_policy from the
+	// next failure on; neither moves a time that is set. The idempotency key stays bound to
+	// the request that made the job: a repeat of that request returns the job as it is now.
 	//
-	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION / JOB_STATE:
-	//     violations name the fields that cannot change in the job's state, and
-	//     state_conflict the states in which all that are named can; nothing was changed.
+	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
+	//     JOB_STATE: violations has the fields that cannot change in the job's state, and
+	//     state_conflict the states in which all requested fields can; nothing was changed.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
 	//     payload grows.
 	UpdateJob(context.Context, *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error)
-	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
-	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
-	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
-	// the job that it replies to had ended gets cancel_request_time, and RetryJob
-	// does not take it up again.
+	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes CANCELED
+	// immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION cannot be
+	// recalled: cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
+	// the effect is found, CANCELED if it is proven absent. Canceling a canceled job is OK.
+	// One that is CANCELED because the job that it replies to had ended gets
+	// cancel_request_time, and RetryJob no longer revives it.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -691,21 +679,21 @@ type JobServiceHandler interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(context.Context, *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
-	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state. One that replies to another job
-	// still waits for that.
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays. Never bypasses a
+	// pause, a hold or a rate limit. Returns immediately; it does not wait for the send. OK
+	// without change when the job is already claimed, sending or done: the answer shows the
+	// state. A job that replies to another one still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
-	// that is CANCELED because the job that it replies to had ended a new wait window,
-	// once that job goes on or has succeeded. Replies to the job stay as they are until
-	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
-	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
-	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
-	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
+	// Sets a new retry budget and a new start window on a FAILED or EXPIRED job. A reply
+	// that is CANCELED because the job that it replies to had ended gets a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay unchanged until they
+	// are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, above all AMBIGUOUS and NEEDS_RESOLUTION: use ResolveJob for those. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once
+	// the job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED;
+	// INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(context.Context, *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
@@ -715,41 +703,41 @@ type JobServiceHandler interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
 	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error)
-	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own;
-	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. Without states in the filter these are
-	// the jobs that have not ended, and the replies that are CANCELED because the job that
-	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
-	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// CancelJob for every job that a filter selects, at most 500 in a call: call again with
+	// next_page_token until it is empty. Each job is decided separately; a job that changes
+	// meanwhile is judged as it is then, and left alone if the filter no longer selects it.
+	// Newest job first. Without states in the filter these are the jobs that have not
+	// ended, and the replies that are CANCELED because the job that they reply to had
+	// ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	BulkCancelJobs(context.Context, *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
 	// that is CANCELED because the job that it replies to had ended, in the same way, but
 	// oldest job first: a reply follows the job that it replies to, also across pages. A
-	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// dry run, which changes nothing, lists a reply among the failures if that job is on an
 	// earlier page.
 	BulkRetryJobs(context.Context, *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
-	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
-	// good; the answer has the rest. Repeats are answered equally. The idempotency key
-	// stays bound by its digest, as that of a job that retention has removed, and events stay
-	// in the log without words. Needs the scope "jobs:delete".
+	// Erases a job that has ended: payload, labels, key, answers, texts and history are
+	// removed permanently; the answer has the rest. Repeats get the same answer. The
+	// idempotency key stays bound by its digest, as that of a job that retention has
+	// removed, and events stay in the log without texts. Needs the scope "jobs:delete".
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
 	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
 	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
-	//     that replies to it is there; erase that one first.
-	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
-	//     believed, erase nothing.
+	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a stored job
+	//     replies to it; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
+	//     not believed, erase nothing.
 	DeleteJob(context.Context, *fireoncev1.DeleteJobRequest) (*fireoncev1.DeleteJobResponse, error)
-	// Processes everything that is due, in all projects, and returns when that is done: for a
-	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
-	// settled, unknown outcomes that are due are looked at. What a server that is awake does
-	// by itself needs no call. Needs the scope "work:run".
+	// Processes everything that is due, in all projects, and returns when that is done: for
+	// a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
+	// due jobs are sent and settled, and looks for unknown outcomes that are due are made.
+	// A server that is awake does all this without the call. Needs the scope "work:run".
 	//
 	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
 	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
@@ -762,13 +750,13 @@ type JobServiceHandler interface {
 	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(context.Context, *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error)
-	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
-	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
-	// stream where a list ended.
+	// A page of the events of StreamJobEvents, oldest first, for callers that do not
+	// stream. Both share cursors: a list continues where a stream ended, and a stream where
+	// a list ended.
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
-	//     key of no job or no connection, or one job alone, and there is no such job.
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
+	//     a key without a job or a connection, or one job alone, and there is no such job.
 	ListJobEvents(context.Context, *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error)
 }
 

@@ -98,8 +98,8 @@ type ScheduleServiceClient interface {
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob, also for a request that
 	//     differs from the one that made a schedule which was changed since.
-	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations say what is wrong with spec;
-	//     one that does not fire from now on is refused, too.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations has the faults of spec; one
+	//     that does not fire from now on is refused, too.
 	//   - INVALID_ARGUMENT / PAYLOAD_TOO_LARGE, PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH,
 	//     HEADER_NOT_ALLOWED: checked as the job of the first firing.
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
@@ -108,36 +108,34 @@ type ScheduleServiceClient interface {
 	CreateSchedule(context.Context, *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
 	GetSchedule(context.Context, *fireoncev1.GetScheduleRequest) (*fireoncev1.GetScheduleResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an empty
-	// one, although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	ListSchedules(context.Context, *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error)
-	// Changes the fields that update_mask names, to the values given. With another spec the
-	// schedule goes on from now: times up to now are passed, those that no server has decided
-	// about as MISSED, skips are dropped, and names of firings get the prefix of a new
-	// version. A firing that waits in the buffer stays. An
-	// ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
-	// is. Values that are in force already change nothing. Jobs that were made stay as they
-	// are.
+	// Sets the fields that update_mask names to the request's values. With another spec the
+	// schedule continues from now: past times without a decision are MISSED, skips are
+	// dropped, and names of firings get the prefix of a new version. A firing that waits in
+	// the buffer stays. An ENDED schedule becomes ACTIVE when firings are left, and an
+	// ACTIVE one ENDED when none is. Values that are already in force change nothing.
+	// Existing jobs stay unchanged.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
 	UpdateSchedule(context.Context, *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error)
-	// Ends a schedule for good and erases its template. OK when it is deleted already. A
-	// firing that waits in the buffer is MISSED, and so are those whose times have come and
-	// that no server has decided about. Jobs that it made go on: BulkCancelJobs with
-	// filter.schedule_id ends them.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
+	// firing that waits in the buffer is MISSED, and so are past times without a decision.
+	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
+	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	DeleteSchedule(context.Context, *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error)
-	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
-	// are those whose times have come and that no server has decided about.
-	// Jobs that were made go on. OK when it is paused already: the cause stays, and a note
-	// that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
-	// ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
+	// and so are past times without a decision. Existing jobs go on. OK when it is already
+	// paused: the cause stays, and the request's note replaces the old one.
+	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
+	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSchedule(context.Context, *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error)
-	// Fires again from now on; what came meanwhile is neither caught up nor counted. Without
-	// a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
+	// Fires again from now on; times in the pause are neither caught up nor counted.
+	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	ResumeSchedule(context.Context, *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error)
@@ -147,10 +145,11 @@ type ScheduleServiceClient interface {
 	BulkPauseSchedules(context.Context, *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
 	BulkResumeSchedules(context.Context, *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error)
-	// Makes a job now, in every state of the schedule but DELETED. A trigger_key makes one job:
-	// a repeat returns that job's firing, for as long as firings are kept (400 days). An
-	// earlier job that has not ended blocks the call unless the policy that applies to it is
-	// ALLOW or allow_overlap is set. A blocked call stores nothing and may be repeated.
+	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
+	// one job: a repeat returns that job's firing, for as long as firings are kept (400
+	// days). An earlier job that has not ended blocks the call unless the policy that
+	// applies to it is ALLOW or allow_overlap is set. A blocked call stores nothing and may
+	// be repeated.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: it is deleted,
 	//     max_firings is reached, or its queue is empty. FIRING_BLOCKED: an earlier job has not ended;
@@ -159,38 +158,39 @@ type ScheduleServiceClient interface {
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
 	TriggerSchedule(context.Context, *fireoncev1.TriggerScheduleRequest) (*fireoncev1.TriggerScheduleResponse, error)
-	// Takes out one firing to come, by its name, or with undo puts it back. It is then
-	// SKIPPED_BY_REQUEST at its time. OK when that is so already.
+	// Takes out one future firing, by its name, or with undo restores it. It is then
+	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
 	SkipFiring(context.Context, *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error)
-	// Firings so far, those without a job too, newest first. They are kept for 400 days. One
-	// that waits is in Schedule.buffered_firing alone. There is no stream of firings: the
+	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
+	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error)
-	// Says when a spec fires, or a stored schedule, without storing anything.
+	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
 	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
 	PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error)
-	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
-	// a change of the spec, or before the schedule began. The present spec says the times. A
-	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
-	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
-	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
-	// call at most: call again with next_page_token until it is empty.
+	// Makes jobs for nominal times that have passed and made none: after an outage, a
+	// pause, a change of the spec, or before the schedule began. The present spec
+	// determines the times. A nominal time that has a job of this schedule gets no other
+	// one, whichever version of the spec and whichever zone data made it. With a queue, the
+	// earliest times get the items, and without_content has the others. Each firing's name
+	// is "b:" and the name of the time, so a repeat makes nothing twice. Overlap does not
+	// matter. Jobs are due a second apart, 100 in a call at most: call again with
+	// next_page_token until it is empty.
 	//
 	//   - INVALID_ARGUMENT / BACKFILL_RANGE: end_time is in the future or not after start_time,
 	//     start_time is more than 399 days ago, or the range has too many firings.
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
+	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(context.Context, *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -203,10 +203,10 @@ type ScheduleServiceClient interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(context.Context, *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error)
-	// Those that wait, in the order of the queue, then the others, the last that left it first.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Waiting items, in the order of the queue, then the others, the last that left it
+	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListScheduleItems(context.Context, *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error)
-	// Replaces the content of an item that waits. Its place stays.
+	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
@@ -215,8 +215,8 @@ type ScheduleServiceClient interface {
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
 	MoveScheduleItem(context.Context, *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error)
-	// Takes an item out of the queue for good, and erases its content. OK when it is out
-	// already. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
+	// Removes an item from the queue permanently, and erases its content. OK when it is
+	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
 	RemoveScheduleItem(context.Context, *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error)
 }
@@ -568,8 +568,8 @@ type ScheduleServiceHandler interface {
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob, also for a request that
 	//     differs from the one that made a schedule which was changed since.
-	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations say what is wrong with spec;
-	//     one that does not fire from now on is refused, too.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations has the faults of spec; one
+	//     that does not fire from now on is refused, too.
 	//   - INVALID_ARGUMENT / PAYLOAD_TOO_LARGE, PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH,
 	//     HEADER_NOT_ALLOWED: checked as the job of the first firing.
 	//   - INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
@@ -578,36 +578,34 @@ type ScheduleServiceHandler interface {
 	CreateSchedule(context.Context, *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error)
 	// NOT_FOUND / SCHEDULE_NOT_FOUND. A deleted schedule is still found.
 	GetSchedule(context.Context, *fireoncev1.GetScheduleRequest) (*fireoncev1.GetScheduleResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an empty
-	// one, although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
 	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	ListSchedules(context.Context, *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error)
-	// Changes the fields that update_mask names, to the values given. With another spec the
-	// schedule goes on from now: times up to now are passed, those that no server has decided
-	// about as MISSED, skips are dropped, and names of firings get the prefix of a new
-	// version. A firing that waits in the buffer stays. An
-	// ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
-	// is. Values that are in force already change nothing. Jobs that were made stay as they
-	// are.
+	// Sets the fields that update_mask names to the request's values. With another spec the
+	// schedule continues from now: past times without a decision are MISSED, skips are
+	// dropped, and names of firings get the prefix of a new version. A firing that waits in
+	// the buffer stays. An ENDED schedule becomes ACTIVE when firings are left, and an
+	// ACTIVE one ENDED when none is. Values that are already in force change nothing.
+	// Existing jobs stay unchanged.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
 	//     SCHEDULE_STATE: it is deleted.
 	//   - Otherwise as CreateSchedule.
 	UpdateSchedule(context.Context, *fireoncev1.UpdateScheduleRequest) (*fireoncev1.UpdateScheduleResponse, error)
-	// Ends a schedule for good and erases its template. OK when it is deleted already. A
-	// firing that waits in the buffer is MISSED, and so are those whose times have come and
-	// that no server has decided about. Jobs that it made go on: BulkCancelJobs with
-	// filter.schedule_id ends them.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// Ends a schedule permanently and erases its template. OK when it is already deleted. A
+	// firing that waits in the buffer is MISSED, and so are past times without a decision.
+	// Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
+	// / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	DeleteSchedule(context.Context, *fireoncev1.DeleteScheduleRequest) (*fireoncev1.DeleteScheduleResponse, error)
-	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
-	// are those whose times have come and that no server has decided about.
-	// Jobs that were made go on. OK when it is paused already: the cause stays, and a note
-	// that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
-	// ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+	// No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
+	// and so are past times without a decision. Existing jobs go on. OK when it is already
+	// paused: the cause stays, and the request's note replaces the old one.
+	// FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
+	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	PauseSchedule(context.Context, *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error)
-	// Fires again from now on; what came meanwhile is neither caught up nor counted. Without
-	// a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
+	// Fires again from now on; times in the pause are neither caught up nor counted.
+	// Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
 	// SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
 	// SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	ResumeSchedule(context.Context, *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error)
@@ -617,10 +615,11 @@ type ScheduleServiceHandler interface {
 	BulkPauseSchedules(context.Context, *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error)
 	// ResumeSchedule for every PAUSED schedule that a filter selects, in the same way.
 	BulkResumeSchedules(context.Context, *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error)
-	// Makes a job now, in every state of the schedule but DELETED. A trigger_key makes one job:
-	// a repeat returns that job's firing, for as long as firings are kept (400 days). An
-	// earlier job that has not ended blocks the call unless the policy that applies to it is
-	// ALLOW or allow_overlap is set. A blocked call stores nothing and may be repeated.
+	// Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
+	// one job: a repeat returns that job's firing, for as long as firings are kept (400
+	// days). An earlier job that has not ended blocks the call unless the policy that
+	// applies to it is ALLOW or allow_overlap is set. A blocked call stores nothing and may
+	// be repeated.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: it is deleted,
 	//     max_firings is reached, or its queue is empty. FIRING_BLOCKED: an earlier job has not ended;
@@ -629,38 +628,39 @@ type ScheduleServiceHandler interface {
 	//     is refused. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED.
 	TriggerSchedule(context.Context, *fireoncev1.TriggerScheduleRequest) (*fireoncev1.TriggerScheduleResponse, error)
-	// Takes out one firing to come, by its name, or with undo puts it back. It is then
-	// SKIPPED_BY_REQUEST at its time. OK when that is so already.
+	// Takes out one future firing, by its name, or with undo restores it. It is then
+	// SKIPPED_BY_REQUEST at its time. OK when that is already so.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or
 	//     deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
 	//   - FAILED_PRECONDITION / FIRING_DECIDED: its time has passed.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "skips", 100 for a schedule.
 	SkipFiring(context.Context, *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error)
-	// Firings so far, those without a job too, newest first. They are kept for 400 days. One
-	// that waits is in Schedule.buffered_firing alone. There is no stream of firings: the
+	// Firings so far, those without a job too, newest first. They are kept for 400 days. A
+	// waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
 	// events of jobs have those that made one, and for the others call this again.
 	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error)
-	// Says when a spec fires, or a stored schedule, without storing anything.
+	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
 	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
 	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
 	PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error)
-	// Makes jobs for nominal times that have passed and made none: after an outage, a pause,
-	// a change of the spec, or before the schedule began. The present spec says the times. A
-	// nominal time that has a job of this schedule gets no other one, whatever version of
-	// the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
-	// has the others. Each firing's name is "b:" and the name of the time, so a repeat
-	// makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
-	// call at most: call again with next_page_token until it is empty.
+	// Makes jobs for nominal times that have passed and made none: after an outage, a
+	// pause, a change of the spec, or before the schedule began. The present spec
+	// determines the times. A nominal time that has a job of this schedule gets no other
+	// one, whichever version of the spec and whichever zone data made it. With a queue, the
+	// earliest times get the items, and without_content has the others. Each firing's name
+	// is "b:" and the name of the time, so a repeat makes nothing twice. Overlap does not
+	// matter. Jobs are due a second apart, 100 in a call at most: call again with
+	// next_page_token until it is empty.
 	//
 	//   - INVALID_ARGUMENT / BACKFILL_RANGE: end_time is in the future or not after start_time,
 	//     start_time is more than 399 days ago, or the range has too many firings.
 	//   - ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
 	//   - FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
 	//     about firings of the range itself. Repeat after the time in RetryInfo.
-	//   - Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
+	//   - Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
 	BackfillSchedule(context.Context, *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error)
 	// Adds content to the queue of a schedule whose job_template has queue. An item is one
 	// job at most. It is checked as the job of the schedule's connection.
@@ -673,10 +673,10 @@ type ScheduleServiceHandler interface {
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "schedule-items" (1,000 that wait or were
 	//     refused), "schedule-item-bytes" (32 MiB), "bytes" of the project.
 	AddScheduleItem(context.Context, *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error)
-	// Those that wait, in the order of the queue, then the others, the last that left it first.
-	// NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Waiting items, in the order of the queue, then the others, the last that left it
+	// first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListScheduleItems(context.Context, *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error)
-	// Replaces the content of an item that waits. Its place stays.
+	// Replaces the content of a waiting item. Its position stays.
 	//
 	//   - NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	//     FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
@@ -685,8 +685,8 @@ type ScheduleServiceHandler interface {
 	// Moves an item in the queue. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND;
 	// ABORTED / ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE.
 	MoveScheduleItem(context.Context, *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error)
-	// Takes an item out of the queue for good, and erases its content. OK when it is out
-	// already. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
+	// Removes an item from the queue permanently, and erases its content. OK when it is
+	// already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
 	// ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
 	RemoveScheduleItem(context.Context, *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error)
 }

@@ -29,30 +29,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Counts and delays of a project: GetStats and CountJobs as they are now, measured on
-// the jobs themselves, and QueryStats over time, counted from the event log.
+// Counts and delays of a project. GetStats and CountJobs show the present, measured on
+// the jobs themselves; QueryStats covers time, counted from the event log.
 //
 // Errors that any RPC may return are those of JobService.
 type StatsServiceClient interface {
-	// For a dashboard, and for an operator who is paged. An answer may be up to
-	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
-	// CONNECTION_NOT_FOUND.
+	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
+	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
-	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
-	// where the filter has nothing but states and schedule times and group_by is unset, and
-	// 10,000 jobs looked at in each state otherwise. Where the filter itself
-	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
+	// a state if the filter has only states and schedule times and group_by is unset, and
+	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
+	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	CountJobs(ctx context.Context, in *CountJobsRequest, opts ...grpc.CallOption) (*CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
-	// the bucket of its own time, also when it comes after its job's end; a job that is
-	// removed stays counted. The log is counted some seconds behind: as_of_time says how
-	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
-	// 3 years of 366 days.
+	// the bucket of its own time, also after its job's end; a removed job stays counted.
+	// The log is counted some seconds behind: as_of_time is how far. Buckets of a minute
+	// are kept for 3 days, of an hour for 93 days, of a day for 3 years of 366 days.
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
-	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
+	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	QueryStats(ctx context.Context, in *QueryStatsRequest, opts ...grpc.CallOption) (*QueryStatsResponse, error)
 }
 
@@ -98,30 +97,29 @@ func (c *statsServiceClient) QueryStats(ctx context.Context, in *QueryStatsReque
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
 //
-// Counts and delays of a project: GetStats and CountJobs as they are now, measured on
-// the jobs themselves, and QueryStats over time, counted from the event log.
+// Counts and delays of a project. GetStats and CountJobs show the present, measured on
+// the jobs themselves; QueryStats covers time, counted from the event log.
 //
 // Errors that any RPC may return are those of JobService.
 type StatsServiceServer interface {
-	// For a dashboard, and for an operator who is paged. An answer may be up to
-	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
-	// CONNECTION_NOT_FOUND.
+	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
+	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
-	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
-	// where the filter has nothing but states and schedule times and group_by is unset, and
-	// 10,000 jobs looked at in each state otherwise. Where the filter itself
-	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
+	// a state if the filter has only states and schedule times and group_by is unset, and
+	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
+	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	CountJobs(context.Context, *CountJobsRequest) (*CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
-	// the bucket of its own time, also when it comes after its job's end; a job that is
-	// removed stays counted. The log is counted some seconds behind: as_of_time says how
-	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
-	// 3 years of 366 days.
+	// the bucket of its own time, also after its job's end; a removed job stays counted.
+	// The log is counted some seconds behind: as_of_time is how far. Buckets of a minute
+	// are kept for 3 days, of an hour for 93 days, of a day for 3 years of 366 days.
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
-	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
+	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	QueryStats(context.Context, *QueryStatsRequest) (*QueryStatsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }

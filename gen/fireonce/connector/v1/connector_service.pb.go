@@ -89,12 +89,12 @@ const (
 	// The credential was refused. The connection is held, its jobs wait, until the
 	// credential is replaced.
 	Refusal_KIND_AUTH Refusal_Kind = 1
-	// Refused for good; the job fails.
+	// Refused permanently; the job fails.
 	Refusal_KIND_PERMANENT Refusal_Kind = 2
 	// The platform asks to wait; the connection is held for retry_after. Costs the
 	// job nothing.
 	Refusal_KIND_RATE_LIMITED Refusal_Kind = 3
-	// Surely without effect, and worth another attempt.
+	// Certainly without effect, and worth another attempt.
 	Refusal_KIND_TRANSIENT Refusal_Kind = 4
 )
 
@@ -148,7 +148,7 @@ type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// UUIDv7, lower case. Empty in Check and Prepare.
 	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	// As the user gave them; never secret.
+	// The user's settings; never secret.
 	Settings *v1.CustomSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The secret itself. Never write it into an answer or a log. Unset: the
 	// connection has none.
@@ -263,9 +263,9 @@ func (x *Content) GetReplyToExternalId() string {
 	return ""
 }
 
-// Guarantees of a target, and how long one must wait for the truth. It
-// depends on the settings alone: of two answers for the same settings Fireonce
-// believes the more careful one, until it is restarted.
+// Guarantees of a target, and how long its reads may lag. They depend on the settings
+// alone: of two answers for the same settings Fireonce believes the more careful one,
+// until it is restarted.
 type Traits struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	EffectClass v1.EffectClass         `protobuf:"varint,1,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
@@ -283,10 +283,10 @@ type Traits struct {
 	Spacing *durationpb.Duration `protobuf:"bytes,5,opt,name=spacing,proto3" json:"spacing,omitempty"`
 	// KEYED: two requests with one effect key that are processed concurrently have one
 	// effect, because the key is stored together with the effect, or held from the
-	// request's begin on. Fireonce may then call Publish again while an earlier call is under
-	// way, when the server that made it is gone or seems to be. Unset is the safe answer:
-	// such a repeat waits until the earlier call can no longer act. If it is set and not true,
-	// a server that dies or loses its database session can make a second effect.
+	// request's beginning on. Fireonce may then call Publish again while an earlier call is
+	// under way, when the server that made it is gone or seems to be. Unset is the safe
+	// value: such a repeat waits until the earlier call can no longer act. If it is set and
+	// not true, a server that dies or loses its database session can cause a second effect.
 	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -370,7 +370,7 @@ type InvalidInput struct {
 	Kind  InvalidInput_Kind      `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.connector.v1.InvalidInput_Kind" json:"kind,omitempty"`
 	// Its path, e.g. "payload.custom.data". Empty: all of it.
 	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
-	// For the user: what is wrong, and what to do about it. Never quotes a secret.
+	// For the user: the fault and the remedy. Never quotes a secret.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -427,12 +427,12 @@ func (x *InvalidInput) GetMessage() string {
 	return ""
 }
 
-// A definite refusal: what was asked for was not done, and will not be. After Publish:
+// A definite refusal: the requested action was not done, and will not be. After Publish:
 // there is no effect, and there will be none.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Refusal_Kind           `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.connector.v1.Refusal_Kind" json:"kind,omitempty"`
-	// For the user: why, and what to do about it. Never quotes a secret.
+	// For the user: the reason and the remedy. Never quotes a secret.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// RATE_LIMITED: 1 s to 24 h. Unset: 30 s.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
@@ -538,15 +538,15 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 
 type DescribeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kinds of payload it sends, as the members of Payload.kind are named, e.g.
+	// The kinds of payload it sends, by the names of the members of Payload.kind, e.g.
 	// "custom" and "social_post". Jobs with another kind are refused.
 	PayloadKinds []string `protobuf:"bytes,1,rep,name=payload_kinds,json=payloadKinds,proto3" json:"payload_kinds,omitempty"`
 	// The classes that a connection of it can have.
 	EffectClasses []v1.EffectClass `protobuf:"varint,2,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
-	// The kinds of credential it takes, as the members of Credential.kind are named,
+	// The kinds of credential it accepts, by the names of the members of Credential.kind,
 	// and "headers". Empty: none.
 	CredentialKinds []string `protobuf:"bytes,3,rep,name=credential_kinds,json=credentialKinds,proto3" json:"credential_kinds,omitempty"`
-	// In a sentence, what a user can rely on.
+	// The promise to a user, in a sentence.
 	Promise string `protobuf:"bytes,4,opt,name=promise,proto3" json:"promise,omitempty"`
 	// Its jobs may reply to the effects of other jobs.
 	Replies       bool `protobuf:"varint,5,opt,name=replies,proto3" json:"replies,omitempty"`
@@ -622,7 +622,7 @@ func (x *DescribeResponse) GetReplies() bool {
 type CheckRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	// Only the traits are asked for: the credential is left out, and is not missed.
+	// Only the traits are needed: the credential is left out, and must not be required.
 	TraitsOnly    bool `protobuf:"varint,2,opt,name=traits_only,json=traitsOnly,proto3" json:"traits_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -757,8 +757,8 @@ func (*CheckResponse_Invalid) isCheckResponse_Result() {}
 type Checked struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Traits *Traits                `protobuf:"bytes,1,opt,name=traits,proto3" json:"traits,omitempty"`
-	// Names the account that the credential belongs to, the same after it is renamed.
-	// Empty: not known without asking the platform.
+	// Names the credential's account, the same after a rename. Empty: not known without
+	// asking the platform.
 	AccountIdentity string `protobuf:"bytes,2,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -938,7 +938,7 @@ type Tested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As Checked.account_identity.
 	AccountIdentity string `protobuf:"bytes,1,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
-	// In a sentence, in a user's words, what was found, e.g. whose account it is.
+	// The finding in a sentence, in a user's words, e.g. whose account it is.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1134,13 +1134,13 @@ func (*PrepareResponse_Invalid) isPrepareResponse_Result() {}
 
 type Prepared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Handed to Publish and Observe as it is, beside the content, and maybe to a later
-	// version of the connector; at most 256 KiB. For what would be made anew otherwise,
-	// and might come out different: a rendered text, a number that was drawn.
+	// Passed to Publish and Observe unchanged, beside the content, and possibly to a later
+	// version of the connector; at most 256 KiB. For values that could differ if they were
+	// made again: a rendered text, a random number.
 	Frozen []byte `protobuf:"bytes,1,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	// OBSERVABLE: two effects with the same fingerprint could not be told apart by a
-	// look, so only one of them is under way at a time; at most 64 bytes. Empty: all
-	// of the content and frozen.
+	// OBSERVABLE: a look could not distinguish two effects with the same fingerprint, so
+	// only one of them is under way at a time; at most 64 bytes. Empty: all of the content
+	// and frozen.
 	Fingerprint   []byte `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1342,9 +1342,9 @@ func (*WatermarkResponse_Refused) isWatermarkResponse_Result() {}
 
 type WatermarkRead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whatever Observe needs to know where to begin; at most 64 KiB.
+	// The position from which Observe must read; at most 64 KiB.
 	Watermark string `protobuf:"bytes,1,opt,name=watermark,proto3" json:"watermark,omitempty"`
-	// As Checked.account_identity, where only the platform knows.
+	// As Checked.account_identity, if only the platform knows.
 	AccountIdentity string `protobuf:"bytes,2,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1402,7 +1402,7 @@ type StageRequest struct {
 	Attempt   int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Content   *Content               `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
 	Frozen    []byte                 `protobuf:"bytes,6,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	// How much time there is, from the call's arrival.
+	// The time limit, from the call's arrival.
 	Within        *durationpb.Duration `protobuf:"bytes,7,opt,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1618,8 +1618,8 @@ type PublishRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	JobId   string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Names the effect. KEYED: the platform dedupes on this; after an attempt that may
-	// have had an effect, the next one comes with the same key, content and frozen.
+	// Names the effect. KEYED: the platform dedupes on this; after an attempt that may have
+	// had an effect, the next one has the same key, content and frozen.
 	EffectKey string `protobuf:"bytes,3,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	// Counts the job's attempts, from 1.
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1627,13 +1627,13 @@ type PublishRequest struct {
 	EffectClass v1.EffectClass `protobuf:"varint,5,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
 	Content     *Content       `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
 	Frozen      []byte         `protobuf:"bytes,7,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	// HANDLE: what Stage gave. It is stored.
+	// HANDLE: the handle that Stage returned. It is stored.
 	Handle string `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`
 	// From the call's arrival: when it is over and the request to the platform has
 	// not begun, do not begin it, and answer not_sent.
 	SendWithin *durationpb.Duration `protobuf:"bytes,9,opt,name=send_within,json=sendWithin,proto3" json:"send_within,omitempty"`
-	// From the call's arrival: nobody hears an answer that comes later. Let nothing go
-	// on that could still have an effect.
+	// From the call's arrival: no caller reads a later answer. Stop everything that could
+	// still have an effect.
 	AnswerWithin  *durationpb.Duration `protobuf:"bytes,10,opt,name=answer_within,json=answerWithin,proto3" json:"answer_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1749,9 +1749,9 @@ type PublishResponse struct {
 	//	*PublishResponse_NotSent
 	//	*PublishResponse_Unknown
 	Result isPublishResponse_Result `protobuf_oneof:"result"`
-	// The platform's answer, for people and programs that need more of it than its id:
-	// kept with the attempt (Attempt.answer), whatever the result but not_sent. Unset:
-	// nothing is kept. Fireonce takes the credential's secrets out of it first.
+	// The platform's answer, for people and programs that need more of it than its id: kept
+	// with the attempt (Attempt.answer), whatever the result except not_sent. Unset:
+	// nothing is kept. Fireonce removes the credential's secrets from it first.
 	Answer        *Answer `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1851,24 +1851,24 @@ type isPublishResponse_Result interface {
 }
 
 type PublishResponse_Published struct {
-	// The effect exists, by the platform's own word.
+	// The effect exists, as the platform itself confirmed.
 	Published *Published `protobuf:"bytes,1,opt,name=published,proto3,oneof"`
 }
 
 type PublishResponse_Accepted struct {
-	// HANDLE: the platform works on it; Poll says how it ends.
+	// HANDLE: the platform works on it; Poll returns the result.
 	Accepted *Accepted `protobuf:"bytes,2,opt,name=accepted,proto3,oneof"`
 }
 
 type PublishResponse_Rejected struct {
-	// The platform refused, by its own word: there is no effect.
+	// The platform itself refused: there is no effect.
 	Rejected *Refusal `protobuf:"bytes,3,opt,name=rejected,proto3,oneof"`
 }
 
 type PublishResponse_NotSent struct {
-	// No byte of the request that has the effect was written. Only what can be
-	// proven: a refused connection, no address, no time left. Not a timeout, not a
-	// connection that broke.
+	// No byte of the request that has the effect was written. Only if that can be proven:
+	// a refused connection, no address, no time left. Not a timeout, not a connection
+	// that broke.
 	NotSent *NotSent `protobuf:"bytes,4,opt,name=not_sent,json=notSent,proto3,oneof"`
 }
 
@@ -1892,7 +1892,7 @@ type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The platform's HTTP status. 0: none.
 	HttpStatus int32 `protobuf:"varint,1,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Those that are worth keeping, at most 20. Cookies are left out.
+	// The headers that are worth keeping, at most 20. Cookies are left out.
 	Headers []*AnswerHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
 	// Text, at most 16 KiB. Other content is left out.
 	Body          string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
@@ -2008,8 +2008,8 @@ func (x *AnswerHeader) GetValue() string {
 
 type Published struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The platform's name for what was made, at most 512 bytes. OBSERVABLE: required,
-	// and the same that Observe gives.
+	// The platform's name for the created object, at most 512 bytes. OBSERVABLE: required,
+	// and equal to what Observe returns.
 	ExternalId string `protobuf:"bytes,1,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	// Where it can be seen. Empty: nowhere.
 	ExternalUrl string `protobuf:"bytes,2,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
@@ -2108,7 +2108,7 @@ func (*Accepted) Descriptor() ([]byte, []int) {
 
 type NotSent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the user: why.
+	// For the user: the reason.
 	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2155,7 +2155,7 @@ type Unknown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For the user: what happened.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// When the platform wants to be asked again. Unset: it does not say.
+	// When the platform allows the next request. Unset: it sets no time.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// The platform's HTTP status, for the job's history. 0: none.
 	HttpStatus    int32 `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
@@ -2379,26 +2379,26 @@ type PollResponse_Published struct {
 }
 
 type PollResponse_Pending struct {
-	// The platform works on it: asked again later.
+	// The platform works on it: polled again later.
 	Pending *Pending `protobuf:"bytes,2,opt,name=pending,proto3,oneof"`
 }
 
 type PollResponse_Rejected struct {
-	// The platform's word that the handle came to nothing, and will not: TRANSIENT if
-	// another attempt is worth it, else PERMANENT. Also of a handle that was staged and
-	// never published: nothing publishes it any more. Not of a question that was
-	// refused; AUTH and RATE_LIMITED are taken as that.
+	// The platform's statement that the handle came to nothing, and will not: TRANSIENT
+	// if another attempt is worth it, else PERMANENT. Also of a handle that was staged
+	// and never published: nothing publishes it any more. Not of a refused poll; AUTH and
+	// RATE_LIMITED count as that.
 	Rejected *Refusal `protobuf:"bytes,3,opt,name=rejected,proto3,oneof"`
 }
 
 type PollResponse_Unread struct {
-	// It could not be read. Asked again later.
+	// It could not be read. Polled again later.
 	Unread *Unread `protobuf:"bytes,4,opt,name=unread,proto3,oneof"`
 }
 
 type PollResponse_Refused struct {
-	// The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
-	// the handle. Asked again later.
+	// The platform refused the poll, as AUTH or RATE_LIMITED. It proves nothing about the
+	// handle. Polled again later.
 	Refused *Refusal `protobuf:"bytes,5,opt,name=refused,proto3,oneof"`
 }
 
@@ -2414,7 +2414,7 @@ func (*PollResponse_Refused) isPollResponse_Result() {}
 
 type Pending struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The platform's words about it. Empty: none.
+	// The platform's text about it. Empty: none.
 	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2461,8 +2461,8 @@ type ObserveRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	JobId   string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Of the first of the attempts that are looked for. All of them have the same
-	// content and frozen.
+	// The effect key of the first attempt that the look is for. All of the attempts have the
+	// same content and frozen.
 	EffectKey string   `protobuf:"bytes,3,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	Content   *Content `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	Frozen    []byte   `protobuf:"bytes,5,opt,name=frozen,proto3" json:"frozen,omitempty"`
@@ -2647,13 +2647,13 @@ type ObserveResponse_Seen struct {
 }
 
 type ObserveResponse_Unread struct {
-	// The part that could not be read, and why. Asked again later.
+	// The part that could not be read, and why. Looked up again later.
 	Unread *Unread `protobuf:"bytes,2,opt,name=unread,proto3,oneof"`
 }
 
 type ObserveResponse_Refused struct {
-	// The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
-	// the effect. Asked again later.
+	// The platform refused the look, as AUTH or RATE_LIMITED. It proves nothing about the
+	// effect. Looked up again later.
 	Refused *Refusal `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
 }
 
@@ -2665,8 +2665,8 @@ func (*ObserveResponse_Refused) isObserveResponse_Result() {}
 
 type Seen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Everything that could be the effect, at most 100. None: it is not there. More
-	// than one that is no other job's: a person decides.
+	// Everything that could be the effect, at most 100. None: it does not exist. More than
+	// one that is no other job's: a person decides.
 	Candidates []*Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	// Everything from the watermark on was read, to the newest. An incomplete
 	// look proves nothing.
@@ -2723,8 +2723,8 @@ type Candidate struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	ExternalId  string                 `protobuf:"bytes,1,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	ExternalUrl string                 `protobuf:"bytes,2,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
-	// It is surely this effect or another job's with the same content: by its key, or
-	// by content and time together. Otherwise a person is asked.
+	// It is certainly this effect or another job's with the same content: by its key, or by
+	// content and time together. Otherwise a person is asked.
 	Sure          bool `protobuf:"varint,3,opt,name=sure,proto3" json:"sure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2783,7 +2783,7 @@ func (x *Candidate) GetSure() bool {
 
 type Unread struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For the user: why.
+	// For the user: the reason.
 	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

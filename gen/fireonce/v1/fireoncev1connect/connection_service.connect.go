@@ -73,9 +73,9 @@ const (
 
 // ConnectionServiceClient is a client for the fireonce.v1.ConnectionService service.
 type ConnectionServiceClient interface {
-	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// Stores a connection and its credential, encrypted. The key is bound to it forever: a
 	// repeat after DeleteConnection returns the deleted connection. To connect an account
-	// anew, use another key.
+	// again, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -83,45 +83,42 @@ type ConnectionServiceClient interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
-	// By id or key. With the key it answers "did the connection come about?" when the
-	// answer of CreateConnection, or the way back from a login, was lost.
-	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
+	// By id or key. With the key it answers "was the connection created?" when the answer
+	// of CreateConnection, or the return from a login, was lost. NOT_FOUND /
+	// CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an
-	// empty one, although more follow.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *v1.ListConnectionsRequest) (*v1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: the fields that update_mask names, to the
-	// values given (unset: cleared). Jobs with an attempt keep the effect class
-	// they have.
+	// Changes name, labels, limits or settings: sets the fields that update_mask names to
+	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it, or with them the connection would be another account, or
-	//     send the credential that it has to another place: another scheme, host, port or
-	//     path.
+	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or
+	//     are invalid for it, or with them the connection would be another account, or send
+	//     its credential to another place: another scheme, host, port or path.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
-	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
-	// on. The same credential again changes nothing, unless there is a hold: then it is
-	// tried once more.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go on.
+	// The same credential again changes nothing, unless there is a hold: then it is tried
+	// once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
-	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. If the platform has a
+	//     call for it, it is asked for the credential's account: CREDENTIAL_MISMATCH, too, if
+	//     it refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(context.Context, *v1.RotateCredentialRequest) (*v1.RotateCredentialResponse, error)
-	// Checks settings and credential now, without any effect: a read-only call
-	// where the platform has one; for webhooks and plain HTTP nothing is sent.
-	// A failed check is an OK answer with ok = false, and changes nothing.
+	// Checks settings and credential now, without any effect: by a read-only call if the
+	// platform has one; for webhooks and plain HTTP nothing is sent. A failed check is an
+	// OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//
-	// By POST only: it uses the stored credential, and notes what it finds.
+	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
@@ -136,18 +133,18 @@ type ConnectionServiceClient interface {
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
-	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; earlier ones stay open.
+	// the URL at which a person allows it. The login returns once, within 10 minutes. Each
+	// call begins another login; earlier ones stay open.
 	//
-	// An application that connects its users' accounts sets redirect_url or return_url.
-	// The browser then comes to the application with state and code. The application
-	// makes sure that the state is one that it keeps with that browser's session, and calls
-	// CompleteOAuth. Without that check, somebody could begin a login and have another
-	// person finish it, whose account would then be connected for the first one.
+	// An application that connects its users' accounts sets redirect_url or return_url. The
+	// browser then arrives at the application with state and code. The application checks
+	// that the state is one that it keeps with that browser's session, and calls
+	// CompleteOAuth. Without that check, an attacker could begin a login and have another
+	// person finish it, whose account would then be connected for the attacker.
 	//
-	// With neither, the login ends at this server's own page. It shows the person which
-	// project and connection the account will belong to, and stores nothing until they
-	// confirm it, in the browser in which they opened authorization_url.
+	// With neither, the login ends at this server's own page. It shows the project and the
+	// connection to which the account will belong, and stores nothing until the person
+	// confirms, in the browser in which they opened authorization_url.
 	//
 	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
 	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -158,23 +155,23 @@ type ConnectionServiceClient interface {
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
-	// Ends a login: exchanges the code for tokens, and stores those as the credential
-	// of a new connection, or as the new credential of one that there is, which lifts
-	// an auth hold. If the connection that was to be made exists by now, it gets the
-	// tokens. A login and a code are good for one call, whatever comes of it: after an
-	// error a person has to log in again.
+	// Ends a login: exchanges the code for tokens, and stores those as the credential of a
+	// new connection, or as the new credential of an existing one, which lifts an auth
+	// hold. If the connection that was to be created exists by now, it gets the tokens. A
+	// login and a code are valid for one call, whatever its result: after an error a person
+	// has to log in again.
 	//
-	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-	//     over, it has ended, or it ends at this server's own page.
-	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
-	//     login's, or from another issuer than its app's. It was sent nowhere.
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, it has expired or
+	//     ended, or it ends at this server's own page.
+	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code arrived at a redirect URL other than
+	//     the login's, or came from an issuer other than its app's. It was sent nowhere.
 	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
 	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
 	//     the app, or its answer was lost. Nothing was stored. Log in again.
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
 	//   - Otherwise as CreateConnection and RotateCredential.
 	CompleteOAuth(context.Context, *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error)
-	// The connectors that this server has, and what each can promise.
+	// The connectors of this server, and the promise of each.
 	ListConnectors(context.Context, *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error)
 }
 
@@ -400,9 +397,9 @@ func (c *connectionServiceClient) ListConnectors(ctx context.Context, req *v1.Li
 
 // ConnectionServiceHandler is an implementation of the fireonce.v1.ConnectionService service.
 type ConnectionServiceHandler interface {
-	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// Stores a connection and its credential, encrypted. The key is bound to it forever: a
 	// repeat after DeleteConnection returns the deleted connection. To connect an account
-	// anew, use another key.
+	// again, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -410,45 +407,42 @@ type ConnectionServiceHandler interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
-	// By id or key. With the key it answers "did the connection come about?" when the
-	// answer of CreateConnection, or the way back from a login, was lost.
-	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
+	// By id or key. With the key it answers "was the connection created?" when the answer
+	// of CreateConnection, or the return from a login, was lost. NOT_FOUND /
+	// CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for. A page may be short, also an
-	// empty one, although more follow.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// Newest first, without deleted ones unless requested. A page may be short, or empty,
+	// although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *v1.ListConnectionsRequest) (*v1.ListConnectionsResponse, error)
-	// Changes name, labels, limits or settings: the fields that update_mask names, to the
-	// values given (unset: cleared). Jobs with an attempt keep the effect class
-	// they have.
+	// Changes name, labels, limits or settings: sets the fields that update_mask names to
+	// the request's values (unset: cleared). Jobs with an attempt keep their effect class.
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it, or with them the connection would be another account, or
-	//     send the credential that it has to another place: another scheme, host, port or
-	//     path.
+	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or
+	//     are invalid for it, or with them the connection would be another account, or send
+	//     its credential to another place: another scheme, host, port or path.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
-	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
-	// on. The same credential again changes nothing, unless there is a hold: then it is
-	// tried once more.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go on.
+	// The same credential again changes nothing, unless there is a hold: then it is tried
+	// once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
-	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. If the platform has a
+	//     call for it, it is asked for the credential's account: CREDENTIAL_MISMATCH, too, if
+	//     it refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(context.Context, *v1.RotateCredentialRequest) (*v1.RotateCredentialResponse, error)
-	// Checks settings and credential now, without any effect: a read-only call
-	// where the platform has one; for webhooks and plain HTTP nothing is sent.
-	// A failed check is an OK answer with ok = false, and changes nothing.
+	// Checks settings and credential now, without any effect: by a read-only call if the
+	// platform has one; for webhooks and plain HTTP nothing is sent. A failed check is an
+	// OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//
-	// By POST only: it uses the stored credential, and notes what it finds.
+	// By POST only: it uses the stored credential, and stores its result.
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
@@ -463,18 +457,18 @@ type ConnectionServiceHandler interface {
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
-	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; earlier ones stay open.
+	// the URL at which a person allows it. The login returns once, within 10 minutes. Each
+	// call begins another login; earlier ones stay open.
 	//
-	// An application that connects its users' accounts sets redirect_url or return_url.
-	// The browser then comes to the application with state and code. The application
-	// makes sure that the state is one that it keeps with that browser's session, and calls
-	// CompleteOAuth. Without that check, somebody could begin a login and have another
-	// person finish it, whose account would then be connected for the first one.
+	// An application that connects its users' accounts sets redirect_url or return_url. The
+	// browser then arrives at the application with state and code. The application checks
+	// that the state is one that it keeps with that browser's session, and calls
+	// CompleteOAuth. Without that check, an attacker could begin a login and have another
+	// person finish it, whose account would then be connected for the attacker.
 	//
-	// With neither, the login ends at this server's own page. It shows the person which
-	// project and connection the account will belong to, and stores nothing until they
-	// confirm it, in the browser in which they opened authorization_url.
+	// With neither, the login ends at this server's own page. It shows the project and the
+	// connection to which the account will belong, and stores nothing until the person
+	// confirms, in the browser in which they opened authorization_url.
 	//
 	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
 	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -485,23 +479,23 @@ type ConnectionServiceHandler interface {
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
-	// Ends a login: exchanges the code for tokens, and stores those as the credential
-	// of a new connection, or as the new credential of one that there is, which lifts
-	// an auth hold. If the connection that was to be made exists by now, it gets the
-	// tokens. A login and a code are good for one call, whatever comes of it: after an
-	// error a person has to log in again.
+	// Ends a login: exchanges the code for tokens, and stores those as the credential of a
+	// new connection, or as the new credential of an existing one, which lifts an auth
+	// hold. If the connection that was to be created exists by now, it gets the tokens. A
+	// login and a code are valid for one call, whatever its result: after an error a person
+	// has to log in again.
 	//
-	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-	//     over, it has ended, or it ends at this server's own page.
-	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
-	//     login's, or from another issuer than its app's. It was sent nowhere.
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, it has expired or
+	//     ended, or it ends at this server's own page.
+	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code arrived at a redirect URL other than
+	//     the login's, or came from an issuer other than its app's. It was sent nowhere.
 	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
 	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
 	//     the app, or its answer was lost. Nothing was stored. Log in again.
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
 	//   - Otherwise as CreateConnection and RotateCredential.
 	CompleteOAuth(context.Context, *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error)
-	// The connectors that this server has, and what each can promise.
+	// The connectors of this server, and the promise of each.
 	ListConnectors(context.Context, *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error)
 }
 

@@ -43,25 +43,24 @@ const (
 
 // StatsServiceClient is a client for the fireonce.v1.StatsService service.
 type StatsServiceClient interface {
-	// For a dashboard, and for an operator who is paged. An answer may be up to
-	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
-	// CONNECTION_NOT_FOUND.
+	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
+	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
-	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
-	// where the filter has nothing but states and schedule times and group_by is unset, and
-	// 10,000 jobs looked at in each state otherwise. Where the filter itself
-	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
+	// a state if the filter has only states and schedule times and group_by is unset, and
+	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
+	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	CountJobs(context.Context, *v1.CountJobsRequest) (*v1.CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
-	// the bucket of its own time, also when it comes after its job's end; a job that is
-	// removed stays counted. The log is counted some seconds behind: as_of_time says how
-	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
-	// 3 years of 366 days.
+	// the bucket of its own time, also after its job's end; a removed job stays counted.
+	// The log is counted some seconds behind: as_of_time is how far. Buckets of a minute
+	// are kept for 3 days, of an hour for 93 days, of a day for 3 years of 366 days.
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
-	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
+	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	QueryStats(context.Context, *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error)
 }
 
@@ -136,25 +135,24 @@ func (c *statsServiceClient) QueryStats(ctx context.Context, req *v1.QueryStatsR
 
 // StatsServiceHandler is an implementation of the fireonce.v1.StatsService service.
 type StatsServiceHandler interface {
-	// For a dashboard, and for an operator who is paged. An answer may be up to
-	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
-	// CONNECTION_NOT_FOUND.
+	// For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
+	// as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
 	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
-	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
-	// where the filter has nothing but states and schedule times and group_by is unset, and
-	// 10,000 jobs looked at in each state otherwise. Where the filter itself
-	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
-	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	// bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
+	// a state if the filter has only states and schedule times and group_by is unset, and
+	// 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
+	// jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
+	// filter.connection_keys.
 	CountJobs(context.Context, *v1.CountJobsRequest) (*v1.CountJobsResponse, error)
 	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
 	// started, and what became of unknown outcomes. Each event of the log counts once, in
-	// the bucket of its own time, also when it comes after its job's end; a job that is
-	// removed stays counted. The log is counted some seconds behind: as_of_time says how
-	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
-	// 3 years of 366 days.
+	// the bucket of its own time, also after its job's end; a removed job stays counted.
+	// The log is counted some seconds behind: as_of_time is how far. Buckets of a minute
+	// are kept for 3 days, of an hour for 93 days, of a day for 3 years of 366 days.
 	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
-	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	// buckets times connections, or an answer of more than 3 MiB, which bins can cause.
+	// NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
 	QueryStats(context.Context, *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error)
 }
 

@@ -42,7 +42,7 @@ export type ApiKey = Message<"fireonce.v1.ApiKey"> & {
   name: string;
 
   /**
-   * Permissions of the holder. None includes another one.
+   * Permissions of the holder. No scope includes another one.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -54,7 +54,7 @@ export type ApiKey = Message<"fireonce.v1.ApiKey"> & {
   createTime?: Timestamp;
 
   /**
-   * Unset: it has no end.
+   * Unset: it does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 6;
    */
@@ -101,7 +101,7 @@ export type CreateApiKeyRequest = Message<"fireonce.v1.CreateApiKeyRequest"> & {
   projectId: string;
 
   /**
-   * Make the project if it does not exist. A project is made in no other way.
+   * Create the project if it does not exist. There is no other way to create a project.
    *
    * @generated from field: bool create_project = 2;
    */
@@ -125,7 +125,7 @@ export type CreateApiKeyRequest = Message<"fireonce.v1.CreateApiKeyRequest"> & {
   scopes: string[];
 
   /**
-   * For how long the key is good. Unset: until it is revoked. 1 s to 100 years.
+   * For how long the key is valid. Unset: until it is revoked. 1 s to 100 years.
    *
    * @generated from field: google.protobuf.Duration lifetime = 5;
    */
@@ -149,8 +149,7 @@ export type CreateApiKeyResponse = Message<"fireonce.v1.CreateApiKeyResponse"> &
   apiKey?: ApiKey;
 
   /**
-   * The key itself: what its holder sends as "Authorization: Bearer …". It is in no
-   * other answer.
+   * The key itself, for the header "Authorization: Bearer …". It is in no other answer.
    *
    * @generated from field: string secret = 2;
    */
@@ -183,7 +182,7 @@ export type ListApiKeysRequest = Message<"fireonce.v1.ListApiKeysRequest"> & {
   pageSize: number;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 3;
    */
@@ -267,7 +266,7 @@ export type SealingKey = Message<"fireonce.v1.SealingKey"> & {
   sealingKeyId: string;
 
   /**
-   * With the server that answers.
+   * Its role in the server that answers.
    *
    * @generated from field: fireonce.v1.SealingKeyRole role = 2;
    */
@@ -281,8 +280,8 @@ export type SealingKey = Message<"fireonce.v1.SealingKey"> & {
   credentialCount: bigint;
 
   /**
-   * How many logins it seals that were begun and have not come back. They are not
-   * sealed anew, and end within 10 minutes.
+   * How many logins it seals that were begun and have not returned. They are not
+   * resealed, and end within 10 minutes.
    *
    * @generated from field: int64 login_count = 4;
    */
@@ -314,16 +313,16 @@ export const ListSealingKeysRequestSchema: GenMessage<ListSealingKeysRequest> = 
  */
 export type ListSealingKeysResponse = Message<"fireonce.v1.ListSealingKeysResponse"> & {
   /**
-   * The one that seals first, those that are missing last. A key of which both counts
-   * are 0, with no role but OPENS on any server, may be taken out.
+   * The one that seals first, missing ones last. A key of which both counts are 0, with
+   * no role except OPENS on any server, may be removed.
    *
    * @generated from field: repeated fireonce.v1.SealingKey sealing_keys = 1;
    */
   sealingKeys: SealingKey[];
 
   /**
-   * The key that the server will seal with from its next start on, because its key
-   * file names it first by now. Empty: the same as now.
+   * The key that the server will seal with from its next start on, because its key file
+   * now names it first. Empty: the same as now.
    *
    * @generated from field: string next_sealing_key_id = 2;
    */
@@ -342,14 +341,14 @@ export const ListSealingKeysResponseSchema: GenMessage<ListSealingKeysResponse> 
  */
 export type RotateSealingKeyRequest = Message<"fireonce.v1.RotateSealingKeyRequest"> & {
   /**
-   * How many credentials are looked at. 0 means 100; above 500 means 500.
+   * How many credentials are read. 0 means 100; above 500 means 500.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * From the answer before.
+   * From the previous answer.
    *
    * @generated from field: string page_token = 2;
    */
@@ -375,14 +374,14 @@ export type RotateSealingKeyResponse = Message<"fireonce.v1.RotateSealingKeyResp
   sealingKeyId: string;
 
   /**
-   * How many credentials were sealed anew.
+   * How many credentials were resealed.
    *
    * @generated from field: int32 resealed_count = 2;
    */
   resealedCount: number;
 
   /**
-   * How many were changed by others meanwhile. Begin anew for those, from the first
+   * How many were changed by others meanwhile. Begin again for those, from the first
    * page.
    *
    * @generated from field: int32 changed_count = 3;
@@ -391,14 +390,14 @@ export type RotateSealingKeyResponse = Message<"fireonce.v1.RotateSealingKeyResp
 
   /**
    * Connections whose credential does not open with the key that it names, or whose key
-   * is missing. If the key is there, give them new credentials.
+   * is missing. If the key is present, supply new credentials.
    *
    * @generated from field: repeated string failed_connection_ids = 4;
    */
   failedConnectionIds: string[];
 
   /**
-   * Empty: all were looked at.
+   * Empty: all were read.
    *
    * @generated from field: string next_page_token = 5;
    */
@@ -422,7 +421,7 @@ export type EraseProjectRequest = Message<"fireonce.v1.EraseProjectRequest"> & {
   projectId: string;
 
   /**
-   * From the answer before.
+   * From the previous answer.
    *
    * @generated from field: string page_token = 2;
    */
@@ -443,14 +442,14 @@ export const EraseProjectRequestSchema: GenMessage<EraseProjectRequest> = /*@__P
  */
 export type EraseProjectResponse = Message<"fireonce.v1.EraseProjectResponse"> & {
   /**
-   * Jobs that are gone now.
+   * Jobs that were removed now.
    *
    * @generated from field: int32 erased_job_count = 1;
    */
   erasedJobCount: number;
 
   /**
-   * Events that have lost their words and actors.
+   * Events whose texts and actors were removed.
    *
    * @generated from field: int32 blanked_event_count = 2;
    */
@@ -472,7 +471,7 @@ export type EraseProjectResponse = Message<"fireonce.v1.EraseProjectResponse"> &
   erasedApiKeyCount: number;
 
   /**
-   * Schedules, and what became of their firings.
+   * Schedules, and the records of their firings.
    *
    * @generated from field: int32 erased_schedule_count = 6;
    */
@@ -499,23 +498,23 @@ export type EraseProjectResponse = Message<"fireonce.v1.EraseProjectResponse"> &
   nextPageToken: string;
 
   /**
-   * Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
+   * Jobs that have not ended. 10,000 means that many or more. Only if jobs are left.
    *
    * @generated from field: int32 open_job_count = 10;
    */
   openJobCount: number;
 
   /**
-   * Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
-   * that replies to them. 10,000 means that many or more.
+   * Jobs that have ended, and cannot be erased yet: they ended less than an hour ago, or
+   * a stored job replies to them. 10,000 means that many or more.
    *
    * @generated from field: int32 kept_job_count = 11;
    */
   keptJobCount: number;
 
   /**
-   * When the first of the ended jobs can be erased. Unset: when a job that replies to them is
-   * gone, or no ended job is left.
+   * When the first of the ended jobs can be erased. Unset: when the job that replies to
+   * them is removed, or no ended job is left.
    *
    * @generated from field: google.protobuf.Timestamp retry_time = 12;
    */
@@ -572,11 +571,11 @@ export const SealingKeyRoleSchema: GenEnum<SealingKeyRole> = /*@__PURE__*/
 /**
  * API keys, and the keys that seal the server's secrets.
  *
- * Every RPC here needs the scope "admin". A key with it works in its own project:
- * it makes, lists and revokes that project's keys. The operator, who holds the key
- * that the server was started with, works in all of them; where no key is required
- * everybody is the operator. A call that is the operator's alone fails for others with
- * PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
+ * Every RPC here needs the scope "admin". A key with it works in its own project: it
+ * makes, lists and revokes that project's keys. The operator, the holder of the key that
+ * the server was started with, works in all of them; if no key is required, every caller
+ * is the operator. A call that is reserved for the operator fails for others with
+ * PERMISSION_DENIED / OPERATOR_REQUIRED, whether the project exists or not.
  *
  * Errors that any RPC may return are those of JobService.
  *
@@ -584,20 +583,21 @@ export const SealingKeyRoleSchema: GenEnum<SealingKeyRole> = /*@__PURE__*/
  */
 export const AccessService: GenService<{
   /**
-   * Makes an API key, and gives it once: only a hash of it is kept.
+   * Makes an API key, and returns it once: only a hash of it is stored.
    *
-   * Not idempotent: a repeat makes another key, so that a key is in one answer only.
-   * When that answer is lost, ListApiKeys has the key, never used: revoke it.
+   * Not idempotent: a repeat makes another key, so that a key is in one answer only. If
+   * that answer is lost, ListApiKeys has the key, never used: revoke it.
    *
-   * Two keys of one client may live at the same time, under different names, so that
-   * one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
-   * more, and revoke that.
+   * Two keys of one client may be live together, under different names, so that one
+   * replaces the other: make the second, configure the client with it, wait until
+   * last_use_time shows that the first is no longer used, and revoke the first.
    *
-   * * PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
-   *   cannot give.
-   * * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
+   * * PERMISSION_DENIED / SCOPE_MISSING: the caller lacks a scope, and so cannot grant
+   *   it.
+   * * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own, or
    *   create_project.
-   * * NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+   * * NOT_FOUND / PROJECT_NOT_FOUND: the project does not exist and create_project is not
+   *   set.
    * * ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
    * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
    *
@@ -612,7 +612,7 @@ export const AccessService: GenService<{
    * The keys' descriptions, never a key itself, including revoked and expired keys. In no
    * meaningful order.
    *
-   * * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
+   * * PERMISSION_DENIED / OPERATOR_REQUIRED: a project other than the caller's own.
    * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.AccessService.ListApiKeys
@@ -623,10 +623,10 @@ export const AccessService: GenService<{
     output: typeof ListApiKeysResponseSchema;
   },
   /**
-   * Ends a key, for ever. Every server refuses it within 5 s, and its open streams
-   * deliver nothing from then on. A key may revoke itself. OK when it is
-   * revoked already; the first time stays. Everything made with the key stays, other keys
-   * included. NOT_FOUND / API_KEY_NOT_FOUND.
+   * Ends a key permanently. Every server refuses it within 5 s, and its open streams
+   * deliver nothing from then on. A key may revoke itself. OK when it is already revoked;
+   * the first time stays. Everything made with the key stays, other keys included.
+   * NOT_FOUND / API_KEY_NOT_FOUND.
    *
    * @generated from rpc fireonce.v1.AccessService.RevokeApiKey
    */
@@ -647,20 +647,20 @@ export const AccessService: GenService<{
     output: typeof ListSealingKeysResponseSchema;
   },
   /**
-   * Seals credentials that other keys seal with the one that this server seals with,
+   * Reseals, with the key that this server seals with, credentials that other keys seal,
    * at most 500 in a call: call again with next_page_token until it is empty. The
    * credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
-   * Each is sealed anew only if it is still as it was read. May be stopped and
-   * begun again at any time, also by several callers concurrently: nothing is done twice.
+   * Each is resealed only if it is unchanged since it was read. May be stopped and begun
+   * again at any time, also by several concurrent callers: nothing is done twice.
    *
    * Every other server on the database must have that key already, or its jobs wait
    * until it has.
    *
    * * PERMISSION_DENIED / OPERATOR_REQUIRED.
-   * * FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file names another
-   *   key first by now. Restart the server.
-   * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
-   *   key by now. Begin anew.
+   * * FAILED_PRECONDITION / SEALING_KEY_OUTDATED: the server's key file now names another
+   *   key first. Restart the server.
+   * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also if the server now seals with another
+   *   key. Begin again.
    *
    * @generated from rpc fireonce.v1.AccessService.RotateSealingKey
    */
@@ -670,17 +670,17 @@ export const AccessService: GenService<{
     output: typeof RotateSealingKeyResponseSchema;
   },
   /**
-   * Erases what a project has, a bounded part in each call: call again with next_page_token
-   * until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
-   * left, the words and actors in the project's events, its connections with their
-   * credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
-   * sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
-   * jobs first. Other projects are not touched.
+   * Erases the data of a project, a bounded part in each call: call again with
+   * next_page_token until done is true. Ended jobs are erased as by DeleteJob, under the
+   * same rules. Once none is left, the texts and actors in the project's events, its
+   * connections with their credentials, its logins and its API keys are removed. Digests
+   * of keys stay, so that nothing is sent twice, and so does one ErasedJob for each job.
+   * Nothing is canceled: end the open jobs first. Other projects are not touched.
    *
    * * PERMISSION_DENIED / OPERATOR_REQUIRED.
    * * NOT_FOUND / PROJECT_NOT_FOUND.
-   * * FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
-   *   them first, so that nobody schedules anything meanwhile.
+   * * FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all
+   *   of them first, so that no client schedules anything meanwhile.
    * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
    * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *

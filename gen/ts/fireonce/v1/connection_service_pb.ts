@@ -139,18 +139,17 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
   state: ConnectionState;
 
   /**
-   * Why, and what to do about it, in a user's words. In
-   * AUTH_HOLD it may quote the platform, unless there is no credential: without the scope
-   * payloads:read it is a fixed text.
+   * The reason and the remedy, in a user's words. In AUTH_HOLD it may quote the platform,
+   * unless there is no credential: without the scope payloads:read it is a fixed text.
    *
    * @generated from field: string state_reason = 18;
    */
   stateReason: string;
 
   /**
-   * Why it is in this state, for programs: never parse state_reason. Where jobs of the
-   * connection are held alone by the hosts that they address, the cause of the oldest
-   * hold; each job says its own in BlockedReason.connection_cause.
+   * The reason for its state, for programs: never parse state_reason. If hosts of the
+   * connection are held separately, the cause of the oldest hold;
+   * BlockedReason.connection_cause has each job's own.
    *
    * @generated from field: fireonce.v1.ConnectionStateCause state_cause = 19;
    */
@@ -171,8 +170,8 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
   authHoldTime?: Timestamp;
 
   /**
-   * Until when nothing starts: the platform wants no requests, or a connector of the
-   * operator's does not answer. Unset or past: no such time is known.
+   * Until when nothing starts: the platform asks for no requests, or a custom connector
+   * does not answer. Unset or past: no such time is known.
    *
    * @generated from field: google.protobuf.Timestamp rate_limit_end_time = 22;
    */
@@ -186,7 +185,7 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
   effectClass: EffectClass;
 
   /**
-   * The account that the credential belongs to, where the platform reports it.
+   * The credential's account, if the platform reports it.
    *
    * @generated from field: string account_identity = 24;
    */
@@ -199,7 +198,7 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
 
   /**
    * First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
-   * key: tells two credentials of this connection apart, and reveals neither. The same
+   * key: distinguishes two credentials of this connection, and reveals neither. The same
    * credential has another fingerprint on another connection. Empty: there is no
    * credential.
    *
@@ -239,16 +238,16 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
 
   /**
    * The caller that changed it last, by any call that changes it: UpdateConnection,
-   * RotateCredential, PauseConnection, a login, a TestConnection that learned the
-   * account. The server's own renewals of tokens do not count.
+   * RotateCredential, PauseConnection, a login, a TestConnection that found the account.
+   * The server's own renewals of tokens do not count.
    *
    * @generated from field: string updated_by = 32;
    */
   updatedBy: string;
 
   /**
-   * The key under which the connection was created. It stays bound to the connection for
-   * ever, also after DeleteConnection.
+   * The key under which the connection was created. It stays bound to the connection
+   * forever, also after DeleteConnection.
    *
    * @generated from field: string idempotency_key = 33;
    */
@@ -277,7 +276,7 @@ export const ConnectionSchema: GenMessage<Connection> = /*@__PURE__*/
  */
 export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
   /**
-   * Does the receiver dedupe on the header webhook-id? Required.
+   * Whether the receiver dedupes on the header webhook-id. Required.
    *
    * @generated from field: fireonce.v1.ReceiverDedupes receiver_dedupes = 1;
    */
@@ -293,18 +292,18 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
   keyWindow?: Duration;
 
   /**
-   * The origins that jobs may address, "https://api.example.org" or with a port;
-   * without path, at most 20. Empty: any. Needed when the credential has headers,
-   * which anybody who may schedule jobs could otherwise send to a server of their own.
+   * The origins that jobs may address, "https://api.example.org" or with a port; without
+   * path, at most 20. Empty: any. Needed when the credential has headers, because a
+   * caller that may schedule jobs could otherwise send them to a server of their own.
    *
    * @generated from field: repeated string origins = 3;
    */
   origins: string[];
 
   /**
-   * Whether errors quote what the receiver answers to a request that carried secret
-   * headers. payloads:read shows the quotes, and a receiver that repeats a secret in a
-   * form that is not recognized would show it, too. Without secret headers answers are always
+   * Whether errors quote the receiver's answer to a request that carried secret headers.
+   * payloads:read shows the quotes, and a receiver that repeats a secret in an
+   * unrecognized form would show it, too. Without secret headers answers are always
    * quoted.
    *
    * @generated from field: bool quote_answers = 4;
@@ -320,14 +319,14 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
   keepAnswer?: KeepAnswer;
 
   /**
-   * Do two requests with one webhook-id that the receiver processes concurrently have one
-   * effect? They do if it stores the key in the transaction of the effect, under a unique
-   * index, or refuses the second with 409 while it is at work on the first. They do not
-   * if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
-   * a server that died in mid-send is repeated within seconds; if not, once the first
-   * request can no longer act: after its answer timeout and the grace, a minute by
-   * default. Unset is the safe answer: a YES that is not true can make a second effect when
-   * a server dies, or loses its database session while it goes on sending.
+   * Whether two requests with one webhook-id that the receiver processes concurrently
+   * have one effect. They do if the receiver stores the key in the transaction of the
+   * effect, under a unique index, or refuses the second with 409 while it works on the
+   * first. They do not if it looks for the key, acts, and then stores it. Only with YES.
+   * If set, the job of a server that died during a send is repeated within seconds; if
+   * not, once the first request can no longer act: after its answer timeout and the
+   * grace, a minute by default. Unset is the safe value: a false YES can cause a second
+   * effect when a server dies, or loses its database session while it goes on sending.
    *
    * @generated from field: bool dedupes_in_flight = 6;
    */
@@ -343,8 +342,8 @@ export const WebhookSettingsSchema: GenMessage<WebhookSettings> = /*@__PURE__*/
 
 /**
  * The part of its receiver's answers that a connection keeps, with each attempt
- * (Attempt.answer). Secrets of the connection and of the request are taken out of it, but
- * a receiver that repeats one in a form that is not recognized would show it.
+ * (Attempt.answer). Secrets of the connection and of the request are removed from it, but
+ * a receiver that repeats one in an unrecognized form would show it.
  *
  * @generated from message fireonce.v1.KeepAnswer
  */
@@ -379,8 +378,8 @@ export const KeepAnswerSchema: GenMessage<KeepAnswer> = /*@__PURE__*/
  */
 export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   /**
-   * Does the receiver dedupe on the header Idempotency-Key, in which we send the
-   * effect key? Required.
+   * Whether the receiver dedupes on the header Idempotency-Key, in which we send the
+   * effect key. Required.
    *
    * @generated from field: fireonce.v1.ReceiverDedupes receiver_dedupes = 1;
    */
@@ -396,22 +395,22 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   keyWindow?: Duration;
 
   /**
-   * The origins that jobs may address, "https://api.example.org" or with a port;
-   * without path, at most 20. Empty: any. Needed with a credential, which
-   * anybody who may schedule jobs could otherwise send to a server of their own.
+   * The origins that jobs may address, "https://api.example.org" or with a port; without
+   * path, at most 20. Empty: any. Needed with a credential, because a caller that may
+   * schedule jobs could otherwise send it to a server of their own.
    *
    * @generated from field: repeated string origins = 3;
    */
   origins: string[];
 
   /**
-   * The requests that jobs may make at the origins, so that a key that may schedule jobs does not have
-   * all that the credential may do. Both are checked when a job is scheduled and again
-   * before it is sent. Empty: any.
+   * The requests that jobs may make at the origins, so that a key that may schedule jobs
+   * does not get all rights of the credential. Both are checked when a job is scheduled
+   * and again before it is sent. Empty: any.
    *
-   * A path is compared as it is in the URL; one that ends with "/" stands for
-   * everything below it, and no URL below it may have empty, "." or ".." segments, in no
-   * encoding. The query is not compared.
+   * A path is compared as it is in the URL; one that ends with "/" stands for everything
+   * below it, and no URL below it may have empty, "." or ".." segments, in any encoding.
+   * The query is not compared.
    *
    * @generated from field: repeated string paths = 4;
    */
@@ -431,10 +430,9 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   idJsonPointers: string[];
 
   /**
-   * Whether errors quote what the receiver answers to a request that carried a
-   * credential. payloads:read shows the quotes, and a receiver that repeats the
-   * credential in a form that is not recognized would show it, too. Without a credential answers
-   * are always quoted.
+   * Whether errors quote the receiver's answer to a request that carried a credential.
+   * payloads:read shows the quotes, and a receiver that repeats the credential in an
+   * unrecognized form would show it, too. Without a credential answers are always quoted.
    *
    * @generated from field: bool quote_answers = 7;
    */
@@ -449,14 +447,15 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   keepAnswer?: KeepAnswer;
 
   /**
-   * Do two requests with one Idempotency-Key that the receiver processes concurrently have one
-   * effect? They do if it stores the key in the transaction of the effect, under a unique
-   * index, or refuses the second with 409 while it is at work on the first. They do not
-   * if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
-   * a server that died in mid-send is repeated within seconds; if not, once the first
-   * request can no longer act: after its answer timeout and the grace, a minute by
-   * default. Unset is the safe answer: a YES that is not true can make a second effect when
-   * a server dies, or loses its database session while it goes on sending.
+   * Whether two requests with one Idempotency-Key that the receiver processes
+   * concurrently have one effect. They do if the receiver stores the key in the
+   * transaction of the effect, under a unique index, or refuses the second with 409 while
+   * it works on the first. They do not if it looks for the key, acts, and then stores it.
+   * Only with YES. If set, the job of a server that died during a send is repeated within
+   * seconds; if not, once the first request can no longer act: after its answer timeout
+   * and the grace, a minute by default. Unset is the safe value: a false YES can cause a
+   * second effect when a server dies, or loses its database session while it goes on
+   * sending.
    *
    * @generated from field: bool dedupes_in_flight = 9;
    */
@@ -471,15 +470,14 @@ export const HttpSettingsSchema: GenMessage<HttpSettings> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 3);
 
 /**
- * Settings of connector "feed": a platform that takes posts without a key and
- * lists an account's recent posts, so that an effect can be looked up
- * (class OBSERVABLE).
+ * Settings of connector "feed": a platform that accepts posts without a key and lists an
+ * account's recent posts, so that an effect can be looked up (class OBSERVABLE).
  *
  * @generated from message fireonce.v1.FeedSettings
  */
 export type FeedSettings = Message<"fireonce.v1.FeedSettings"> & {
   /**
-   * Where its API lives, http or https, without user info, query or fragment.
+   * The address of its API, http or https, without user info, query or fragment.
    *
    * @generated from field: string base_url = 1;
    */
@@ -516,10 +514,10 @@ export type MastodonSettings = Message<"fireonce.v1.MastodonSettings"> & {
   baseUrl: string;
 
   /**
-   * Does the server dedupe on Idempotency-Key? Mastodon does, for an hour; others
-   * that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE.
-   * Unset: the server is asked what it is before a job's first send; Mastodon
-   * itself is taken as YES, everything else as NO.
+   * Whether the server dedupes on Idempotency-Key. Mastodon does, for an hour; others
+   * that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE. Unset:
+   * the server is asked for its software before a job's first send; Mastodon itself
+   * counts as YES, everything else as NO.
    *
    * @generated from field: fireonce.v1.ReceiverDedupes server_dedupes = 2;
    */
@@ -595,7 +593,7 @@ export const TikTokSettingsSchema: GenMessage<TikTokSettings> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 8);
 
 /**
- * How the video gets to TikTok.
+ * How the video reaches TikTok.
  *
  * @generated from enum fireonce.v1.TikTokSettings.Source
  */
@@ -608,7 +606,7 @@ export enum TikTokSettings_Source {
   UNSPECIFIED = 0,
 
   /**
-   * We upload it. Until its last byte is there, nothing can be posted.
+   * We upload it. Until its last byte has arrived, nothing can be posted.
    *
    * @generated from enum value: SOURCE_FILE_UPLOAD = 1;
    */
@@ -635,8 +633,7 @@ export const TikTokSettings_SourceSchema: GenEnum<TikTokSettings_Source> = /*@__
  */
 export type SlackSettings = Message<"fireonce.v1.SlackSettings"> & {
   /**
-   * The conversation that posts go to unless they name another one, by its id,
-   * e.g. "C0123456789".
+   * The default conversation of posts, by its id, e.g. "C0123456789".
    *
    * @generated from field: string channel = 1;
    */
@@ -651,7 +648,7 @@ export const SlackSettingsSchema: GenMessage<SlackSettings> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 9);
 
 /**
- * Settings of connector "smtp": a relay that takes mail.
+ * Settings of connector "smtp": a relay that accepts mail.
  *
  * @generated from message fireonce.v1.SmtpSettings
  */
@@ -718,7 +715,7 @@ export enum SmtpSettings_Security {
   TLS = 2,
 
   /**
-   * None. Only where the operator allows http too; never with a login.
+   * None. Only if the operator allows http too; never with a login.
    *
    * @generated from enum value: SECURITY_NONE = 3;
    */
@@ -766,18 +763,19 @@ export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
   maxInFlight: number;
 
   /**
-   * Starts in a minute. 0 means no limit of ours.
+   * Starts in a minute. 0 means no limit.
    *
    * @generated from field: int32 max_per_minute = 2;
    */
   maxPerMinute: number;
 
   /**
-   * At most one effect in this time: once an attempt of a job has begun, attempts of other
-   * jobs of the connection wait until so long has passed, whatever came of it (a failed
-   * one counts, too). Such a job waits within its start window and is EXPIRED after it.
-   * Repeats of an attempt whose outcome is unknown do not wait. Attempts count from when
-   * the limit is set. Unset or 0: no such limit. At most 31 days.
+   * At most one effect in this time: once an attempt of a job has begun, attempts of
+   * other jobs of the connection wait until this time has passed, whatever the attempt's
+   * outcome (a failed one counts, too). Such a job waits within its start window and is
+   * EXPIRED after it. Repeats of an attempt whose outcome is unknown do not wait.
+   * Attempts count from when the limit is set. Unset or 0: no such limit. At most 31
+   * days.
    *
    * @generated from field: google.protobuf.Duration cool_down = 3;
    */
@@ -792,9 +790,8 @@ export const ConnectionLimitsSchema: GenMessage<ConnectionLimits> = /*@__PURE__*
   messageDesc(file_fireonce_v1_connection_service, 12);
 
 /**
- * Secrets. Write-only: no RPC returns any of it. Which kinds a connector takes
- * is said by ListConnectors; another kind is refused with INVALID_ARGUMENT /
- * CREDENTIAL_MISMATCH.
+ * Secrets. Write-only: no RPC returns any of it. ListConnectors lists the kinds that a
+ * connector accepts; another kind is refused with INVALID_ARGUMENT / CREDENTIAL_MISMATCH.
  *
  * @generated from message fireonce.v1.Credential
  */
@@ -835,10 +832,10 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Secret headers that go with every request, beside or instead of a kind.
-   * For "webhook" and "http" only. Authorization and Cookie are allowed here;
-   * the other names that Webhook.headers refuses are refused here too:
-   * INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
+   * Secret headers that are sent with every request, beside or instead of a kind. For
+   * "webhook" and "http" only. Authorization and Cookie are allowed here; the other names
+   * that Webhook.headers refuses are refused here too: INVALID_ARGUMENT /
+   * HEADER_NOT_ALLOWED.
    *
    * @generated from field: repeated fireonce.v1.SecretHeader headers = 6;
    */
@@ -901,7 +898,7 @@ export const BasicAuthSchema: GenMessage<BasicAuth> = /*@__PURE__*/
 
 /**
  * Tokens of an OAuth 2 login. With a refresh token the server renews them before they
- * end, as new versions of the credential.
+ * expire, as new versions of the credential.
  *
  * @generated from message fireonce.v1.OAuth2Token
  */
@@ -919,7 +916,7 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
   refreshToken: string;
 
   /**
-   * When the access token ends. Unset: not known.
+   * When the access token expires. Unset: not known.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 3;
    */
@@ -934,9 +931,9 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
   app: string;
 
   /**
-   * When the access token was issued. With expire_time it bounds the token's
-   * life: a token is renewed when a tenth of its life is left, or 5 minutes, whichever
-   * is less. Unset: not known, and 5 minutes.
+   * When the access token was issued. With expire_time it bounds the token's lifetime: a
+   * token is renewed when a tenth of its lifetime is left, or 5 minutes, whichever is
+   * less. Unset: not known, and 5 minutes.
    *
    * @generated from field: google.protobuf.Timestamp issue_time = 5;
    */
@@ -957,8 +954,8 @@ export const OAuth2TokenSchema: GenMessage<OAuth2Token> = /*@__PURE__*/
  */
 export type WebhookSecrets = Message<"fireonce.v1.WebhookSecrets"> & {
   /**
-   * 1 to 5, each "whsec_" and base64 of 24 to 64 bytes. The request is signed
-   * with every one of them, the newest first, so that a receiver can change over.
+   * 1 to 5, each "whsec_" and base64 of 24 to 64 bytes. The request is signed with every
+   * one of them, the newest first, so that a receiver can switch over.
    *
    * @generated from field: repeated string secrets = 1;
    */
@@ -973,14 +970,14 @@ export const WebhookSecretsSchema: GenMessage<WebhookSecrets> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 17);
 
 /**
- * An API key that goes in a header of its own.
+ * An API key in a header of its own.
  *
  * @generated from message fireonce.v1.ApiKeyHeader
  */
 export type ApiKeyHeader = Message<"fireonce.v1.ApiKeyHeader"> & {
   /**
-   * E.g. "X-Api-Key". The names that Webhook.headers refuses, Authorization
-   * excepted, are refused: INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
+   * E.g. "X-Api-Key". The names that Webhook.headers refuses, except Authorization, are
+   * refused: INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
    *
    * @generated from field: string name = 1;
    */
@@ -1028,10 +1025,10 @@ export const SecretHeaderSchema: GenMessage<SecretHeader> = /*@__PURE__*/
  */
 export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionRequest"> & {
   /**
-   * Names the connection to be made, unique among the project's connections, deleted ones
-   * included; rules as for ScheduleJobRequest.idempotency_key. Calls of
-   * ConnectionService take this key instead of a connection_id. Make it from the thing that the connection
-   * belongs to ("user-42:mastodon"), and GetConnection answers whether it came about.
+   * Names the connection to create, unique among the project's connections, deleted ones
+   * included; rules as for ScheduleJobRequest.idempotency_key. Calls of ConnectionService
+   * accept this key instead of a connection_id. Derive it from the connection's owner
+   * ("user-42:mastodon"); then GetConnection shows whether it was created.
    *
    * @generated from field: string idempotency_key = 1;
    */
@@ -1046,7 +1043,7 @@ export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionReque
   connection?: Connection;
 
   /**
-   * Unset: the target wants none, or it comes later by RotateCredential.
+   * Unset: the target needs none, or RotateCredential supplies it later.
    *
    * @generated from field: fireonce.v1.Credential credential = 3;
    */
@@ -1190,15 +1187,15 @@ export type ConnectionFilter = Message<"fireonce.v1.ConnectionFilter"> & {
   text: string;
 
   /**
-   * The credential is known to end before this: a login that is not renewed in time has
-   * to be repeated by a person.
+   * The credential is known to expire before this: a login that is not renewed in time
+   * has to be repeated by a person.
    *
    * @generated from field: google.protobuf.Timestamp credential_expire_before = 8;
    */
   credentialExpireBefore?: Timestamp;
 
   /**
-   * Deleted connections too. Without effect where states is set.
+   * Deleted connections too. Without effect if states is set.
    *
    * @generated from field: bool show_deleted = 9;
    */
@@ -1229,7 +1226,7 @@ export type ListConnectionsRequest = Message<"fireonce.v1.ListConnectionsRequest
   pageToken: string;
 
   /**
-   * Unset: all connections of the project but deleted ones.
+   * Unset: all connections of the project except deleted ones.
    *
    * @generated from field: fireonce.v1.ConnectionFilter filter = 3;
    */
@@ -1248,8 +1245,8 @@ export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = 
  */
 export type ListConnectionsResponse = Message<"fireonce.v1.ListConnectionsResponse"> & {
   /**
-   * A call looks at 10,000 connections at most. So a page may have fewer than page_size,
-   * or none, although next_page_token is set: go on with that.
+   * A call reads 10,000 connections at most. So a page may have fewer than page_size, or
+   * none, although next_page_token is set: continue with that.
    *
    * @generated from field: repeated fireonce.v1.Connection connections = 1;
    */
@@ -1511,7 +1508,7 @@ export const TestConnectionRequestSchema: GenMessage<TestConnectionRequest> = /*
  */
 export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse"> & {
   /**
-   * True if everything that can be checked without an effect is in order.
+   * True if everything that can be checked without an effect passed.
    *
    * @generated from field: bool ok = 1;
    */
@@ -1526,22 +1523,21 @@ export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse
   detail: string;
 
   /**
-   * When ok is false.
+   * Set if ok is false.
    *
    * @generated from field: fireonce.v1.FailureKind failure_kind = 3;
    */
   failureKind: FailureKind;
 
   /**
-   * The account that the credential belongs to, where the platform reports it.
+   * The credential's account, if the platform reports it.
    *
    * @generated from field: string account_identity = 4;
    */
   accountIdentity: string;
 
   /**
-   * False: nothing was asked of the platform, only settings and credential were
-   * checked.
+   * False: the platform was not asked, only settings and credential were checked.
    *
    * @generated from field: bool platform_reached = 5;
    */
@@ -1641,9 +1637,9 @@ export type ResumeConnectionRequest = Message<"fireonce.v1.ResumeConnectionReque
   } | { case: undefined; value?: undefined };
 
   /**
-   * The fate of jobs that fell due during the pause but whose
-   * start_deadline has not passed: false, they run now at the connection's
-   * rate limit; true, they become EXPIRED.
+   * The fate of jobs that fell due during the pause but whose start_deadline has not
+   * passed: false, they run now at the connection's rate limit; true, they become
+   * EXPIRED.
    *
    * @generated from field: bool expire_missed = 3;
    */
@@ -1749,7 +1745,7 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
     case: "create";
   } | {
     /**
-     * They replace the credential of this connection, if they are of its account.
+     * They replace the credential of this connection, if they belong to its account.
      *
      * @generated from field: string connection_id = 3;
      */
@@ -1774,9 +1770,9 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
   redirectUrl: string;
 
   /**
-   * Where this server sends the browser on with what the platform said: the parameters
-   * state and code, or error, and iss where the platform named itself. The application
-   * there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
+   * Where this server sends the browser on with the platform's answer: the parameters
+   * state and code, or error, and iss if the platform named itself. The application there
+   * calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
    * redirect_url. Empty: this server's own page ends the login.
    *
    * @generated from field: string return_url = 6;
@@ -1796,23 +1792,23 @@ export const StartOAuthRequestSchema: GenMessage<StartOAuthRequest> = /*@__PURE_
  */
 export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
   /**
-   * Where to send the person's browser: the platform, or, where this server's own page
-   * ends the login, that page's beginning.
+   * Where to send the person's browser: the platform, or, if this server's own page ends
+   * the login, that page's beginning.
    *
    * @generated from field: string authorization_url = 1;
    */
   authorizationUrl: string;
 
   /**
-   * Comes back with the code: keep it with the person's session, and accept no other
-   * one from that browser. Empty where this server's own page ends the login.
+   * Returned with the code: keep it with the person's session, and accept no other one
+   * from that browser. Empty if this server's own page ends the login.
    *
    * @generated from field: string state = 2;
    */
   state: string;
 
   /**
-   * Until when the login has to come back.
+   * Until when the login has to return.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 3;
    */
@@ -1831,30 +1827,30 @@ export const StartOAuthResponseSchema: GenMessage<StartOAuthResponse> = /*@__PUR
  */
 export type CompleteOAuthRequest = Message<"fireonce.v1.CompleteOAuthRequest"> & {
   /**
-   * As it came with the browser.
+   * As it arrived with the browser.
    *
    * @generated from field: string state = 1;
    */
   state: string;
 
   /**
-   * As it came with the browser.
+   * As it arrived with the browser.
    *
    * @generated from field: string code = 2;
    */
   code: string;
 
   /**
-   * The URL at which the browser came back from the platform, without its query. Required
+   * The URL at which the browser arrived from the platform, without its query. Required
    * for a login with a redirect_url: it must be that one, so that no code of one platform
-   * is sent to another. Say where the browser was, and not what was asked for.
+   * is sent to another. Report where the browser was, not what was requested.
    *
    * @generated from field: string redirect_url = 3;
    */
   redirectUrl: string;
 
   /**
-   * The parameter iss, where it came with the browser (RFC 9207). Required where the
+   * The parameter iss, if it arrived with the browser (RFC 9207). Required if the
    * operator has named the app's issuer.
    *
    * @generated from field: string issuer = 4;
@@ -1879,7 +1875,7 @@ export type CompleteOAuthResponse = Message<"fireonce.v1.CompleteOAuthResponse">
   connection?: Connection;
 
   /**
-   * True if the connection was made by this login.
+   * True if this login created the connection.
    *
    * @generated from field: bool created = 2;
    */
@@ -1953,23 +1949,23 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
   effectClasses: EffectClass[];
 
   /**
-   * The kinds of payload it sends, as the members of Payload.kind are named.
+   * The kinds of payload it sends, by the names of the members of Payload.kind.
    *
    * @generated from field: repeated string payload_kinds = 4;
    */
   payloadKinds: string[];
 
   /**
-   * The kinds of credential it takes, as the members of Credential.kind are
-   * named, and "headers".
+   * The kinds of credential it accepts, by the names of the members of Credential.kind,
+   * and "headers".
    *
    * @generated from field: repeated string credential_kinds = 5;
    */
   credentialKinds: string[];
 
   /**
-   * The settings it takes, as the member of Connection.settings is named.
-   * Empty: none.
+   * The settings it accepts, by the name of the member of Connection.settings. Empty:
+   * none.
    *
    * @generated from field: string settings_kind = 6;
    */
@@ -1991,8 +1987,8 @@ export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 45);
 
 /**
- * Derived from the facts in Connection; where several hold, the first of
- * DELETED, AUTH_HOLD, PAUSED, RATE_LIMITED is shown. New values may be added.
+ * Derived from the facts in Connection; if several hold, the first of DELETED, AUTH_HOLD,
+ * PAUSED, RATE_LIMITED is shown. New values may be added.
  *
  * @generated from enum fireonce.v1.ConnectionState
  */
@@ -2015,17 +2011,17 @@ export enum ConnectionState {
   PAUSED = 2,
 
   /**
-   * The credential cannot be used, or the connection has none and its connector needs
-   * one (auth_hold_time). state_cause says which, and what to do; RotateCredential or a
-   * login lifts it.
+   * The credential cannot be used, or the connection has none and its connector needs one
+   * (auth_hold_time). state_cause has the reason and the remedy; RotateCredential or a
+   * login lifts the hold.
    *
    * @generated from enum value: CONNECTION_STATE_AUTH_HOLD = 3;
    */
   AUTH_HOLD = 3,
 
   /**
-   * The platform asked to wait, or a connector of the operator's does not answer
-   * (rate_limit_end_time); lifts by itself.
+   * The platform asked to wait, or a custom connector does not answer
+   * (rate_limit_end_time); lifts automatically.
    *
    * @generated from enum value: CONNECTION_STATE_RATE_LIMITED = 4;
    */
@@ -2044,8 +2040,8 @@ export const ConnectionStateSchema: GenEnum<ConnectionState> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_connection_service, 0);
 
 /**
- * Whether a receiver drops a request that carries a key it has seen before.
- * Only its owner knows, and everything that can be promised depends on it.
+ * Whether a receiver drops a request that carries a key it has seen before. Only its
+ * owner knows, and the whole promise depends on it.
  *
  * @generated from enum fireonce.v1.ReceiverDedupes
  */
@@ -2064,8 +2060,8 @@ export enum ReceiverDedupes {
   YES = 1,
 
   /**
-   * It does not, or one does not know: class OPAQUE, an unknown outcome is never
-   * sent again without a person or the job's policy.
+   * It does not, or this is unknown: class OPAQUE, an unknown outcome is never sent again
+   * without a person or the job's policy.
    *
    * @generated from enum value: RECEIVER_DEDUPES_NO = 2;
    */
@@ -2079,16 +2075,16 @@ export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_connection_service, 1);
 
 /**
- * Connections: an account on a platform, an SMTP relay, a webhook signer.
- * Credentials go in and never come out.
+ * Connections: an account on a platform, an SMTP relay, a webhook signer. Credentials are
+ * stored and never returned.
  *
  * Errors that any RPC may return and the rule for repeating calls are those of
  * JobService.
  *
- * Calls that change a connection answer with it. A caller without the scope
- * "connections:read" gets a receipt of it: connection_id, project_id, connector, state
- * and its cause (without the reason in words), effect_class, times and etag.
- * TestConnection then returns ok, failure_kind and platform_reached.
+ * Calls that change a connection return it. A caller without the scope "connections:read"
+ * gets a receipt: connection_id, project_id, connector, state and its cause (without the
+ * reason in words), effect_class, times and etag. TestConnection then returns ok,
+ * failure_kind and platform_reached.
  *
  * An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
  * connection has changed since. A repeat whose result is already in place
@@ -2098,9 +2094,9 @@ export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
  */
 export const ConnectionService: GenService<{
   /**
-   * Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+   * Stores a connection and its credential, encrypted. The key is bound to it forever: a
    * repeat after DeleteConnection returns the deleted connection. To connect an account
-   * anew, use another key.
+   * again, use another key.
    *
    * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
    *   is not part of the comparison: a repeat does not replace it.
@@ -2116,9 +2112,9 @@ export const ConnectionService: GenService<{
     output: typeof CreateConnectionResponseSchema;
   },
   /**
-   * By id or key. With the key it answers "did the connection come about?" when the
-   * answer of CreateConnection, or the way back from a login, was lost.
-   * NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
+   * By id or key. With the key it answers "was the connection created?" when the answer
+   * of CreateConnection, or the return from a login, was lost. NOT_FOUND /
+   * CONNECTION_NOT_FOUND. A deleted connection is still found.
    *
    * @generated from rpc fireonce.v1.ConnectionService.GetConnection
    */
@@ -2128,9 +2124,8 @@ export const ConnectionService: GenService<{
     output: typeof GetConnectionResponseSchema;
   },
   /**
-   * Newest first, without deleted ones unless asked for. A page may be short, also an
-   * empty one, although more follow.
-   * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   * Newest first, without deleted ones unless requested. A page may be short, or empty,
+   * although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.ConnectionService.ListConnections
    */
@@ -2140,15 +2135,13 @@ export const ConnectionService: GenService<{
     output: typeof ListConnectionsResponseSchema;
   },
   /**
-   * Changes name, labels, limits or settings: the fields that update_mask names, to the
-   * values given (unset: cleared). Jobs with an attempt keep the effect class
-   * they have.
+   * Changes name, labels, limits or settings: sets the fields that update_mask names to
+   * the request's values (unset: cleared). Jobs with an attempt keep their effect class.
    *
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-   * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-   *   or invalid for it, or with them the connection would be another account, or
-   *   send the credential that it has to another place: another scheme, host, port or
-   *   path.
+   * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings belong to another connector, or
+   *   are invalid for it, or with them the connection would be another account, or send
+   *   its credential to another place: another scheme, host, port or path.
    * * FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
    *
    * @generated from rpc fireonce.v1.ConnectionService.UpdateConnection
@@ -2159,17 +2152,17 @@ export const ConnectionService: GenService<{
     output: typeof UpdateConnectionResponseSchema;
   },
   /**
-   * Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
-   * on. The same credential again changes nothing, unless there is a hold: then it is
-   * tried once more.
+   * Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go on.
+   * The same credential again changes nothing, unless there is a hold: then it is tried
+   * once more.
    *
    * * FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
    *   another account. Make a new connection for that one.
    * * FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
    *   database. A credential whose sealing key is lost can be replaced.
-   * * INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-   *   asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
-   *   refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+   * * INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. If the platform has a
+   *   call for it, it is asked for the credential's account: CREDENTIAL_MISMATCH, too, if
+   *   it refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
    *   asked and the connection's account is known.
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    *
@@ -2181,12 +2174,12 @@ export const ConnectionService: GenService<{
     output: typeof RotateCredentialResponseSchema;
   },
   /**
-   * Checks settings and credential now, without any effect: a read-only call
-   * where the platform has one; for webhooks and plain HTTP nothing is sent.
-   * A failed check is an OK answer with ok = false, and changes nothing.
+   * Checks settings and credential now, without any effect: by a read-only call if the
+   * platform has one; for webhooks and plain HTTP nothing is sent. A failed check is an
+   * OK answer with ok = false, and changes nothing.
    * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    *
-   * By POST only: it uses the stored credential, and notes what it finds.
+   * By POST only: it uses the stored credential, and stores its result.
    *
    * @generated from rpc fireonce.v1.ConnectionService.TestConnection
    */
@@ -2233,18 +2226,18 @@ export const ConnectionService: GenService<{
   },
   /**
    * Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
-   * the URL at which a person allows it. The login comes back once, within 10 minutes.
-   * Each call begins another login; earlier ones stay open.
+   * the URL at which a person allows it. The login returns once, within 10 minutes. Each
+   * call begins another login; earlier ones stay open.
    *
-   * An application that connects its users' accounts sets redirect_url or return_url.
-   * The browser then comes to the application with state and code. The application
-   * makes sure that the state is one that it keeps with that browser's session, and calls
-   * CompleteOAuth. Without that check, somebody could begin a login and have another
-   * person finish it, whose account would then be connected for the first one.
+   * An application that connects its users' accounts sets redirect_url or return_url. The
+   * browser then arrives at the application with state and code. The application checks
+   * that the state is one that it keeps with that browser's session, and calls
+   * CompleteOAuth. Without that check, an attacker could begin a login and have another
+   * person finish it, whose account would then be connected for the attacker.
    *
-   * With neither, the login ends at this server's own page. It shows the person which
-   * project and connection the account will belong to, and stores nothing until they
-   * confirm it, in the browser in which they opened authorization_url.
+   * With neither, the login ends at this server's own page. It shows the project and the
+   * connection to which the account will belong, and stores nothing until the person
+   * confirms, in the browser in which they opened authorization_url.
    *
    * * INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
    *   connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -2263,16 +2256,16 @@ export const ConnectionService: GenService<{
     output: typeof StartOAuthResponseSchema;
   },
   /**
-   * Ends a login: exchanges the code for tokens, and stores those as the credential
-   * of a new connection, or as the new credential of one that there is, which lifts
-   * an auth hold. If the connection that was to be made exists by now, it gets the
-   * tokens. A login and a code are good for one call, whatever comes of it: after an
-   * error a person has to log in again.
+   * Ends a login: exchanges the code for tokens, and stores those as the credential of a
+   * new connection, or as the new credential of an existing one, which lifts an auth
+   * hold. If the connection that was to be created exists by now, it gets the tokens. A
+   * login and a code are valid for one call, whatever its result: after an error a person
+   * has to log in again.
    *
-   * * NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-   *   over, it has ended, or it ends at this server's own page.
-   * * FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
-   *   login's, or from another issuer than its app's. It was sent nowhere.
+   * * NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, it has expired or
+   *   ended, or it ends at this server's own page.
+   * * FAILED_PRECONDITION / OAUTH_MISMATCH: the code arrived at a redirect URL other than
+   *   the login's, or came from an issuer other than its app's. It was sent nowhere.
    * * FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
    * * ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
    *   the app, or its answer was lost. Nothing was stored. Log in again.
@@ -2287,7 +2280,7 @@ export const ConnectionService: GenService<{
     output: typeof CompleteOAuthResponseSchema;
   },
   /**
-   * The connectors that this server has, and what each can promise.
+   * The connectors of this server, and the promise of each.
    *
    * @generated from rpc fireonce.v1.ConnectionService.ListConnectors
    */

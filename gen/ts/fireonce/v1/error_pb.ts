@@ -17,7 +17,7 @@ export const file_fireonce_v1_error: GenFile = /*@__PURE__*/
   fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJItUBChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIVCgtzY2hlZHVsZV9pZBgDIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiQKBXN0YXRlGAUgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSGQoRbWlzbWF0Y2hlZF9maWVsZHMYBiADKAlCCAoGaG9sZGVyImwKDVN0YXRlQ29uZmxpY3QSLAoNY3VycmVudF9zdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi0KDmFsbG93ZWRfc3RhdGVzGAIgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUq8BIKC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGUVSUk9SX1JFQVNPTl9USU1FX0lOX1BBU1QQARIdChlFUlJPUl9SRUFTT05fVElNRV9UT09fRkFSEAISIgoeRVJST1JfUkVBU09OX1BBWUxPQURfVE9PX0xBUkdFEAMSLAooRVJST1JfUkVBU09OX1BBWUxPQURfQ09OTkVDVElPTl9NSVNNQVRDSBAEEiMKH0VSUk9SX1JFQVNPTl9IRUFERVJfTk9UX0FMTE9XRUQQBRIjCh9FUlJPUl9SRUFTT05fUEFHRV9UT0tFTl9JTlZBTElEEAYSHwobRVJST1JfUkVBU09OX0NVUlNPUl9JTlZBTElEEAcSHQoZRVJST1JfUkVBU09OX0tFWV9SRVNFUlZFRBAIEiAKHEVSUk9SX1JFQVNPTl9CQVRDSF9UT09fTEFSR0UQCRIgChxFUlJPUl9SRUFTT05fUEFZTE9BRF9JTlZBTElEEAoSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RPUl9VTktOT1dOEAsSIQodRVJST1JfUkVBU09OX1NFVFRJTkdTX0lOVkFMSUQQDBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9NSVNNQVRDSBANEiIKHkVSUk9SX1JFQVNPTl9PQVVUSF9BUFBfVU5LTk9XThAOEiUKIUVSUk9SX1JFQVNPTl9SRURJUkVDVF9OT1RfQUxMT1dFRBAPEiIKHkVSUk9SX1JFQVNPTl9UT09fTUFOWV9FTEVNRU5UUxAQEiAKHEVSUk9SX1JFQVNPTl9SRVFVRVNUX0lOVkFMSUQQERImCiJFUlJPUl9SRUFTT05fU0NIRURVTEVfU1BFQ19JTlZBTElEEBISHwobRVJST1JfUkVBU09OX0JBQ0tGSUxMX1JBTkdFEBMSJwojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQFBIjCh9FUlJPUl9SRUFTT05fQVBJX0tFWV9OQU1FX1RBS0VOEBUSIQodRVJST1JfUkVBU09OX0VGRkVDVF9LRVlfVEFLRU4QFhIeChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBAXEiMKH0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9OT1RfRk9VTkQQGBIhCh1FUlJPUl9SRUFTT05fRklSSU5HX05PVF9GT1VORBAZEiUKIUVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX05PVF9GT1VORBAaEiYKIkVSUk9SX1JFQVNPTl9PQVVUSF9MT0dJTl9OT1RfRk9VTkQQGxIiCh5FUlJPUl9SRUFTT05fQVBJX0tFWV9OT1RfRk9VTkQQHBIiCh5FUlJPUl9SRUFTT05fUFJPSkVDVF9OT1RfRk9VTkQQHRIaChZFUlJPUl9SRUFTT05fSk9CX1NUQVRFEB4SJAogRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fRElTQUJMRUQQHxIiCh5FUlJPUl9SRUFTT05fQ09OTkVDVElPTl9JTl9VU0UQIBIiCh5FUlJPUl9SRUFTT05fSURFTlRJVFlfTUlTTUFUQ0gQIRIcChhFUlJPUl9SRUFTT05fUVVBUkFOVElORUQQIhIeChpFUlJPUl9SRUFTT05fT0FVVEhfUkVGVVNFRBAjEiUKIUVSUk9SX1JFQVNPTl9TRUFMSU5HX0tFWV9PVVREQVRFRBAkEiYKIkVSUk9SX1JFQVNPTl9DUkVERU5USUFMX1VOU0VBTEFCTEUQJRIfChtFUlJPUl9SRUFTT05fT0FVVEhfTUlTTUFUQ0gQJhIeChpFUlJPUl9SRUFTT05fQ0xPQ0tfRE9VQlRFRBAnEiEKHUVSUk9SX1JFQVNPTl9GRU5DRV9OT1RfUEFTU0VEECgSIgoeRVJST1JfUkVBU09OX1BSRURFQ0VTU09SX0VOREVEECkSIwofRVJST1JfUkVBU09OX0FUVEVNUFRTX0VYSEFVU1RFRBAqEiIKHkVSUk9SX1JFQVNPTl9BVFRFTVBUX1VOREVSX1dBWRArEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9SRVBMSUVTECwSJgoiRVJST1JfUkVBU09OX1JFVEVOVElPTl9OT1RfUkVBQ0hFRBAtEiAKHEVSUk9SX1JFQVNPTl9KT0JfSEFTX1JFUExJRVMQLhIfChtFUlJPUl9SRUFTT05fUFJPSkVDVF9JTl9VU0UQLxIfChtFUlJPUl9SRUFTT05fU0NIRURVTEVfU1RBVEUQMBIfChtFUlJPUl9SRUFTT05fRklSSU5HX0JMT0NLRUQQMRIfChtFUlJPUl9SRUFTT05fRklSSU5HX0RFQ0lERUQQMhIeChpFUlJPUl9SRUFTT05fRVRBR19NSVNNQVRDSBAzEiEKHUVSUk9SX1JFQVNPTl9PQVVUSF9VTkZJTklTSEVEEDQSHwobRVJST1JfUkVBU09OX0NVUlNPUl9FWFBJUkVEEDUSHwobRVJST1JfUkVBU09OX1FVT1RBX0VYQ0VFREVEEDYSIQodRVJST1JfUkVBU09OX1RPT19NQU5ZX1NUUkVBTVMQNxIiCh5FUlJPUl9SRUFTT05fUkVRVUVTVF9UT09fTEFSR0UQOBIcChhFUlJPUl9SRUFTT05fU0VSVkVSX0JVU1kQORIfChtFUlJPUl9SRUFTT05fVE9PX01BTllfQ0FMTFMQOhIiCh5FUlJPUl9SRUFTT05fU1RPUkVfVU5BVkFJTEFCTEUQOxIeChpFUlJPUl9SRUFTT05fU0hVVFRJTkdfRE9XThA8EiUKIUVSUk9SX1JFQVNPTl9QTEFURk9STV9VTkFWQUlMQUJMRRA9EiYKIkVSUk9SX1JFQVNPTl9DT05ORUNUT1JfVU5BVkFJTEFCTEUQPhIeChpFUlJPUl9SRUFTT05fU0NPUEVfTUlTU0lORxA/EiIKHkVSUk9SX1JFQVNPTl9PUEVSQVRPUl9SRVFVSVJFRBBAEiMKH0VSUk9SX1JFQVNPTl9DUkVERU5USUFMX0lOVkFMSUQQQRIoCiRFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9OT1RfRk9VTkQQQhIkCiBFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9TVEFURRBDQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkVycm9yUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
- * Travels in the details of an error.
+ * Part of the details of an error.
  *
  * @generated from message fireonce.v1.ErrorDetail
  */
@@ -28,8 +28,8 @@ export type ErrorDetail = Message<"fireonce.v1.ErrorDetail"> & {
   reason: ErrorReason;
 
   /**
-   * Values that the message has, by name, e.g. "job_id". Never a secret. Faults of
-   * fields are in violations.
+   * Values of the message, by name, e.g. "job_id". Never a secret. Faults of fields are
+   * in violations.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -53,9 +53,9 @@ export type ErrorDetail = Message<"fireonce.v1.ErrorDetail"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * The faults of the request, by field. At most 20, and 4 KiB in all: the
-   * message ends with "there may be more" when there may. Set for every reason that
-   * is about a field.
+   * The faults of the request, by field. At most 20, and 4 KiB in all: if there may be
+   * more, the message ends with "there may be more". Set for every reason that is about a
+   * field.
    *
    * @generated from field: repeated fireonce.v1.FieldViolation violations = 5;
    */
@@ -70,33 +70,32 @@ export const ErrorDetailSchema: GenMessage<ErrorDetail> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_error, 0);
 
 /**
- * One thing that is wrong with a request.
+ * One fault of a request.
  *
  * @generated from message fireonce.v1.FieldViolation
  */
 export type FieldViolation = Message<"fireonce.v1.FieldViolation"> & {
   /**
-   * The path of the field from the request message on: the contract's names of fields,
-   * joined by points, with the index of an element of a list and the quoted key of an
-   * entry of a map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name
-   * of a oneof, such as "connection", if none of its fields is set. Empty: the request as
-   * a whole. In an ItemError paths begin in the request of the item's own RPC.
+   * The path of the field from the request message on: the contract's field names, joined
+   * by points, with the index of an element of a list and the quoted key of an entry of a
+   * map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name of a
+   * oneof, such as "connection", if none of its fields is set. Empty: the request as a
+   * whole. In an ItemError paths begin in the request of the item's own RPC.
    *
    * @generated from field: string field = 1;
    */
   field: string;
 
   /**
-   * The name of the rule that is broken, e.g. "required", "string.max_len",
-   * "json.unknown_field", or the reason in lower case where one rule is the whole
-   * reason. New ones may be added.
+   * The name of the broken rule, e.g. "required", "string.max_len", "json.unknown_field",
+   * or the reason in lower case if the reason has only one rule. New ones may be added.
    *
    * @generated from field: string rule = 2;
    */
   rule: string;
 
   /**
-   * The demand, in words fit for a user, without the field's name: "must not be
+   * The requirement, in words fit for a user, without the field's name: "must not be
    * empty". Never a value of the request.
    *
    * @generated from field: string message = 3;
@@ -144,7 +143,7 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Of the job that holds the key.
+   * The id of the job that holds the key.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time = 4;
    */
@@ -156,9 +155,9 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   state: JobState;
 
   /**
-   * Paths of the request that differ from the stored one, as FieldViolation.field has
-   * them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
-   * StartOAuthRequest that began the login. Never values.
+   * Paths of the request that differ from the stored one, in the form of
+   * FieldViolation.field, e.g. "payload" or "connection.webhook". Those of CompleteOAuth
+   * are paths of the StartOAuthRequest that began the login. Never values.
    *
    * @generated from field: repeated string mismatched_fields = 6;
    */
@@ -197,11 +196,10 @@ export const StateConflictSchema: GenMessage<StateConflict> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_error, 3);
 
 /**
- * Machine-readable cause. Sent as an ErrorDetail with every error this API
- * raises, and described one by one in docs/errors.md. The same name, without the
- * prefix ERROR_REASON_, goes into google.rpc.ErrorInfo.reason, whose domain is
- * "fireonce.github.io". New values may be added: decide on the status code when a reason is
- * unknown.
+ * Machine-readable cause. Sent as an ErrorDetail with every error that this API returns,
+ * and described one by one in docs/errors.md. The same name, without the prefix
+ * ERROR_REASON_, is in google.rpc.ErrorInfo.reason, whose domain is "fireonce.github.io".
+ * New values may be added: if a reason is unknown, decide by the status code.
  *
  * @generated from enum fireonce.v1.ErrorReason
  */
@@ -212,11 +210,11 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was
-   * stored or changed. A submit gets this only while no job is stored under its key: a
-   * repeat of one that is stored returns its job, however late it comes. So a client
-   * that had no answer to its first try, and gets this, knows that the job does not
-   * exist. It sends a later time under the same key, or none to start the job now.
+   * INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was stored
+   * or changed. A submit gets this only while no job is stored under its key: a repeat of
+   * a stored one returns its job, however late it is. So a client that had no answer to
+   * its first try, and gets this, knows that the job does not exist. It sends a later
+   * time under the same key, or none to start the job now.
    *
    * @generated from enum value: ERROR_REASON_TIME_IN_PAST = 1;
    */
@@ -251,21 +249,21 @@ export enum ErrorReason {
   HEADER_NOT_ALLOWED = 5,
 
   /**
-   * INVALID_ARGUMENT: malformed, or made for another query.
+   * INVALID_ARGUMENT: malformed, or from another query.
    *
    * @generated from enum value: ERROR_REASON_PAGE_TOKEN_INVALID = 6;
    */
   PAGE_TOKEN_INVALID = 6,
 
   /**
-   * INVALID_ARGUMENT: malformed, or of another project or database.
+   * INVALID_ARGUMENT: malformed, or from another project or database.
    *
    * @generated from enum value: ERROR_REASON_CURSOR_INVALID = 7;
    */
   CURSOR_INVALID = 7,
 
   /**
-   * INVALID_ARGUMENT: the prefix "fireonce:" belongs to the service.
+   * INVALID_ARGUMENT: the prefix "fireonce:" is reserved for the service.
    *
    * @generated from enum value: ERROR_REASON_KEY_RESERVED = 8;
    */
@@ -280,8 +278,8 @@ export enum ErrorReason {
   BATCH_TOO_LARGE = 9,
 
   /**
-   * INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
-   * to that job; violations say where.
+   * INVALID_ARGUMENT: the connector cannot send this content, or not as a reply to that
+   * job; violations has the fields.
    *
    * @generated from enum value: ERROR_REASON_PAYLOAD_INVALID = 10;
    */
@@ -317,7 +315,7 @@ export enum ErrorReason {
   OAUTH_APP_UNKNOWN = 14,
 
   /**
-   * INVALID_ARGUMENT: the operator does not let a browser be sent to this URL.
+   * INVALID_ARGUMENT: the operator does not allow browsers to be sent to this URL.
    *
    * @generated from enum value: ERROR_REASON_REDIRECT_NOT_ALLOWED = 15;
    */
@@ -333,16 +331,16 @@ export enum ErrorReason {
   TOO_MANY_ELEMENTS = 16,
 
   /**
-   * INVALID_ARGUMENT: the request is not one of this contract: it breaks a rule of a
-   * field, or cannot be decoded. ErrorDetail.violations has each of them.
+   * INVALID_ARGUMENT: the request does not match this contract: it breaks a rule of a
+   * field, or cannot be decoded. ErrorDetail.violations has each fault.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_INVALID = 17;
    */
   REQUEST_INVALID = 17,
 
   /**
-   * INVALID_ARGUMENT: violations say what is wrong with the schedule's spec, or that it
-   * never fires.
+   * INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
+   * it never fires.
    *
    * @generated from enum value: ERROR_REASON_SCHEDULE_SPEC_INVALID = 18;
    */
@@ -365,7 +363,7 @@ export enum ErrorReason {
 
   /**
    * ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
-   * take another name.
+   * choose another name.
    *
    * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 21;
    */
@@ -394,7 +392,7 @@ export enum ErrorReason {
   SCHEDULE_NOT_FOUND = 24,
 
   /**
-   * NOT_FOUND: the schedule has no firing of that name among those to come.
+   * NOT_FOUND: none of the schedule's future firings has that name.
    *
    * @generated from enum value: ERROR_REASON_FIRING_NOT_FOUND = 25;
    */
@@ -408,7 +406,7 @@ export enum ErrorReason {
   CONNECTION_NOT_FOUND = 26,
 
   /**
-   * NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
+   * NOT_FOUND: no such login, or it has expired or ended. Log in again.
    *
    * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 27;
    */
@@ -430,7 +428,7 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
-   * states in which it is, never the present one.
+   * states in which it is possible, never the present one.
    *
    * @generated from enum value: ERROR_REASON_JOB_STATE = 30;
    */
@@ -438,7 +436,7 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: the connection was deleted, or this server does not have its
-   * connector. One that has no credential takes jobs, which wait for it.
+   * connector. A connection without a credential accepts jobs, which wait for one.
    *
    * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 31;
    */
@@ -459,10 +457,9 @@ export enum ErrorReason {
   IDENTITY_MISMATCH = 33,
 
   /**
-   * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-   * sent or erased until an operator has released it. DeleteJob, EraseProject,
-   * TriggerSchedule, BackfillSchedule and RunDue fail with it; jobs are stored, read and
-   * changed as ever.
+   * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is sent or
+   * erased until an operator has released it. DeleteJob, EraseProject, TriggerSchedule,
+   * BackfillSchedule and RunDue fail with it; jobs are stored, read and changed as usual.
    *
    * @generated from enum value: ERROR_REASON_QUARANTINED = 34;
    */
@@ -487,26 +484,27 @@ export enum ErrorReason {
    * FAILED_PRECONDITION: the connection's stored credential does not open. Either the
    * server lacks the key that seals it, or the connection's project, connector, settings,
    * account or credential were changed in the database: then nothing is sent, and no
-   * credential is stored on the connection. The operator has to restore the row, or make a
-   * new connection.
+   * credential is stored on the connection. The operator has to restore the row, or make
+   * a new connection.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 37;
    */
   CREDENTIAL_UNSEALABLE = 37,
 
   /**
-   * FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
-   * or from another issuer. The code was sent nowhere. Log in again;
-   * if it stays so, the operator's OAuth apps need another redirect URL or issuer.
+   * FAILED_PRECONDITION: a login's answer arrived at a redirect URL other than the
+   * login's, or came from another issuer. The code was sent nowhere. Log in again; if the
+   * error persists, the operator's OAuth apps need another redirect URL or issuer.
    *
    * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 38;
    */
   OAUTH_MISMATCH = 38,
 
   /**
-   * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-   * time yet. Calls that remove something because its time is over fail with it, and
-   * TriggerSchedule, BackfillSchedule and RunDue; repeat them later. GetStatsResponse.clock_doubt has the doubt.
+   * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the
+   * new time yet. Calls that remove something because its time is over fail with it, and
+   * so do TriggerSchedule, BackfillSchedule and RunDue; repeat them later.
+   * GetStatsResponse.clock_doubt describes the doubt.
    *
    * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 39;
    */
@@ -529,24 +527,24 @@ export enum ErrorReason {
   PREDECESSOR_ENDED = 41,
 
   /**
-   * FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
-   * "limit"). Schedule a new one.
+   * FAILED_PRECONDITION: the job has used every possible attempt (metadata "limit").
+   * Schedule a new one.
    *
    * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 42;
    */
   ATTEMPTS_EXHAUSTED = 42,
 
   /**
-   * FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
-   * the platform after its end. Wait until that is settled.
+   * FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way
+   * at the platform after its end. Wait until that attempt is settled.
    *
    * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 43;
    */
   ATTEMPT_UNDER_WAY = 43,
 
   /**
-   * FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
-   * replied to. Nothing was stored.
+   * FAILED_PRECONDITION: the maximum of jobs (metadata "limit") already wait for the job
+   * that is replied to. Nothing was stored.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 44;
    */
@@ -561,15 +559,15 @@ export enum ErrorReason {
   RETENTION_NOT_REACHED = 45,
 
   /**
-   * FAILED_PRECONDITION: a job that replies to this one is there (metadata
-   * "reply_job_id"), and needs it. Erase that one first.
+   * FAILED_PRECONDITION: a stored job replies to this one (metadata "reply_job_id"), and
+   * needs it. Erase that one first.
    *
    * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 46;
    */
   JOB_HAS_REPLIES = 46,
 
   /**
-   * FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
+   * FAILED_PRECONDITION: an API key of the project is live, so its holder may continue.
    * Revoke it first.
    *
    * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 47;
@@ -577,7 +575,7 @@ export enum ErrorReason {
   PROJECT_IN_USE = 47,
 
   /**
-   * FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
+   * FAILED_PRECONDITION: the schedule's state does not allow the call, or it has reached
    * max_firings, or has no item in its queue, or the items may have been sent before the
    * database was restored (pause_cause RESTORED). Metadata: schedule_id, state, and
    * pause_cause with a schedule that is paused.
@@ -588,16 +586,16 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
-   * and the schedule's policies let no other one be made. Without job_id: firings of the
-   * time that is asked for are about to be decided; RetryInfo has the time to wait. Nothing
-   * was stored.
+   * and the schedule's policies allow no other one. Without job_id: firings of the
+   * requested time are about to be decided; RetryInfo has the time to wait. Nothing was
+   * stored.
    *
    * @generated from enum value: ERROR_REASON_FIRING_BLOCKED = 49;
    */
   FIRING_BLOCKED = 49,
 
   /**
-   * FAILED_PRECONDITION: the firing's time has passed, so that it cannot be skipped.
+   * FAILED_PRECONDITION: the firing's time has passed, so it cannot be skipped.
    *
    * @generated from enum value: ERROR_REASON_FIRING_DECIDED = 50;
    */
@@ -618,8 +616,8 @@ export enum ErrorReason {
   OAUTH_UNFINISHED = 52,
 
   /**
-   * OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
-   * before the database was restored.
+   * OUT_OF_RANGE: the cursor is older than the stored events, or was issued before the
+   * database was restored.
    *
    * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 53;
    */
@@ -627,9 +625,9 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
-   * "used" and "limit" have the figures. Nothing was stored. A request whose
-   * idempotency key is bound already is answered as ever. RetryInfo is there where
-   * time helps. Without "quota": too many measurements are asked for concurrently.
+   * "used" and "limit" have the figures. Nothing was stored. A request whose idempotency
+   * key is already bound is answered as usual. RetryInfo is present if waiting helps.
+   * Without "quota": too many concurrent measurements were requested.
    *
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 54;
    */
@@ -650,19 +648,19 @@ export enum ErrorReason {
   REQUEST_TOO_LARGE = 56,
 
   /**
-   * RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
-   * and none became free in time. Nothing of the request was handled: repeat it
-   * unchanged, with back-off.
+   * RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, and none
+   * became free in time. No part of the request was handled: repeat it unchanged, with
+   * back-off.
    *
    * @generated from enum value: ERROR_REASON_SERVER_BUSY = 57;
    */
   SERVER_BUSY = 57,
 
   /**
-   * RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
-   * the next one may pass. Metadata "quota" is "calls", for the calls of the project, or
+   * RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the
+   * next one may pass. Metadata "quota" is "calls", for the calls of the project, or
    * "peer-sign-ins": too many wrong API keys came from the caller's address, and this
-   * server has not seen the present key before; a right one passes if it is repeated.
+   * server has not seen the present key before; a valid one passes if it is repeated.
    * Nothing was done.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 58;
@@ -684,7 +682,7 @@ export enum ErrorReason {
   SHUTTING_DOWN = 60,
 
   /**
-   * UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
+   * UNAVAILABLE: the platform could not be asked for the credential's account (metadata
    * "connection_id"). Nothing was changed; RetryInfo has the time to wait.
    *
    * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 61;
@@ -692,15 +690,15 @@ export enum ErrorReason {
   PLATFORM_UNAVAILABLE = 61,
 
   /**
-   * UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
-   * changed; RetryInfo has the time to wait.
+   * UNAVAILABLE: a custom connector cannot be asked now. Nothing was changed; RetryInfo
+   * has the time to wait.
    *
    * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 62;
    */
   CONNECTOR_UNAVAILABLE = 62,
 
   /**
-   * PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
+   * PERMISSION_DENIED: the API key lacks the scope in metadata "scope".
    *
    * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 63;
    */
@@ -714,7 +712,7 @@ export enum ErrorReason {
   OPERATOR_REQUIRED = 64,
 
   /**
-   * UNAUTHENTICATED: no API key, or one that is not known.
+   * UNAUTHENTICATED: the API key is missing or unknown.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 65;
    */

@@ -49,8 +49,8 @@ export type JobEvent = Message<"fireonce.v1.JobEvent"> & {
   } | {
     /**
      * Sent immediately when the stream opens and then at least every 15 s, so that
-     * proxies keep the connection and the client can tell silence from death.
-     * Its cursor may be stored like any other.
+     * proxies keep the connection and the client can distinguish silence from a dead
+     * connection. Its cursor may be stored like any other.
      *
      * @generated from field: fireonce.v1.Heartbeat heartbeat = 4;
      */
@@ -67,8 +67,8 @@ export const JobEventSchema: GenMessage<JobEvent> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_event, 0);
 
 /**
- * One write to a job. A write that leaves the state as it was has an event too:
- * old_state and new_state are then equal.
+ * One write to a job. A write that keeps the state has an event too: old_state and
+ * new_state are then equal.
  *
  * @generated from message fireonce.v1.JobChanged
  */
@@ -104,32 +104,31 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
   cause: EventCause;
 
   /**
-   * Who did it. A client: "api:NAME/ID" with the name and the id of its API key,
-   * "api:ID" if the key has no name, "api:key" for the operator's key, "api" where no
-   * key is required. The service itself: the name of the server process, as
-   * Attempt.worker.
+   * The author. A client: "api:NAME/ID" with the name and the id of its API key, "api:ID"
+   * if the key has no name, "api:key" for the operator's key, "api" if no key is
+   * required. The service itself: the name of the server process, as Attempt.worker.
    *
    * @generated from field: string actor = 6;
    */
   actor: string;
 
   /**
-   * The words that the caller gave: a cancel's reason, a resolution's note.
+   * The caller's text: a cancel's reason, a resolution's note.
    *
    * @generated from field: string reason = 7;
    */
   reason: string;
 
   /**
-   * What happened, in a sentence fit for a person. Not for programs: its wording
-   * may change. Left out without the scope payloads:read.
+   * What happened, in a sentence fit for a person. Not for programs: its wording may
+   * change. Left out without the scope payloads:read.
    *
    * @generated from field: string detail = 8;
    */
   detail: string;
 
   /**
-   * The attempt concerned, as read now. Unset when none is.
+   * The attempt concerned, as read now. Unset if there is none.
    *
    * @generated from field: fireonce.v1.Attempt attempt = 9;
    */
@@ -160,7 +159,7 @@ export const JobChangedSchema: GenMessage<JobChanged> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_event, 1);
 
 /**
- * Says that the stream is alive.
+ * Shows that the stream is alive.
  *
  * @generated from message fireonce.v1.Heartbeat
  */
@@ -220,7 +219,7 @@ export enum EventCause {
   ANSWERED = 4,
 
   /**
-   * Preparing failed or was put off: nothing was sent.
+   * Preparing failed or was postponed: nothing was sent.
    *
    * @generated from enum value: EVENT_CAUSE_NOT_STARTED = 5;
    */
@@ -255,7 +254,7 @@ export enum EventCause {
   LOOKED = 9,
 
   /**
-   * The platform's word on a durable handle.
+   * The platform's answer about a durable handle.
    *
    * @generated from enum value: EVENT_CAUSE_POLLED = 10;
    */
@@ -290,7 +289,7 @@ export enum EventCause {
   RESOLVED = 14,
 
   /**
-   * A client asked for a new round of attempts.
+   * A client requested a new round of attempts.
    *
    * @generated from enum value: EVENT_CAUSE_RETRY_REQUESTED = 15;
    */
@@ -325,26 +324,26 @@ export enum EventCause {
   DUPLICATE_EFFECT_SEEN = 19,
 
   /**
-   * The database was restored to an earlier state, and what happened to the job
-   * since is unknown: a person decides.
+   * The database was restored to an earlier state, and the job's history since then is
+   * unknown: a person decides.
    *
    * @generated from enum value: EVENT_CAUSE_RESTORED = 20;
    */
   RESTORED = 20,
 
   /**
-   * The platform answered another job with the object that is this job's effect, so
-   * one of the two may have no effect of its own: an alarm. Effect.shared_with_job_id
-   * names the other job. An effect that a look, a person or an assumption had taken for
-   * this job's is the other job's from then on.
+   * The platform answered another job with the object that is this job's effect, so one
+   * of the two may have no effect of its own: an alarm. Effect.shared_with_job_id names
+   * the other job. If this job had its effect only by a look, a person or an assumption,
+   * the effect is the other job's from then on.
    *
    * @generated from enum value: EVENT_CAUSE_EFFECT_SHARED = 21;
    */
   EFFECT_SHARED = 21,
 
   /**
-   * The job that this one replies to ended without success (FAILED, CANCELED or
-   * EXPIRED): this one is CANCELED. RetryJob takes it up again once that job goes on.
+   * The job that this one replies to ended without success (FAILED, CANCELED or EXPIRED):
+   * this one is CANCELED. RetryJob revives it once that job goes on.
    *
    * @generated from enum value: EVENT_CAUSE_PREDECESSOR_ENDED = 22;
    */
@@ -352,16 +351,16 @@ export enum EventCause {
 
   /**
    * The server that had claimed the job, or was sending it, is gone, or has lost its
-   * session with the database. CLAIMED went back before its lease ended; nothing was
-   * sent. SENDING became AMBIGUOUS before the attempt's fence, which stays as it was: a
-   * server that is alive all the same still settles its attempt.
+   * session with the database. CLAIMED was released before its lease ended; nothing was
+   * sent. SENDING became AMBIGUOUS before the attempt's fence, which stays: a server that
+   * is alive nevertheless still settles its attempt.
    *
    * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 23;
    */
   SENDER_LOST = 23,
 
   /**
-   * skip_if_present: the content was there before the first attempt. The job is CANCELED,
+   * skip_if_present: the content existed before the first attempt. The job is CANCELED,
    * and ListJobObservations has what was seen.
    *
    * @generated from enum value: EVENT_CAUSE_ALREADY_PRESENT = 24;

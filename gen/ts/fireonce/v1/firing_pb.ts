@@ -22,10 +22,10 @@ export const file_fireonce_v1_firing: GenFile = /*@__PURE__*/
  */
 export type Firing = Message<"fireonce.v1.Firing"> & {
   /**
-   * Unique in the schedule: the nominal local time and its pass ("2026-03-29T02:30:00/1"),
-   * the number of an interval ("i:18234"), "t:" and the key of a trigger, or "b:" and the
-   * name of the firing that a backfill makes up for. From the second version of a spec on,
-   * "g2:" and so on comes before it.
+   * Unique in the schedule: the nominal local time and its pass
+   * ("2026-03-29T02:30:00/1"), the number of an interval ("i:18234"), "t:" and the key of
+   * a trigger, or "b:" and the name of the firing that a backfill replaces. From the
+   * second version of a spec on, "g2:" and so on precedes it.
    *
    * @generated from field: string name = 1;
    */
@@ -73,7 +73,7 @@ export type Firing = Message<"fireonce.v1.Firing"> & {
   jobId: string;
 
   /**
-   * The job that was in its way.
+   * The job that blocked it.
    *
    * @generated from field: string blocking_job_id = 9;
    */
@@ -110,7 +110,7 @@ export const FiringSchema: GenMessage<Firing> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_firing, 0);
 
 /**
- * How a local time meets a change of the clocks. Unspecified: it is an ordinary time.
+ * How a local time meets a daylight-saving change. Unspecified: it is an ordinary time.
  *
  * @generated from enum fireonce.v1.TimeMark
  */
@@ -121,7 +121,7 @@ export enum TimeMark {
   UNSPECIFIED = 0,
 
   /**
-   * The local time does not exist on that day. What was asked for takes place at the first
+   * The local time does not exist on that day. The firing takes place at the first
    * instant after the gap.
    *
    * @generated from enum value: TIME_MARK_SHIFTED = 1;
@@ -136,7 +136,7 @@ export enum TimeMark {
   FIRST_OF_TWO = 2,
 
   /**
-   * The second pass of a local time that occurs twice: of a time that follows elapsed
+   * The second pass of a local time that occurs twice, for a time that counts elapsed
    * time, such as "*\/15 * * * *".
    *
    * @generated from enum value: TIME_MARK_REPEATED = 3;
@@ -245,7 +245,7 @@ export enum FiringOutcome {
   MISSED = 5,
 
   /**
-   * It was missed, and a later one was caught up in its place.
+   * It was missed, and a later one was caught up instead.
    *
    * @generated from enum value: FIRING_OUTCOME_COALESCED = 6;
    */
@@ -260,8 +260,8 @@ export enum FiringOutcome {
 
   /**
    * The database was restored to an earlier state, and the firing may have made its job,
-   * and the job its effect, in the state that was lost. Look at the platform; then
-   * BackfillSchedule makes up for it.
+   * and the job its effect, in the lost state. Look at the platform; then call
+   * BackfillSchedule for it if it did not.
    *
    * @generated from enum value: FIRING_OUTCOME_HELD = 8;
    */
@@ -275,7 +275,7 @@ export enum FiringOutcome {
   NO_CONTENT = 9,
 
   /**
-   * policies.max_per_day jobs were made for its day.
+   * policies.max_per_day jobs had been made for its day.
    *
    * @generated from enum value: FIRING_OUTCOME_SKIPPED_BY_LIMIT = 10;
    */

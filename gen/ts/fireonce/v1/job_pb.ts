@@ -40,7 +40,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   projectId: string;
 
   /**
-   * The key the job is stored under, supplied or derived.
+   * The key under which the job is stored, supplied or derived.
    *
    * @generated from field: string idempotency_key = 3;
    */
@@ -90,7 +90,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   timeZone: string;
 
   /**
-   * As it is in force: defaults are filled in.
+   * The policy in force, with defaults filled in.
    *
    * @generated from field: fireonce.v1.RetryPolicy retry_policy = 10;
    */
@@ -138,14 +138,14 @@ export type Job = Message<"fireonce.v1.Job"> & {
   nextAttemptTime?: Timestamp;
 
   /**
-   * When the platform is next looked at or polled. Set in AMBIGUOUS and ACCEPTED.
+   * When the next look or poll at the platform is due. Set in AMBIGUOUS and ACCEPTED.
    *
    * @generated from field: google.protobuf.Timestamp next_look_time = 18;
    */
   nextLookTime?: Timestamp;
 
   /**
-   * Attempts so far: durable intents to send. Never falls, not even by RetryJob.
+   * Attempts so far: durable intents to send. Never decreases, not even by RetryJob.
    *
    * @generated from field: int32 attempt_count = 19;
    */
@@ -173,7 +173,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   lastAttempt?: Attempt;
 
   /**
-   * The last thing that went wrong. Kept after a success.
+   * The newest failure. Kept after a success.
    *
    * @generated from field: fireonce.v1.JobError last_error = 23;
    */
@@ -194,7 +194,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   resolution?: Resolution;
 
   /**
-   * When a cancel was asked for, if it was.
+   * When a cancel was requested, if it was.
    *
    * @generated from field: google.protobuf.Timestamp cancel_request_time = 26;
    */
@@ -220,9 +220,9 @@ export type Job = Message<"fireonce.v1.Job"> & {
   endTime?: Timestamp;
 
   /**
-   * The idempotency key is honored until then, and for as long as the job itself is kept:
-   * 30 days after the end, or the connection's key window where that is longer. Unset while
-   * the job has not ended, and for ever where the platform never forgets a key.
+   * The idempotency key is honored until then, and for as long as the job itself is
+   * stored: 30 days after the end, or the connection's key window if that is longer.
+   * Unset while the job has not ended, and forever if the platform never forgets a key.
    *
    * @generated from field: google.protobuf.Timestamp key_expire_time = 30;
    */
@@ -251,16 +251,16 @@ export type Job = Message<"fireonce.v1.Job"> & {
   waitWindow?: Duration;
 
   /**
-   * When a reply that still waits for the job that it replies to becomes EXPIRED: its
-   * own time plus wait_window. Unset once that job has succeeded.
+   * When a reply that still waits for the job that it replies to becomes EXPIRED: its own
+   * time plus wait_window. Unset once that job has succeeded.
    *
    * @generated from field: google.protobuf.Timestamp wait_deadline = 34;
    */
   waitDeadline?: Timestamp;
 
   /**
-   * The effect key that the caller gave, of the job's present round. Unset: it is
-   * derived; attempts have theirs in Attempt.effect_key.
+   * The caller's own effect key, of the job's present round. Unset: it is derived;
+   * attempts have theirs in Attempt.effect_key.
    *
    * @generated from field: string effect_key = 35;
    */
@@ -274,7 +274,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   attemptTimeout?: Duration;
 
   /**
-   * Why the job waits for something beside its time. Unset: it does not.
+   * Why the job waits for something other than its time. Unset: it does not.
    *
    * @generated from field: fireonce.v1.BlockedReason blocked_reason = 37;
    */
@@ -282,8 +282,8 @@ export type Job = Message<"fireonce.v1.Job"> & {
 
   /**
    * From when a person may choose DECISION_RESEND: until then the last attempt may still
-   * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, where
-   * something was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+   * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, if something
+   * was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
    *
    * @generated from field: google.protobuf.Timestamp resend_allowed_time = 38;
    */
@@ -298,8 +298,8 @@ export type Job = Message<"fireonce.v1.Job"> & {
   contentWithheld: boolean;
 
   /**
-   * The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means that
-   * the job is late. Set only by GetJob, while firings are kept.
+   * The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means
+   * that the job is late. Set only by GetJob, while firings are stored.
    *
    * @generated from field: fireonce.v1.Firing firing = 40;
    */
@@ -321,7 +321,7 @@ export const JobSchema: GenMessage<Job> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 0);
 
 /**
- * Why a job waits for something beside its time. The widest cause is named.
+ * Why a job waits for something other than its time. The widest cause is named.
  *
  * @generated from message fireonce.v1.BlockedReason
  */
@@ -348,16 +348,16 @@ export type BlockedReason = Message<"fireonce.v1.BlockedReason"> & {
   jobId: string;
 
   /**
-   * When the job goes on or is tried again, where that is known. It may be put off again.
+   * When the job goes on or is tried again, if that is known. It may be postponed again.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 4;
    */
   endTime?: Timestamp;
 
   /**
-   * With KIND_CREDENTIAL, KIND_CONNECTION_PAUSED and KIND_RATE_LIMITED: why, as
-   * Connection.state_cause says it. It is about what this job addresses: where a connection
-   * is no account, each host is held alone.
+   * With KIND_CREDENTIAL, KIND_CONNECTION_PAUSED and KIND_RATE_LIMITED: the cause, as in
+   * Connection.state_cause. It concerns this job's target: if a connection is not one
+   * account, each host is held alone.
    *
    * @generated from field: fireonce.v1.ConnectionStateCause connection_cause = 5;
    */
@@ -420,16 +420,16 @@ export enum BlockedReason_Kind {
   CONNECTION_PAUSED = 4,
 
   /**
-   * The connection has no credential, or one that cannot be used; connection_cause says
-   * why, and what to do. RotateCredential or a login lifts it.
+   * The connection has no credential, or one that cannot be used; connection_cause has
+   * the reason and the remedy. RotateCredential or a login lifts it.
    *
    * @generated from enum value: KIND_CREDENTIAL = 5;
    */
   CREDENTIAL = 5,
 
   /**
-   * No server that took up the job has the key that seals the connection's credential.
-   * The operator adds it to the key file; the job then goes on by itself.
+   * No server that claimed the job has the key that seals the connection's credential.
+   * The operator adds it to the key file; the job then goes on automatically.
    *
    * @generated from enum value: KIND_SEALING_KEY_MISSING = 6;
    */
@@ -437,8 +437,8 @@ export enum BlockedReason_Kind {
 
   /**
    * The connection's seal does not fit it: it was changed in the database. Nothing is
-   * sent. The operator restores the row, or makes a new connection; the job then goes on
-   * by itself.
+   * sent. The operator restores the row, or makes a new connection; the job then goes
+   * on automatically.
    *
    * @generated from enum value: KIND_SEAL_BROKEN = 7;
    */
@@ -446,31 +446,32 @@ export enum BlockedReason_Kind {
 
   /**
    * The platform asked to wait, or cannot be asked, for every job of the connection.
-   * Lifts by itself (end_time).
+   * Lifts automatically (end_time).
    *
    * @generated from enum value: KIND_RATE_LIMITED = 8;
    */
   RATE_LIMITED = 8,
 
   /**
-   * Another job with the same content is under way to the same account, and the two
-   * could not be told apart. Lifts by itself.
+   * Another job with the same content is under way to the same account, and a look
+   * could not distinguish the two. Lifts automatically.
    *
    * @generated from enum value: KIND_SAME_CONTENT = 9;
    */
   SAME_CONTENT = 9,
 
   /**
-   * This job's own next step was put off; message says why. Goes on by itself (end_time).
+   * This job's own next step was postponed; message has the reason. Goes on
+   * automatically (end_time).
    *
    * @generated from enum value: KIND_PUT_OFF = 10;
    */
   PUT_OFF = 10,
 
   /**
-   * Another job of its connection or schedule was sent too short a time ago: the
-   * cool-down of ConnectionLimits or SchedulePolicies. Goes on by itself (end_time), if
-   * its start window is open then.
+   * Another job of its connection or schedule was sent too recently: the cool-down of
+   * ConnectionLimits or SchedulePolicies. Goes on automatically (end_time), if its
+   * start window is open then.
    *
    * @generated from enum value: KIND_COOL_DOWN = 11;
    */
@@ -484,19 +485,19 @@ export const BlockedReason_KindSchema: GenEnum<BlockedReason_Kind> = /*@__PURE__
   enumDesc(file_fireonce_v1_job, 1, 0);
 
 /**
- * The job is not wanted if its content is there already. Before its first attempt the
- * platform is asked whether the account has an object with the same content, whoever made
- * it, that is not older than max_age. If so, the job ends as CANCELED without an effect of
- * its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was seen. If
- * the platform cannot be read, or what it has may be the content or not, the job waits and
- * asks again, and is EXPIRED after its start window.
+ * The job is not wanted if its content exists already. Before its first attempt Fireonce
+ * asks the platform whether the account has an object with the same content, by any
+ * author, that is not older than max_age. If so, the job ends as CANCELED without an
+ * effect of its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was
+ * seen. If the platform cannot be read, or an object may be the content or not, the job
+ * waits and looks again, and is EXPIRED after its start window.
  *
  * @generated from message fireonce.v1.SkipIfPresent
  */
 export type SkipIfPresent = Message<"fireonce.v1.SkipIfPresent"> & {
   /**
-   * How old the object may be. 1 min to 30 days. The account is read back as far, so the
-   * longer it is, the more is read.
+   * How old the object may be. 1 min to 30 days. The account is read back as far, so a
+   * longer time reads more.
    *
    * @generated from field: google.protobuf.Duration max_age = 1;
    */
@@ -511,8 +512,8 @@ export const SkipIfPresentSchema: GenMessage<SkipIfPresent> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 2);
 
 /**
- * How often and how soon an attempt that is proven to have had no effect is
- * repeated. Unknown outcomes are no matter of this policy.
+ * How often and how soon an attempt that is proven to have had no effect is repeated.
+ * Unknown outcomes do not use this policy.
  *
  * @generated from message fireonce.v1.RetryPolicy
  */
@@ -526,9 +527,9 @@ export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
   maxAttempts: number;
 
   /**
-   * The first wait. Those after it are 4, 20, 60 and 120 times as long, up to
-   * max_backoff; a random part of up to a fifth is taken off each. Unset: 30 s, so 30 s,
-   * 2 min, 10 min, 30 min, 1 h. At most 1 h.
+   * The first wait. Later waits are 4, 20, 60 and 120 times as long, up to max_backoff;
+   * each is shortened by a random part of up to a fifth. Unset: 30 s, so 30 s, 2 min, 10
+   * min, 30 min, 1 h. At most 1 h.
    *
    * @generated from field: google.protobuf.Duration min_backoff = 2;
    */
@@ -550,7 +551,7 @@ export const RetryPolicySchema: GenMessage<RetryPolicy> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 3);
 
 /**
- * Something that went wrong with a job, in words fit for a user.
+ * A failure of a job, in words fit for a user.
  *
  * @generated from message fireonce.v1.JobError
  */
@@ -597,8 +598,8 @@ export const JobErrorSchema: GenMessage<JobError> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 4);
 
 /**
- * One armed try: an intent to send that was made durable before the first byte.
- * A claim that ended before its intent is no attempt; it shows in the events.
+ * One armed try: an intent to send that was made durable before the first byte. A claim
+ * that ended before its intent is no attempt; the events show it.
  *
  * @generated from message fireonce.v1.Attempt
  */
@@ -618,7 +619,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   round: number;
 
   /**
-   * Which server process, by a name that reveals nothing about the machine. The server's
+   * The server process, under a name that reveals nothing about the machine. The server's
    * log and GET /status map it to host and process id.
    *
    * @generated from field: string worker = 3;
@@ -638,7 +639,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   intentTime?: Timestamp;
 
   /**
-   * The last byte is written before this, or the request is not sent.
+   * The last byte is written before this time, or the request is not sent.
    *
    * @generated from field: google.protobuf.Timestamp send_deadline = 6;
    */
@@ -690,7 +691,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   httpStatus: number;
 
   /**
-   * The durable handle that the platform gave, if any.
+   * The durable handle from the platform, if any.
    *
    * @generated from field: string handle = 14;
    */
@@ -706,10 +707,10 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   effectKey: string;
 
   /**
-   * The target's answer, as far as the connection keeps it (keep_answer). Also
-   * of an attempt whose outcome is unknown, if an answer came. In GetJob and
-   * ListJobAttempts alone, never in lists and events, and not without the scope
-   * payloads:read. Goes with the job.
+   * The target's answer, as far as the connection keeps it (keep_answer). Also of an
+   * attempt whose outcome is unknown, if an answer arrived. Only in GetJob and
+   * ListJobAttempts, never in lists and events, and not without the scope payloads:read.
+   * Removed with the job.
    *
    * @generated from field: fireonce.v1.Answer answer = 16;
    */
@@ -724,18 +725,18 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   contentWithheld: boolean;
 
   /**
-   * The trace of which the request to the target was a part: that of the call which
-   * submitted the job, or one of the server's own that is linked to it (docs/traces.md).
-   * 32 hexadecimal digits in small letters, as in the traceparent of W3C Trace Context;
-   * empty: none.
+   * The trace that contains the request to the target: that of the call which submitted
+   * the job, or one of the server's own that is linked to it (docs/traces.md). 32
+   * hexadecimal digits in lower case, as in the traceparent of W3C Trace Context; empty:
+   * none.
    *
    * @generated from field: string trace_id = 18;
    */
   traceId: string;
 
   /**
-   * The span of the request in it, 16 hexadecimal digits. The traceparent that a webhook
-   * or an HTTP request carries names both.
+   * The span of the request in that trace, 16 hexadecimal digits. The traceparent of a
+   * webhook or an HTTP request carries both.
    *
    * @generated from field: string span_id = 19;
    */
@@ -751,7 +752,7 @@ export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
 
 /**
  * The answer of a target to one request. The connection's secrets, and those of the
- * request, are taken out of it before it is cut.
+ * request, are removed from it before it is cut.
  *
  * @generated from message fireonce.v1.Answer
  */
@@ -762,7 +763,8 @@ export type Answer = Message<"fireonce.v1.Answer"> & {
   httpStatus: number;
 
   /**
-   * Those that keep_answer names, in its order. At most 20, each value at most 1 KiB.
+   * The headers that keep_answer names, in its order. At most 20, each value at most 1
+   * KiB.
    *
    * @generated from field: repeated fireonce.v1.AnswerHeader headers = 2;
    */
@@ -783,7 +785,7 @@ export type Answer = Message<"fireonce.v1.Answer"> & {
   bodyCut: boolean;
 
   /**
-   * Why there is no body, if there was one.
+   * Why the body is missing, if the answer had one.
    *
    * @generated from field: fireonce.v1.BodyOmission body_omission = 5;
    */
@@ -916,8 +918,8 @@ export enum Observation_Verdict {
   PRESENT = 1,
 
   /**
-   * A complete read back to before the first attempt found nothing. It takes
-   * more than one such look to prove an absence.
+   * A complete read back to before the first attempt found nothing. One such look does
+   * not prove an absence.
    *
    * @generated from enum value: VERDICT_ABSENT = 2;
    */
@@ -938,7 +940,7 @@ export enum Observation_Verdict {
   CANDIDATES = 4,
 
   /**
-   * The platform knows our handle; it will be polled.
+   * The platform knows our handle; it is polled from now on.
    *
    * @generated from enum value: VERDICT_HANDLE = 5;
    */
@@ -958,8 +960,8 @@ export const Observation_VerdictSchema: GenEnum<Observation_Verdict> = /*@__PURE
  */
 export type Effect = Message<"fireonce.v1.Effect"> & {
   /**
-   * The platform's id of what was made. Empty where it gives none, as receivers
-   * of webhooks do.
+   * The platform's id of the object. Empty if it returns none, as receivers of webhooks
+   * do.
    *
    * @generated from field: string external_id = 1;
    */
@@ -983,16 +985,17 @@ export type Effect = Message<"fireonce.v1.Effect"> & {
   proof: Effect_Proof;
 
   /**
-   * The attempt that made it; 0 by a person's word.
+   * The attempt that made it; 0 if a person decided so.
    *
    * @generated from field: int32 attempt = 5;
    */
   attempt: number;
 
   /**
-   * Another job that names the same object as its effect, so that one of the two may
-   * have no effect of its own. The platform's answers decide that, and both jobs stay
-   * SUCCEEDED: look at the platform, and submit anew what is missing. Empty: none does.
+   * Another job that names the same object as its effect, so that one of the two may have
+   * no effect of its own. The platform's answers decide that, and both jobs stay
+   * SUCCEEDED: look at the platform, and submit again what is missing. Empty: there is
+   * none.
    *
    * @generated from field: string shared_with_job_id = 6;
    */
@@ -1032,8 +1035,7 @@ export enum Effect_Proof {
   OBSERVED = 2,
 
   /**
-   * A send under the key of an earlier, unknown attempt was answered with
-   * success.
+   * A send under the key of an earlier, unknown attempt was answered with success.
    *
    * @generated from enum value: PROOF_KEY_REPLAY = 3;
    */
@@ -1047,7 +1049,7 @@ export enum Effect_Proof {
   OPERATOR = 4,
 
   /**
-   * No proof: the policy ASSUME_SENT took it as sent.
+   * No proof: the policy ASSUME_SENT treats it as sent.
    *
    * @generated from enum value: PROOF_ASSUMED = 5;
    */
@@ -1142,8 +1144,8 @@ export const Resolution_DecisionSchema: GenEnum<Resolution_Decision> = /*@__PURE
   enumDesc(file_fireonce_v1_job, 10, 0);
 
 /**
- * Remains of a job that DeleteJob or EraseProject has erased: a proof of what was done,
- * which names nobody.
+ * The rest of a job that DeleteJob or EraseProject has erased: a proof of its effect that
+ * identifies no person.
  *
  * @generated from message fireonce.v1.ErasedJob
  */
@@ -1159,8 +1161,8 @@ export type ErasedJob = Message<"fireonce.v1.ErasedJob"> & {
   projectId: string;
 
   /**
-   * SHA-256 over a domain, the project and the idempotency key (docs/operations.md): who has
-   * the key can compare.
+   * SHA-256 over a domain, the project and the idempotency key (docs/operations.md), for
+   * comparison by a holder of the key.
    *
    * @generated from field: bytes idempotency_key_digest = 3;
    */
@@ -1226,8 +1228,8 @@ export type ErasedJob = Message<"fireonce.v1.ErasedJob"> & {
   eraseTime?: Timestamp;
 
   /**
-   * Who asked for it: "api:ID" with the id of the API key, "api:key" for the operator's key,
-   * "api" where no key is required. Never the name of a key.
+   * The caller: "api:ID" with the id of the API key, "api:key" for the operator's key,
+   * "api" if no key is required. Never the name of a key.
    *
    * @generated from field: string actor = 14;
    */
@@ -1242,8 +1244,7 @@ export const ErasedJobSchema: GenMessage<ErasedJob> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 11);
 
 /**
- * Where a job stands. New values may be added; treat an unknown value as "not
- * terminal".
+ * The state of a job. New values may be added; treat an unknown value as "not terminal".
  *
  * @generated from enum fireonce.v1.JobState
  */
@@ -1276,16 +1277,17 @@ export enum JobState {
   SENDING = 3,
 
   /**
-   * The platform took the request and gave a durable handle (an upload being
-   * processed, say); the handle is polled. Never sent a second time from here.
+   * The platform accepted the request and returned a durable handle (for example an
+   * upload that is being processed). The handle is polled; the request is never sent a
+   * second time from here.
    *
    * @generated from enum value: JOB_STATE_ACCEPTED = 4;
    */
   ACCEPTED = 4,
 
   /**
-   * An attempt ended without a proof either way, and the truth is being looked
-   * for. Sent again from here only with the same effect key, to a target that
+   * An attempt ended without a proof either way, and Fireonce looks for the effect. The
+   * request is sent again from here only with the same effect key, to a target that
    * dedupes on it.
    *
    * @generated from enum value: JOB_STATE_AMBIGUOUS = 5;
@@ -1301,8 +1303,8 @@ export enum JobState {
   RETRYING = 6,
 
   /**
-   * No proof can be had: the platform gives none, there is more than one
-   * candidate, or the time for looking is over. Waits for ResolveJob.
+   * No proof is available: the platform offers none, there is more than one candidate, or
+   * the time for looking is over. Waits for ResolveJob.
    *
    * @generated from enum value: JOB_STATE_NEEDS_RESOLUTION = 7;
    */
@@ -1323,9 +1325,9 @@ export enum JobState {
   FAILED = 9,
 
   /**
-   * Terminal: canceled by a client, or because the job that it replies to ended
-   * without success (last_error.kind is then PREDECESSOR_ENDED), or because its content
-   * was there already (ALREADY_PRESENT). No effect.
+   * Terminal: canceled by a client, or because the job that it replies to ended without
+   * success (last_error.kind is then PREDECESSOR_ENDED), or because its content existed
+   * already (ALREADY_PRESENT). No effect.
    *
    * @generated from enum value: JOB_STATE_CANCELED = 10;
    */
@@ -1366,22 +1368,22 @@ export enum FailureKind {
   AUTH = 1,
 
   /**
-   * Refused for good (content policy, malformed, 4xx).
+   * Refused permanently (content policy, malformed, 4xx).
    *
    * @generated from enum value: FAILURE_KIND_PERMANENT = 2;
    */
   PERMANENT = 2,
 
   /**
-   * Refused with a proof of no effect; waits for the time that the platform
-   * names. Consumes no attempt of the retry budget.
+   * Refused with a proof of no effect; waits for the time that the platform names. Uses
+   * no attempt of the retry budget.
    *
    * @generated from enum value: FAILURE_KIND_RATE_LIMITED = 3;
    */
   RATE_LIMITED = 3,
 
   /**
-   * Proven to have had no effect (no connection, say); retried.
+   * Proven to have had no effect (for example no connection); retried.
    *
    * @generated from enum value: FAILURE_KIND_TRANSIENT = 4;
    */
@@ -1397,7 +1399,7 @@ export enum FailureKind {
   /**
    * The URL names an address that the egress policy blocks (loopback, link-local,
    * private, metadata). A name that has only such addresses is TRANSIENT, like one that
-   * does not resolve: the operator's log tells the two apart.
+   * does not resolve: only the operator's log distinguishes the two.
    *
    * @generated from enum value: FAILURE_KIND_EGRESS_DENIED = 6;
    */
@@ -1411,8 +1413,7 @@ export enum FailureKind {
   ATTEMPTS_EXHAUSTED = 7,
 
   /**
-   * Workers lost their lease on this job again and again before they sent
-   * anything.
+   * Workers lost their lease on this job repeatedly before they sent anything.
    *
    * @generated from enum value: FAILURE_KIND_WORKER_CRASH = 8;
    */
@@ -1433,7 +1434,7 @@ export enum FailureKind {
   PREDECESSOR_ENDED = 10,
 
   /**
-   * skip_if_present: the content was there before the first attempt. Nothing was sent.
+   * skip_if_present: the content existed before the first attempt. Nothing was sent.
    *
    * @generated from enum value: FAILURE_KIND_ALREADY_PRESENT = 11;
    */
@@ -1447,9 +1448,9 @@ export const FailureKindSchema: GenEnum<FailureKind> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 1);
 
 /**
- * How the target lets a duplicate be prevented. A property of the connection,
- * reported on the job so that a user can see what is promised; frozen on the
- * job at its first attempt.
+ * How the target allows a duplicate to be prevented. A property of the connection,
+ * reported on the job so that users can see the promise; frozen on the job at its first
+ * attempt.
  *
  * @generated from enum fireonce.v1.EffectClass
  */
@@ -1460,15 +1461,15 @@ export enum EffectClass {
   UNSPECIFIED = 0,
 
   /**
-   * The target dedupes on a key that we send, inside a stated window: an unknown
-   * outcome is settled by sending again with the same key.
+   * The target dedupes on a key that we send, inside a stated window: an unknown outcome
+   * is settled by sending again with the same key.
    *
    * @generated from enum value: EFFECT_CLASS_KEYED = 1;
    */
   KEYED = 1,
 
   /**
-   * Two phases: prepare steps give a durable handle, one request commits it.
+   * Two phases: prepare steps return a durable handle, one request commits it.
    *
    * @generated from enum value: EFFECT_CLASS_HANDLE = 2;
    */
@@ -1482,7 +1483,7 @@ export enum EffectClass {
   OBSERVABLE = 3,
 
   /**
-   * Neither. An unknown outcome can only be decided by a person or a policy.
+   * None of these. Only a person or a policy can decide an unknown outcome.
    *
    * @generated from enum value: EFFECT_CLASS_OPAQUE = 4;
    */
@@ -1496,8 +1497,7 @@ export const EffectClassSchema: GenEnum<EffectClass> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 2);
 
 /**
- * What to do when an outcome stays unknown after everything that can be done
- * automatically.
+ * What to do when an outcome stays unknown after every automatic step.
  *
  * @generated from enum fireonce.v1.AmbiguityPolicy
  */
@@ -1539,15 +1539,15 @@ export const AmbiguityPolicySchema: GenEnum<AmbiguityPolicy> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 3);
 
 /**
- * Why a connection is in its state, and what to do about it. New values may be added:
- * take one that you do not know, in the state AUTH_HOLD, for CREDENTIAL_REFUSED. All but
- * PAUSED, RATE_LIMITED and DELETED are causes of AUTH_HOLD.
+ * Why a connection is in its state, and what to do about it. New values may be added: in
+ * the state AUTH_HOLD, treat an unknown value as CREDENTIAL_REFUSED. All except PAUSED,
+ * RATE_LIMITED and DELETED are causes of AUTH_HOLD.
  *
  * @generated from enum fireonce.v1.ConnectionStateCause
  */
 export enum ConnectionStateCause {
   /**
-   * ACTIVE: nothing is in the way.
+   * ACTIVE: nothing blocks the connection.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_UNSPECIFIED = 0;
    */
@@ -1562,8 +1562,8 @@ export enum ConnectionStateCause {
   CREDENTIAL_MISSING = 1,
 
   /**
-   * The platform refused the credential and did not say why; it may be revoked or
-   * mistyped. Give a new one: RotateCredential or a login.
+   * The platform refused the credential without a reason; it may be revoked or mistyped.
+   * Supply a new one: RotateCredential or a login.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED = 2;
    */
@@ -1571,16 +1571,16 @@ export enum ConnectionStateCause {
 
   /**
    * The credential was refused after its end (credential_expire_time), or the platform
-   * said that it has expired, and Fireonce could not renew it. Give a new one; a login by
-   * OAuth with a refresh token is renewed by itself.
+   * reported that it has expired, and Fireonce could not renew it. Supply a new one; a
+   * login by OAuth with a refresh token is renewed automatically.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED = 3;
    */
   CREDENTIAL_EXPIRED = 3,
 
   /**
-   * The login was revoked, or the platform does not renew it any more. The person logs
-   * in again: StartOAuth with this connection.
+   * The login was revoked, or the platform does not renew it any more. The person logs in
+   * again: StartOAuth with this connection.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_LOGIN_ENDED = 4;
    */
@@ -1588,7 +1588,7 @@ export enum ConnectionStateCause {
 
   /**
    * An answer of the platform was lost while the login was renewed, and the platform does
-   * not accept the old one any more. Nobody revoked anything; the person logs in again:
+   * not accept the old one any more. The login was not revoked. The person logs in again:
    * StartOAuth with this connection.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_RENEWAL_LOST = 5;
@@ -1596,26 +1596,26 @@ export enum ConnectionStateCause {
   RENEWAL_LOST = 5,
 
   /**
-   * The credential is good, but the platform does not allow it what the connection does:
-   * a scope or a right is missing. Log in again with all the rights that are asked for,
-   * or widen the rights of the app at the platform and replace the credential.
+   * The credential is valid, but lacks a scope or a right that the connection needs. Log
+   * in again with all the requested rights, or widen the rights of the app at the
+   * platform and replace the credential.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_PERMISSION_MISSING = 6;
    */
   PERMISSION_MISSING = 6,
 
   /**
-   * The platform has suspended, locked or closed the account. Its owner puts that right
-   * at the platform; then replace the credential, the same one will do.
+   * The platform has suspended, locked or closed the account. Its owner resolves that at
+   * the platform; then replace the credential, even by the same one.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_BARRED = 7;
    */
   ACCOUNT_BARRED = 7,
 
   /**
-   * The credential belongs to another account than the connection (account_identity);
-   * nothing was sent with it. Give one of the right account, or make a new connection for
-   * the other one.
+   * The credential belongs to an account other than the connection's (account_identity);
+   * nothing was sent with it. Supply one of the right account, or make a new connection
+   * for the other one.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH = 8;
    */
@@ -1629,14 +1629,15 @@ export enum ConnectionStateCause {
   PAUSED = 9,
 
   /**
-   * The platform asked to wait, or cannot be asked. Ends by itself (rate_limit_end_time).
+   * The platform asked to wait, or cannot be asked. Ends automatically
+   * (rate_limit_end_time).
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_RATE_LIMITED = 10;
    */
   RATE_LIMITED = 10,
 
   /**
-   * It was deleted, for good.
+   * The connection was deleted permanently.
    *
    * @generated from enum value: CONNECTION_STATE_CAUSE_DELETED = 11;
    */
@@ -1696,8 +1697,8 @@ export enum AttemptOutcome {
   ACCEPTED = 5,
 
   /**
-   * Unknown, and the question was closed by something else: a success under the
-   * same key, a person, or the job's policy.
+   * Unknown, and the question was closed in another way: by a success under the same key,
+   * a person, or the job's policy.
    *
    * @generated from enum value: ATTEMPT_OUTCOME_SUPERSEDED = 6;
    */
@@ -1729,7 +1730,7 @@ export enum BodyOmission {
   UNSPECIFIED = 0,
 
   /**
-   * It is no UTF-8 text.
+   * It is not UTF-8 text.
    *
    * @generated from enum value: BODY_OMISSION_BINARY = 1;
    */

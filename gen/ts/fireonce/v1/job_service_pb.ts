@@ -31,29 +31,29 @@ export const file_fireonce_v1_job_service: GenFile = /*@__PURE__*/
  */
 export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   /**
-   * Names the intended effect, unique in the project. Make it from the thing
-   * that is to happen ("welcome-email:user-42"), or make a UUID once and keep
-   * it across retries. 1 to 255 printable ASCII characters without space,
-   * compared byte for byte. The prefix "fireonce:" is reserved. Never use a key for
-   * a second thing: receivers that dedupe know the effect by it.
+   * Names the intended effect, unique in the project. Derive it from the event
+   * ("welcome-email:user-42"), or make a UUID once and keep it across retries. 1 to 255
+   * printable ASCII characters without space, compared byte for byte. The prefix
+   * "fireonce:" is reserved. Never use a key for a second effect: receivers that dedupe
+   * identify the effect by it.
    *
    * @generated from field: string idempotency_key = 1;
    */
   idempotencyKey: string;
 
   /**
-   * Instead of a key: the server derives one from connection, payload and
-   * time, so that two identical requests are one job. Two intended identical jobs then
-   * need keys. Requires schedule_time or local_time.
+   * Instead of a key: the server derives one from connection, payload and time, so that
+   * two identical requests are one job. Two intended identical jobs then need keys.
+   * Requires schedule_time or local_time.
    *
    * @generated from field: bool derive_key = 2;
    */
   deriveKey: boolean;
 
   /**
-   * The connection that sends it. One that is not the project's is NOT_FOUND /
-   * CONNECTION_NOT_FOUND. Id and key of one connection are the same to the comparison of
-   * repeats.
+   * The connection that sends it. One of another project is NOT_FOUND /
+   * CONNECTION_NOT_FOUND. When repeats are compared, id and key of one connection are
+   * equal.
    *
    * @generated from oneof fireonce.v1.ScheduleJobRequest.connection
    */
@@ -79,8 +79,8 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   payload?: Payload;
 
   /**
-   * Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the
-   * past is taken as now; at most 5 years ahead.
+   * Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the past counts
+   * as now; at most 5 years ahead.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time = 6;
    */
@@ -111,19 +111,19 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
   labels: { [key: string]: string };
 
   /**
-   * IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display
-   * only: it moves nothing. Not part of the comparison of repeats.
+   * IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display only: it
+   * moves no time. Not part of the comparison of repeats.
    *
    * @generated from field: string time_zone = 11;
    */
   timeZone: string;
 
   /**
-   * A job of the same connection that this one replies to (a thread). This one
-   * waits until that one has succeeded and takes its external id. If that one ends
-   * otherwise, this one is CANCELED. At most 100 jobs wait for one; those that have ended
-   * while they waited count until they are removed. Unset: it replies to none. Id and key of one job are
-   * the same to the comparison of repeats.
+   * A job of the same connection that this one replies to (a thread). This one waits
+   * until that one has succeeded and uses its external id. If that one ends otherwise,
+   * this one is CANCELED. At most 100 jobs wait for one; those that have ended while they
+   * waited count until they are removed. Unset: it replies to none. When repeats are
+   * compared, id and key of one job are equal.
    *
    * @generated from oneof fireonce.v1.ScheduleJobRequest.reply_to
    */
@@ -145,10 +145,10 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
 
   /**
    * Check as a submit does, store nothing: the request, its limits, what the connector
-   * can send with the connection's settings, and the quotas. Media files are looked
-   * for, and missing ones are warnings. The platform is not called, so the credential,
-   * the recipient, and limits that only the platform knows stay unchecked. The
-   * answer's job has no id.
+   * can send with the connection's settings, and the quotas. Media files are looked up,
+   * and missing ones are warnings. The platform is not called, so the credential, the
+   * recipient, and limits that only the platform knows stay unchecked. The answer's job
+   * has no id.
    *
    * @generated from field: bool validate_only = 14;
    */
@@ -164,38 +164,39 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
 
   /**
    * How long a reply waits for the job that it replies to, from its own schedule_time.
-   * Past that it becomes EXPIRED. The start window counts only from the end of that job,
-   * or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only
-   * with reply_to.
+   * After that it becomes EXPIRED. The start window counts only from the end of that job,
+   * or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only with
+   * reply_to.
    *
    * @generated from field: google.protobuf.Duration wait_window = 16;
    */
   waitWindow?: Duration;
 
   /**
-   * The effect key, for an effect that other code has begun under it, such as a
-   * charge: Fireonce takes it over, and the receiver drops what it did already.
-   * Needs the scope "effect-keys:write". Only where the connection is KEYED, and not
-   * with ambiguity_policy RESEND. An effect key is used once at a receiver, in all
-   * projects together, for ever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and
-   * port, where http and https at their usual ports are one, or a whole platform. Derived keys start with "fo1_": what starts with "fo", digits
-   * and "_" is refused (KEY_RESERVED). Unset: derived. Compared by repeats.
+   * The effect key, for an effect that other code has begun under it, such as a charge:
+   * Fireonce takes it over, and the receiver drops a repeat of what it did already. Needs
+   * the scope "effect-keys:write". Only if the connection is KEYED, and not with
+   * ambiguity_policy RESEND. An effect key is used once at a receiver, in all projects
+   * together, forever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and port, with
+   * http and https at their usual ports as one, or a whole platform. Derived keys start
+   * with "fo1_": a key that starts with "fo", digits and "_" is refused (KEY_RESERVED).
+   * Unset: derived. Compared by repeats.
    *
    * @generated from field: string effect_key = 17;
    */
   effectKey: string;
 
   /**
-   * When, on the clocks of a zone, instead of schedule_time, under its bounds. The instant
-   * is taken from the zone data of the first call and stays; a repeat is the same request
-   * if it says the same here. Where time_zone is empty, it is this one's.
+   * The time on the clocks of a zone, instead of schedule_time, under its bounds. The
+   * instant is computed from the zone data of the first call and stays; a repeat is the
+   * same request if this field is equal. If time_zone is empty, it is this one's.
    *
    * @generated from field: fireonce.v1.LocalTime local_time = 18;
    */
   localTime?: LocalTime;
 
   /**
-   * Set: the job ends without an effect if its content is there already. Only where the
+   * Set: the job ends without an effect if its content exists already. Only if the
    * connection is OBSERVABLE and its connector can look for content that no job of ours
    * has made ("feed", "x", "mastodon"), and not with files, which cannot be compared:
    * otherwise PAYLOAD_INVALID. Compared by repeats.
@@ -231,16 +232,16 @@ export type ScheduleJobResponse = Message<"fireonce.v1.ScheduleJobResponse"> & {
   created: boolean;
 
   /**
-   * Reasons for which the job may not have its effect. Looked for when a job is stored or
+   * Reasons for which the job may not have its effect. Checked when a job is stored or
    * with validate_only, in 2 s at most, not for items of a batch, and not by every
-   * server. None of it is sure, and none refuses the job.
+   * server. A warning may be wrong, and none refuses the job.
    *
    * @generated from field: repeated fireonce.v1.Warning warnings = 3;
    */
   warnings: Warning[];
 
   /**
-   * How the request's local_time meets a change of the clocks, by the zone data of this
+   * How the request's local_time meets a daylight-saving change, by the zone data of this
    * call. The job's schedule_time is when it is due.
    *
    * @generated from field: fireonce.v1.TimeMark local_time_mark = 4;
@@ -256,13 +257,13 @@ export const ScheduleJobResponseSchema: GenMessage<ScheduleJobResponse> = /*@__P
   messageDesc(file_fireonce_v1_job_service, 1);
 
 /**
- * Something that may keep a job from having its effect.
+ * A condition that may prevent a job from having its effect.
  *
  * @generated from message fireonce.v1.Warning
  */
 export type Warning = Message<"fireonce.v1.Warning"> & {
   /**
-   * The path of the field in the request, as FieldViolation.field has it, e.g.
+   * The path of the field in the request, in the form of FieldViolation.field, e.g.
    * "payload.social_post.media[1]".
    *
    * @generated from field: string field = 1;
@@ -336,7 +337,7 @@ export type BatchScheduleJobsResponse_Result = Message<"fireonce.v1.BatchSchedul
    */
   result: {
     /**
-     * Its job comes without payload.
+     * Its job has no payload.
      *
      * @generated from field: fireonce.v1.ScheduleJobResponse success = 1;
      */
@@ -521,8 +522,8 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   idempotencyKeyPrefix: string;
 
   /**
-   * A part of the idempotency key, byte for byte, at least 3 characters. There is no index
-   * for it: pages may be empty before the last one, so set other fields, too.
+   * A part of the idempotency key, byte for byte, at least 3 characters. There is no
+   * index for it: pages may be empty before the last one, so set other fields, too.
    *
    * @generated from field: string idempotency_key_text = 10;
    */
@@ -536,10 +537,10 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   externalId: string;
 
   /**
-   * Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
-   * case and without the name beside it, or the recipient_id of a direct message. The
-   * first 100 of a job are known. Needs the scope "payloads:read": an answer reveals a
-   * part of a payload.
+   * The payload's recipient: an address in to, cc or bcc of an e-mail, in any case and
+   * without the name beside it, or the recipient_id of a direct message. The first 100 of
+   * a job are indexed. Needs the scope "payloads:read": an answer reveals a part of a
+   * payload.
    *
    * @generated from field: string recipient = 12;
    */
@@ -586,7 +587,7 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   endTimeBefore?: Timestamp;
 
   /**
-   * The job has been in its state for at least so long, by the store's clock. At most 5
+   * The job has been in its state for at least this long, by the store's clock. At most 5
    * years.
    *
    * @generated from field: google.protobuf.Duration state_age = 19;
@@ -671,9 +672,9 @@ export const ListJobsResponseSchema: GenMessage<ListJobsResponse> = /*@__PURE__*
   messageDesc(file_fireonce_v1_job_service, 10);
 
 /**
- * Selects events: all fields that are set must match; a list matches when one
- * of its values does. job_ids and idempotency_keys are one list together. There is no filter by state: a client could not see a job
- * leave it.
+ * Selects events: all fields that are set must match; a list matches when one of its
+ * values does. job_ids and idempotency_keys are one list together. There is no filter by
+ * state: a client could not see a job leave it.
  *
  * @generated from message fireonce.v1.EventFilter
  */
@@ -769,7 +770,7 @@ export type StreamJobEventsRequest = Message<"fireonce.v1.StreamJobEventsRequest
     case: "fromNow";
   } | {
     /**
-     * Everything that is kept. True, if set.
+     * All stored events. True, if set.
      *
      * @generated from field: bool from_beginning = 4;
      */
@@ -828,8 +829,8 @@ export type ListJobEventsRequest = Message<"fireonce.v1.ListJobEventsRequest"> &
   filter?: EventFilter;
 
   /**
-   * From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the beginning of
-   * what is kept.
+   * From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the oldest stored
+   * event.
    *
    * @generated from field: string after_cursor = 2;
    */
@@ -843,8 +844,8 @@ export type ListJobEventsRequest = Message<"fireonce.v1.ListJobEventsRequest"> &
   pageSize: number;
 
   /**
-   * Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page has at
-   * most 3 MiB all the same.
+   * Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page still
+   * has at most 3 MiB.
    *
    * @generated from field: bool include_job = 4;
    */
@@ -870,15 +871,15 @@ export type ListJobEventsResponse = Message<"fireonce.v1.ListJobEventsResponse">
   events: JobEvent[];
 
   /**
-   * Where to go on, also with StreamJobEvents. Always set: at the end of the log, a later
-   * call with it returns what has come since.
+   * Where to continue, also with StreamJobEvents. Always set: at the end of the log, a
+   * later call with it returns the events since.
    *
    * @generated from field: string next_cursor = 2;
    */
   nextCursor: string;
 
   /**
-   * There may be more events now. A call looks at a bounded part of the log and returns at
+   * There may be more events now. A call reads a bounded part of the log and returns at
    * most 3 MiB, so a page may be short, or empty, although more follow.
    *
    * @generated from field: bool has_more = 3;
@@ -931,7 +932,7 @@ export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
   updateMask?: FieldMask;
 
   /**
-   * Replaces the content whole; of the same kind as it was.
+   * Replaces the whole content; the kind must stay the same.
    *
    * @generated from field: fireonce.v1.Payload payload = 5;
    */
@@ -1051,8 +1052,8 @@ export type CancelJobResponse = Message<"fireonce.v1.CancelJobResponse"> & {
   job?: Job;
 
   /**
-   * True only if nothing was and nothing will be sent. False: asked for, but
-   * the effect may exist.
+   * True only if nothing was and nothing will be sent. False: requested, but the effect
+   * may exist.
    *
    * @generated from field: bool prevented = 2;
    */
@@ -1143,7 +1144,7 @@ export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> &
   } | { case: undefined; value?: undefined };
 
   /**
-   * Up to 60 s in the past is taken as now; at most 5 years ahead.
+   * Up to 60 s in the past counts as now; at most 5 years ahead.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time = 3;
    */
@@ -1151,15 +1152,15 @@ export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> &
 
   /**
    * Instead of schedule_time: on the clocks of a zone, under the same bounds.
-   * Job.time_zone stays as it is.
+   * Job.time_zone stays.
    *
    * @generated from field: fireonce.v1.LocalTime local_time = 4;
    */
   localTime?: LocalTime;
 
   /**
-   * Unset: as it was. At most 30 days. The wait window of a reply stays as it was, and
-   * counts from the new time.
+   * Unset: unchanged. At most 30 days. The wait window of a reply stays, and counts from
+   * the new time.
    *
    * @generated from field: google.protobuf.Duration start_window = 5;
    */
@@ -1188,7 +1189,7 @@ export type RescheduleJobResponse = Message<"fireonce.v1.RescheduleJobResponse">
   job?: Job;
 
   /**
-   * How the request's local_time meets a change of the clocks.
+   * How the request's local_time meets a daylight-saving change.
    *
    * @generated from field: fireonce.v1.TimeMark local_time_mark = 2;
    */
@@ -1286,7 +1287,7 @@ export type RetryJobRequest = Message<"fireonce.v1.RetryJobRequest"> & {
   etag: string;
 
   /**
-   * When the next attempt is due. Unset: now. Job.schedule_time stays as it is.
+   * When the next attempt is due. Unset: now. Job.schedule_time stays.
    *
    * @generated from field: google.protobuf.Timestamp next_attempt_time = 4;
    */
@@ -1374,9 +1375,9 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
   overrideReconciler: boolean;
 
   /**
-   * With DECISION_RESEND of a job that was given its effect_key: the one of the new
-   * effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the
-   * job's present round has had an attempt; otherwise not allowed.
+   * With DECISION_RESEND of a job with the caller's own effect_key: the one of the new
+   * effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the job's
+   * present round has had an attempt; otherwise not allowed.
    *
    * @generated from field: string effect_key = 8;
    */
@@ -1412,8 +1413,8 @@ export const ResolveJobResponseSchema: GenMessage<ResolveJobResponse> = /*@__PUR
  */
 export type BulkCancelJobsRequest = Message<"fireonce.v1.BulkCancelJobsRequest"> & {
   /**
-   * At least one of its fields must be set. Where it names no states, all that
-   * the call can act on are meant.
+   * At least one of its fields must be set. Without states it selects all jobs that the
+   * call can act on.
    *
    * @generated from field: fireonce.v1.JobFilter filter = 1;
    */
@@ -1427,14 +1428,14 @@ export type BulkCancelJobsRequest = Message<"fireonce.v1.BulkCancelJobsRequest">
   asOfTime?: Timestamp;
 
   /**
-   * Say what would happen, change nothing.
+   * Report what would happen, change nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 4;
    */
@@ -1477,31 +1478,31 @@ export const BulkCancelJobsResponseSchema: GenMessage<BulkCancelJobsResponse> = 
  */
 export type BulkRetryJobsRequest = Message<"fireonce.v1.BulkRetryJobsRequest"> & {
   /**
-   * At least one of its fields must be set. Where it names no states, all that
-   * the call can act on are meant.
+   * At least one of its fields must be set. Without states it selects all jobs that the
+   * call can act on.
    *
    * @generated from field: fireonce.v1.JobFilter filter = 1;
    */
   filter?: JobFilter;
 
   /**
-   * Only jobs that have not changed since then are touched: take it from the
-   * answer of the dry run, and leave it as it is when the call is repeated, so
-   * that no job is taken twice. Required unless dry_run is set.
+   * Only jobs that have not changed since then are touched: copy it from the answer of
+   * the dry run, and keep it when the call is repeated, so that no job is processed
+   * twice. Required unless dry_run is set.
    *
    * @generated from field: google.protobuf.Timestamp as_of_time = 2;
    */
   asOfTime?: Timestamp;
 
   /**
-   * Say what would happen, change nothing.
+   * Report what would happen, change nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 4;
    */
@@ -1537,31 +1538,31 @@ export const BulkRetryJobsResponseSchema: GenMessage<BulkRetryJobsResponse> = /*
  */
 export type BulkResolveJobsRequest = Message<"fireonce.v1.BulkResolveJobsRequest"> & {
   /**
-   * At least one of its fields must be set. Where it names no states, all that
-   * the call can act on are meant.
+   * At least one of its fields must be set. Without states it selects all jobs that the
+   * call can act on.
    *
    * @generated from field: fireonce.v1.JobFilter filter = 1;
    */
   filter?: JobFilter;
 
   /**
-   * Only jobs that have not changed since then are touched: take it from the
-   * answer of the dry run, and leave it as it is when the call is repeated, so
-   * that no job is taken twice. Required unless dry_run is set.
+   * Only jobs that have not changed since then are touched: copy it from the answer of
+   * the dry run, and keep it when the call is repeated, so that no job is processed
+   * twice. Required unless dry_run is set.
    *
    * @generated from field: google.protobuf.Timestamp as_of_time = 2;
    */
   asOfTime?: Timestamp;
 
   /**
-   * Say what would happen, change nothing.
+   * Report what would happen, change nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 4;
    */
@@ -1618,30 +1619,30 @@ export const BulkResolveJobsResponseSchema: GenMessage<BulkResolveJobsResponse> 
  */
 export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
   /**
-   * Jobs that the filter selects and that were looked at by this call, less
-   * those that have changed since as_of_time.
+   * Jobs that the filter selects and that this call has read, less those that have
+   * changed since as_of_time.
    *
    * @generated from field: int32 matched = 1;
    */
   matched: number;
 
   /**
-   * Of these, changed now; with dry_run: would be changed. Those that are neither
-   * changed nor among the failures are as asked for already.
+   * Of these, changed now; with dry_run: would be changed. Jobs that are neither changed
+   * nor among the failures are already as requested.
    *
    * @generated from field: int32 changed = 2;
    */
   changed: number;
 
   /**
-   * Those that were changed, or would be. At most 500.
+   * The changed jobs, or those that would be changed. At most 500.
    *
    * @generated from field: repeated string changed_job_ids = 3;
    */
   changedJobIds: string[];
 
   /**
-   * Those that were refused, each with its reason. At most 500.
+   * The refused jobs, each with its reason. At most 500.
    *
    * @generated from field: repeated fireonce.v1.BulkFailure failures = 4;
    */
@@ -1655,8 +1656,8 @@ export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
   nextPageToken: string;
 
   /**
-   * When the jobs were read, by the store's clock. Pass the dry run's as
-   * as_of_time; where it took several calls, the first one's.
+   * When the jobs were read, by the store's clock. Pass the dry run's as as_of_time; if
+   * that took several calls, the first one's.
    *
    * @generated from field: google.protobuf.Timestamp as_of_time = 6;
    */
@@ -1671,7 +1672,7 @@ export const BulkResultSchema: GenMessage<BulkResult> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job_service, 36);
 
 /**
- * One job that a call on many could not change.
+ * One job that a bulk call could not change.
  *
  * @generated from message fireonce.v1.BulkFailure
  */
@@ -1734,8 +1735,8 @@ export type RunDueResponse = Message<"fireonce.v1.RunDueResponse"> & {
   fired: number;
 
   /**
-   * When something will be due next, within a day: set the timer to it. Unset: not within a
-   * day, as far as is known now.
+   * The next due time, within a day: set the timer to it. Unset: none within a day, as
+   * far as is known now.
    *
    * @generated from field: google.protobuf.Timestamp next_due_time = 3;
    */
@@ -1907,15 +1908,15 @@ export enum WarningCode {
   MEDIA_UNUSABLE = 1,
 
   /**
-   * The media file could not be looked at now. It may be there when the job is sent.
+   * The media file could not be checked now. It may be there when the job is sent.
    *
    * @generated from enum value: WARNING_CODE_MEDIA_UNREACHABLE = 2;
    */
   MEDIA_UNREACHABLE = 2,
 
   /**
-   * The job that this one replies to has ended without success: this one will be
-   * CANCELED unless that one is retried first.
+   * The job that this one replies to has ended without success: this one will be CANCELED
+   * unless that one is retried first.
    *
    * @generated from enum value: WARNING_CODE_PREDECESSOR_ENDED = 3;
    */
@@ -1981,29 +1982,28 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
  * back-off), DEADLINE_EXCEEDED, INTERNAL.
  *
- * After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELED, UNKNOWN or a lost connection
- * every mutating RPC here may be repeated unchanged: all of them are idempotent.
- * A repeat whose result is already in place answers OK before its etag is
- * compared.
+ * After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELED, UNKNOWN or a lost connection every
+ * mutating RPC here may be repeated unchanged: all of them are idempotent. A repeat whose
+ * result is already in place answers OK before its etag is compared.
  *
- * The caller's API key decides the project; without keys it is "default". Ids
- * are UUIDs; upper case is accepted, lower case is returned. Times have
- * microseconds; finer digits are cut off.
+ * The caller's API key determines the project; without keys it is "default". Ids are
+ * UUIDs; upper case is accepted, lower case is returned. Times have microseconds; finer
+ * digits are cut off.
  *
- * Calls that change a job answer with it. A caller without the scope "jobs:read" gets a
- * receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
- * etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
- * Payload, labels, errors, attempts and effects stay out, also of a job that this call
- * stored: in JSON they show as empty, whatever the job has. BulkResult then has counts,
- * but no ids, and the failures' reasons alone.
+ * Calls that change a job return it. A caller without the scope "jobs:read" gets a
+ * receipt: job_id, project_id, state, effect_class, times, counts, sequence and etag;
+ * from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too. Payload,
+ * labels, errors, attempts and effects are left out, also of a job that this call stored:
+ * in JSON they show as empty, whatever the job has. BulkResult then has counts and the
+ * failures' reasons, but no ids.
  *
- * Content needs the scope "payloads:read", in every answer and event: payloads, what targets
- * answered, and texts that may quote either. Without it those fields are left out, and
+ * Content needs the scope "payloads:read", in every answer and event: payloads, answers
+ * of targets, and texts that may quote either. Without it those fields are left out, and
  * content_withheld is true in each message that had one.
  *
- * While the database is quarantined (it was restored or copied, and waits for
- * `fireonce recover`) nothing is sent. Every RPC is served as ever, and
- * Job.blocked_reason of each job that waits says so.
+ * While the database is quarantined (it was restored or copied, and waits for `fireonce
+ * recover`) nothing is sent. Every RPC is served as usual, and Job.blocked_reason of each
+ * waiting job reports the quarantine.
  *
  * @generated from service fireonce.v1.JobService
  */
@@ -2011,23 +2011,20 @@ export const JobService: GenService<{
   /**
    * Stores a job, or returns the one already stored under the same key.
    *
-   * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different
-   *   request; ErrorDetail.idempotency_conflict names the job and the fields
-   *   that differ. Do not retry. So it is, without differences, for any request
-   *   under the key of a job that has ended and was removed, while the key is
-   *   kept.
+   * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different request;
+   *   ErrorDetail.idempotency_conflict names the job and the fields that differ. Do not
+   *   retry. The same error, without differences, answers any request under the key of a
+   *   job that has ended and was removed, while the key is kept.
    * * INVALID_ARGUMENT / KEY_RESERVED.
    * * ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
-   * * INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
-   *   PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
-   *   *after* the key: a late repeat of an accepted request still returns its job.
-   *   TIME_IN_PAST says that no job is stored under the key: send a later time under
-   *   it, or none to start the job now.
+   * * INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE, PAYLOAD_INVALID,
+   *   PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked *after* the key: a late
+   *   repeat of an accepted request still returns its job. TIME_IN_PAST means that no job
+   *   is stored under the key: send a later time under it, or none to start the job now.
    * * NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
    *   FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
    *   connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
-   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
-   *   too.
+   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Also checked after the key.
    *
    * An OK answer means that the job is durable.
    *
@@ -2039,15 +2036,14 @@ export const JobService: GenService<{
     output: typeof ScheduleJobResponseSchema;
   },
   /**
-   * Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
-   * the response has one result per request in the same order. An invalid item
-   * fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
-   * one key the first wins; the second is a repeat (created = false) when it is
-   * equal, a conflict when not. Items that pass are stored by one write; one that
-   * replies to another item, by its key, follows in a further write.
-   * The RPC itself fails only for whole-request reasons, among them
-   * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
-   * no quota has space for fail alone, with RESOURCE_EXHAUSTED.
+   * Up to 500 jobs, each decided separately as by ScheduleJob, in their order; the
+   * response has one result per request in the same order. An invalid item fails alone:
+   * it has an error with code INVALID_ARGUMENT. Of two items with one key the first wins;
+   * the second is a repeat (created = false) if it is equal, a conflict if not. Items
+   * that pass are stored by one write; an item that replies to another item, by its key,
+   * follows in a further write. The RPC itself fails only for whole-request reasons,
+   * among them INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; then repeat it whole.
+   * Items beyond a quota fail alone, with RESOURCE_EXHAUSTED.
    *
    * @generated from rpc fireonce.v1.JobService.BatchScheduleJobs
    */
@@ -2067,14 +2063,13 @@ export const JobService: GenService<{
     output: typeof GetJobResponseSchema;
   },
   /**
-   * Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
-   * page_size, or none, and still a next_page_token: the server looks at a bounded number of
-   * jobs for one page, and goes on where it ended. Keyset paging: jobs
-   * added or moved while paging may be missed or seen twice; use
-   * StreamJobEvents from events_cursor to close the gap.
-   * INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
-   * CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
-   * filter.recipient.
+   * Latest schedule_time first unless order says otherwise. A page may have fewer jobs
+   * than page_size, or none, and still a next_page_token: the server reads a bounded
+   * number of jobs for one page, and the next page continues there. Keyset paging: jobs
+   * added or moved while paging may be missed or seen twice; use StreamJobEvents from
+   * events_cursor to close the gap. INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token is
+   * used with another query. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+   * PERMISSION_DENIED / SCOPE_MISSING: filter.recipient.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobs
    */
@@ -2084,19 +2079,18 @@ export const JobService: GenService<{
     output: typeof ListJobsResponseSchema;
   },
   /**
-   * Changes as they commit. The first message comes immediately, a heartbeat at
-   * least every 15 s. Ends with OK after max_duration (15 min at most, with
-   * jitter): reconnect with the last cursor. A slow reader is cut off
-   * (RESOURCE_EXHAUSTED) and resumes the same way.
+   * Changes as they commit. The first message is sent immediately, a heartbeat at least
+   * every 15 s. Ends with OK after max_duration (15 min at most, with jitter): reconnect
+   * with the last cursor. A slow reader is cut off (RESOURCE_EXHAUSTED) and resumes in
+   * the same way.
    *
-   * * INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
-   *   database.
-   * * OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
-   *   or the database was restored or copied since it was given, so that
-   *   positions mean something else; call ListJobs and stream from its
-   *   events_cursor. Also ends a stream under way.
-   * * NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
-   *   or no connection.
+   * * INVALID_ARGUMENT / CURSOR_INVALID: malformed, or from another project or database.
+   * * OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention, or the
+   *   database was restored or copied since it was issued, so that positions mean
+   *   something else; call ListJobs and stream from its events_cursor. Also ends a stream
+   *   under way.
+   * * NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key without a
+   *   job or a connection.
    * * RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
    *
    * @generated from rpc fireonce.v1.JobService.StreamJobEvents
@@ -2107,8 +2101,9 @@ export const JobService: GenService<{
     output: typeof StreamJobEventsResponseSchema;
   },
   /**
-   * Changes content, labels or terms of a job. What an attempt rests on changes only before
-   * the first start; the rest as long as the job goes on and no worker is at it:
+   * Changes content, labels or terms of a job. Fields that an attempt depends on change
+   * only before the first start; the others as long as the job goes on and no worker
+   * holds it:
    *
    * | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
    * |---|---|---|---|---|
@@ -2116,13 +2111,13 @@ export const JobService: GenService<{
    * | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
    *
    * CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
-   * ambiguity_policy counts when the outcome is given up next, a retry_policy from the next
-   * failure on; neither moves a time that is set. The idempotency key stays bound to the
-   * request that made the job: a repeat of that request gets the job as it is now.
+   * ambiguity_policy applies when an outcome is next given up, a retry_policy from the
+   * next failure on; neither moves a time that is set. The idempotency key stays bound to
+   * the request that made the job: a repeat of that request returns the job as it is now.
    *
-   * * NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION / JOB_STATE:
-   *   violations name the fields that cannot change in the job's state, and
-   *   state_conflict the states in which all that are named can; nothing was changed.
+   * * NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
+   *   JOB_STATE: violations has the fields that cannot change in the job's state, and
+   *   state_conflict the states in which all requested fields can; nothing was changed.
    * * INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
    *   payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
    *   CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
@@ -2136,13 +2131,12 @@ export const JobService: GenService<{
     output: typeof UpdateJobResponseSchema;
   },
   /**
-   * Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-   * CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
-   * NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
-   * sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-   * proven absent. Canceling a canceled job is OK. One that is CANCELED because
-   * the job that it replies to had ended gets cancel_request_time, and RetryJob
-   * does not take it up again.
+   * Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes CANCELED
+   * immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION cannot be
+   * recalled: cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
+   * the effect is found, CANCELED if it is proven absent. Canceling a canceled job is OK.
+   * One that is CANCELED because the job that it replies to had ended gets
+   * cancel_request_time, and RetryJob no longer revives it.
    *
    * * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
    *   terminal state; ABORTED / ETAG_MISMATCH.
@@ -2167,11 +2161,10 @@ export const JobService: GenService<{
     output: typeof RescheduleJobResponseSchema;
   },
   /**
-   * Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
-   * Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
-   * wait for the send. OK without change when the job is already claimed,
-   * sending or done: the answer shows the state. One that replies to another job
-   * still waits for that.
+   * Makes a SCHEDULED or RETRYING job due now; schedule_time stays. Never bypasses a
+   * pause, a hold or a rate limit. Returns immediately; it does not wait for the send. OK
+   * without change when the job is already claimed, sending or done: the answer shows the
+   * state. A job that replies to another one still waits for that.
    * NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
    * @generated from rpc fireonce.v1.JobService.RunJobNow
@@ -2182,14 +2175,15 @@ export const JobService: GenService<{
     output: typeof RunJobNowResponseSchema;
   },
   /**
-   * Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
-   * that is CANCELED because the job that it replies to had ended a new wait window,
-   * once that job goes on or has succeeded. Replies to the job stay as they are until
-   * they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
-   * state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
-   * required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-   * job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
-   * PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
+   * Sets a new retry budget and a new start window on a FAILED or EXPIRED job. A reply
+   * that is CANCELED because the job that it replies to had ended gets a new wait window,
+   * once that job goes on or has succeeded. Replies to the job stay unchanged until they
+   * are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+   * state, above all AMBIGUOUS and NEEDS_RESOLUTION: use ResolveJob for those. etag is
+   * required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once
+   * the job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+   * PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED;
+   * INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
    *
    * @generated from rpc fireonce.v1.JobService.RetryJob
    */
@@ -2215,14 +2209,14 @@ export const JobService: GenService<{
     output: typeof ResolveJobResponseSchema;
   },
   /**
-   * CancelJob for every job that a filter selects, at most 500 in a call: call
-   * again with next_page_token until it is empty. Each job is decided on its own;
-   * one that changes meanwhile is judged as it is then, and left alone if the
-   * filter selects it no more. Newest job first. Without states in the filter these are
-   * the jobs that have not ended, and the replies that are CANCELED because the job that
-   * they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
-   * the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
-   * CONNECTION_NOT_FOUND: filter.connection_keys.
+   * CancelJob for every job that a filter selects, at most 500 in a call: call again with
+   * next_page_token until it is empty. Each job is decided separately; a job that changes
+   * meanwhile is judged as it is then, and left alone if the filter no longer selects it.
+   * Newest job first. Without states in the filter these are the jobs that have not
+   * ended, and the replies that are CANCELED because the job that they reply to had
+   * ended: BulkRetryJobs then revives none of those. An as_of_time in the future is
+   * refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND / CONNECTION_NOT_FOUND:
+   * filter.connection_keys.
    *
    * @generated from rpc fireonce.v1.JobService.BulkCancelJobs
    */
@@ -2235,7 +2229,7 @@ export const JobService: GenService<{
    * RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
    * that is CANCELED because the job that it replies to had ended, in the same way, but
    * oldest job first: a reply follows the job that it replies to, also across pages. A
-   * dry run, which changes nothing, lists a reply among the failures if that job is in an
+   * dry run, which changes nothing, lists a reply among the failures if that job is on an
    * earlier page.
    *
    * @generated from rpc fireonce.v1.JobService.BulkRetryJobs
@@ -2257,18 +2251,18 @@ export const JobService: GenService<{
     output: typeof BulkResolveJobsResponseSchema;
   },
   /**
-   * Erases a job that has ended: payload, labels, key, answers, texts and history go for
-   * good; the answer has the rest. Repeats are answered equally. The idempotency key
-   * stays bound by its digest, as that of a job that retention has removed, and events stay
-   * in the log without words. Needs the scope "jobs:delete".
+   * Erases a job that has ended: payload, labels, key, answers, texts and history are
+   * removed permanently; the answer has the rest. Repeats get the same answer. The
+   * idempotency key stays bound by its digest, as that of a job that retention has
+   * removed, and events stay in the log without texts. Needs the scope "jobs:delete".
    *
    * * NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
    *   the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
    * * FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-   *   less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
-   *   that replies to it is there; erase that one first.
-   * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
-   *   believed, erase nothing.
+   *   less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a stored job
+   *   replies to it; erase that one first.
+   * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is
+   *   not believed, erase nothing.
    *
    * @generated from rpc fireonce.v1.JobService.DeleteJob
    */
@@ -2278,10 +2272,10 @@ export const JobService: GenService<{
     output: typeof DeleteJobResponseSchema;
   },
   /**
-   * Processes everything that is due, in all projects, and returns when that is done: for a
-   * host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
-   * settled, unknown outcomes that are due are looked at. What a server that is awake does
-   * by itself needs no call. Needs the scope "work:run".
+   * Processes everything that is due, in all projects, and returns when that is done: for
+   * a host that sleeps between requests, called by a timer elsewhere. Due schedules fire,
+   * due jobs are sent and settled, and looks for unknown outcomes that are due are made.
+   * A server that is awake does all this without the call. Needs the scope "work:run".
    *
    * * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
    * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
@@ -2318,13 +2312,13 @@ export const JobService: GenService<{
     output: typeof ListJobObservationsResponseSchema;
   },
   /**
-   * A page of the events that StreamJobEvents sends, oldest first, for callers that do
-   * not stream. Cursors are the stream's: a list goes on where a stream ended, and a
-   * stream where a list ended.
+   * A page of the events of StreamJobEvents, oldest first, for callers that do not
+   * stream. Both share cursors: a list continues where a stream ended, and a stream where
+   * a list ended.
    *
    * * INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
-   *   StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
-   *   key of no job or no connection, or one job alone, and there is no such job.
+   *   StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names
+   *   a key without a job or a connection, or one job alone, and there is no such job.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobEvents
    */

@@ -17,15 +17,13 @@ export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
  * compatible change: clients must treat an unset oneof as "a kind newer than
  * this client".
  *
- * The whole payload, encoded, may not exceed 256 KiB = 262,144 bytes
- * (INVALID_ARGUMENT / PAYLOAD_TOO_LARGE), so a single field may reach its own
- * limit only when the others leave room. Large media is referenced by URL and
- * digest, never inlined.
+ * The whole encoded payload may not exceed 256 KiB = 262,144 bytes (INVALID_ARGUMENT /
+ * PAYLOAD_TOO_LARGE), so a single field may reach its own limit only if the others leave
+ * space. Large media is referenced by URL and digest, never inlined.
  *
- * A kind that the connection's connector does not send is refused:
- * INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH. Content that the connector
- * cannot send (a text too long for the platform, say) is refused too:
- * INVALID_ARGUMENT / PAYLOAD_INVALID.
+ * A kind that the connection's connector does not send is refused: INVALID_ARGUMENT /
+ * PAYLOAD_CONNECTION_MISMATCH. Content that the connector cannot send (for example a text
+ * too long for the platform) is refused too: INVALID_ARGUMENT / PAYLOAD_INVALID.
  *
  * @generated from message fireonce.v1.Payload
  */
@@ -119,7 +117,7 @@ export type SocialPost = Message<"fireonce.v1.SocialPost"> & {
   language: string;
 
   /**
-   * Options that only one platform knows. Options of another platform than the
+   * Options that only one platform knows. Options of a platform other than the
    * connection's are refused: INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH.
    *
    * @generated from oneof fireonce.v1.SocialPost.platform_options
@@ -165,7 +163,7 @@ export const SocialPostSchema: GenMessage<SocialPost> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 1);
 
 /**
- * Options of a post on Mastodon and its relatives.
+ * Options of a post on Mastodon and compatible servers.
  *
  * @generated from message fireonce.v1.MastodonOptions
  */
@@ -230,7 +228,7 @@ export enum MastodonOptions_Visibility {
   PRIVATE = 3,
 
   /**
-   * Only those who are mentioned.
+   * Only mentioned accounts.
    *
    * @generated from enum value: VISIBILITY_DIRECT = 4;
    */
@@ -270,7 +268,7 @@ export type TikTokOptions = Message<"fireonce.v1.TikTokOptions"> & {
   disableStitch: boolean;
 
   /**
-   * It advertises somebody else's product; TikTok requires that this is disclosed.
+   * It advertises another party's product; TikTok requires that this is disclosed.
    *
    * @generated from field: bool branded_content = 5;
    */
@@ -300,8 +298,8 @@ export const TikTokOptionsSchema: GenMessage<TikTokOptions> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 3);
 
 /**
- * The audience of the post. The platform wants the account's owner to choose, so it has
- * no default.
+ * The audience of the post. It has no default, because TikTok requires the account's
+ * owner to choose.
  *
  * @generated from enum fireonce.v1.TikTokOptions.Privacy
  */
@@ -523,7 +521,7 @@ export type MediaRef = Message<"fireonce.v1.MediaRef"> & {
   sha256: Uint8Array;
 
   /**
-   * E.g. "image/png". Empty: as the host of the file says.
+   * E.g. "image/png". Empty: as the file's host reports it.
    *
    * @generated from field: string media_type = 3;
    */
@@ -581,7 +579,7 @@ export type Email = Message<"fireonce.v1.Email"> & {
   bcc: string[];
 
   /**
-   * Where answers go, if not to from.
+   * Where answers are sent, if not to from.
    *
    * @generated from field: repeated string reply_to = 5;
    */
@@ -626,9 +624,9 @@ export const EmailSchema: GenMessage<Email> = /*@__PURE__*/
  */
 export type Webhook = Message<"fireonce.v1.Webhook"> & {
   /**
-   * https, or http where the operator allows it; without user info, white space
-   * or control characters. The host is resolved and checked against the egress
-   * policy when the request is *dialled*, not here.
+   * https, or http if the operator allows it; without user info, white space or control
+   * characters. The host is resolved and checked against the egress policy when the
+   * request is *dialed*, not here.
    *
    * @generated from field: string url = 1;
    */
@@ -641,7 +639,7 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
    */
   content: {
     /**
-     * Sent as it is. Base64 in JSON.
+     * Sent unchanged. Base64 in JSON.
      *
      * @generated from field: bytes body = 2;
      */
@@ -686,9 +684,9 @@ export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 10);
 
 /**
- * A plain HTTP request, a payment call say. Each attempt is one request;
- * redirects are not followed. Where the connection says that its receiver
- * dedupes, the header Idempotency-Key carries the effect key.
+ * A plain HTTP request, for example a payment call. Each attempt is one request;
+ * redirects are not followed. If the connection states that its receiver dedupes, the
+ * header Idempotency-Key carries the effect key.
  *
  * @generated from message fireonce.v1.HttpRequest
  */
@@ -719,7 +717,7 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
    */
   content: {
     /**
-     * Sent as it is. Base64 in JSON.
+     * Sent unchanged. Base64 in JSON.
      *
      * @generated from field: bytes body = 4;
      */
@@ -743,9 +741,9 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
   contentType: string;
 
   /**
-   * Where the JSON answer names the object that was made, as a JSON Pointer
-   * (RFC 6901), e.g. "/data/id": one of the connection's id_json_pointers. It becomes
-   * Effect.external_id. Empty: nowhere.
+   * Where the JSON answer names the created object, as a JSON Pointer (RFC 6901), e.g.
+   * "/data/id": one of the connection's id_json_pointers. It becomes Effect.external_id.
+   * Empty: nowhere.
    *
    * @generated from field: string id_json_pointer = 7;
    */

@@ -53,7 +53,7 @@ export const LocalTimeSchema: GenMessage<LocalTime> = /*@__PURE__*/
  * When a schedule fires: the union of its sources, less its exclusions. Two sources that
  * have the same instant fire once. docs/schedules.md has the whole rule.
  *
- * Changes of the clocks, in the zone's local time:
+ * Daylight-saving changes, in the zone's local time:
  *
  * * A fixed hour (an hour field without "*" and "/"; every recurrence rule) that does not
  *   exist fires at the first instant after the gap (SHIFTED). One that occurs twice fires
@@ -119,9 +119,9 @@ export type ScheduleSpec = Message<"fireonce.v1.ScheduleSpec"> & {
   maxFirings: bigint;
 
   /**
-   * Each firing starts up to so long after its nominal time, and before the next one. The
-   * delay follows from the schedule and the firing's name, so that it is always the same;
-   * previews show it. At most 24 h.
+   * Each firing starts up to this long after its nominal time, and before the next one.
+   * The delay is computed from the schedule and the firing's name, so that it is always
+   * the same; previews show it. At most 24 h.
    *
    * @generated from field: google.protobuf.Duration jitter = 9;
    */
@@ -149,8 +149,8 @@ export type RecurrenceRule = Message<"fireonce.v1.RecurrenceRule"> & {
   rule: string;
 
   /**
-   * DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It fires only if
-   * the rule matches it.
+   * DTSTART: a local time in the schedule's zone, "2026-03-29T02:30:00". It is a firing
+   * only if the rule matches it.
    *
    * @generated from field: string start = 2;
    */
@@ -165,7 +165,7 @@ export const RecurrenceRuleSchema: GenMessage<RecurrenceRule> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_schedule, 2);
 
 /**
- * Every so often in elapsed time, whatever the clocks show: at phase, phase + every, …,
+ * A fixed interval of elapsed time, whatever the clocks show: at phase, phase + every, …,
  * counted from 1970-01-01T00:00:00Z.
  *
  * @generated from message fireonce.v1.ScheduleInterval
@@ -221,9 +221,8 @@ export type ScheduleExclusions = Message<"fireonce.v1.ScheduleExclusions"> & {
   dates: DateRange[];
 
   /**
-   * Public holidays, and the days that are free in their place: "AT", "DE-BY", "US",
-   * "ECB". The years 2020 to 2050. An unknown name is
-   * SCHEDULE_SPEC_INVALID.
+   * Public holidays, and their substitute days: "AT", "DE-BY", "US", "ECB". The years
+   * 2020 to 2050. An unknown name is SCHEDULE_SPEC_INVALID.
    *
    * @generated from field: repeated string holiday_calendars = 4;
    */
@@ -266,7 +265,7 @@ export const DateRangeSchema: GenMessage<DateRange> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_schedule, 5);
 
 /**
- * The job that a firing makes, as ScheduleJobRequest has it. Its key is
+ * The job that a firing makes, in the form of ScheduleJobRequest. Its key is
  * "fireonce:schedule/{schedule_id}/{name of the firing}".
  *
  * Texts of the payload may have placeholders: {{nominal_time}} and {{nominal_date}} in the
@@ -309,7 +308,7 @@ export type JobTemplate = Message<"fireonce.v1.JobTemplate"> & {
     case: "payload";
   } | {
     /**
-     * Each job has the content of the first item that waits.
+     * Each job has the content of the first waiting item.
      *
      * @generated from field: fireonce.v1.QueueContent queue = 4;
      */
@@ -358,8 +357,8 @@ export type JobTemplate = Message<"fireonce.v1.JobTemplate"> & {
   contentWithheld: boolean;
 
   /**
-   * As ScheduleJobRequest.skip_if_present. A firing whose connection cannot look so is
-   * REFUSED.
+   * As ScheduleJobRequest.skip_if_present. If the connection does not support such a
+   * look, a firing is REFUSED.
    *
    * @generated from field: fireonce.v1.SkipIfPresent skip_if_present = 11;
    */
@@ -375,8 +374,8 @@ export const JobTemplateSchema: GenMessage<JobTemplate> = /*@__PURE__*/
 
 /**
  * Content from the schedule's queue: see AddScheduleItem. An item's content has no
- * placeholders. Its labels are added to those of the template, in whose place they come where
- * both have one name.
+ * placeholders. Its labels are added to those of the template, and replace a label of the
+ * same name.
  *
  * @generated from message fireonce.v1.QueueContent
  */
@@ -397,16 +396,16 @@ export const QueueContentSchema: GenMessage<QueueContent> = /*@__PURE__*/
  */
 export type SchedulePolicies = Message<"fireonce.v1.SchedulePolicies"> & {
   /**
-   * While an earlier job waits, is sent or is retried. Where while_unresolved applies, too,
-   * the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
+   * Applies while an earlier job waits, is sent or is retried. If while_unresolved
+   * applies, too, the stricter one counts: SKIP before BUFFER_ONE before ALLOW.
    *
    * @generated from field: fireonce.v1.OverlapPolicy overlap = 1;
    */
   overlap: OverlapPolicy;
 
   /**
-   * While the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION), which
-   * may last until a person decides.
+   * Applies while the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION),
+   * which may last until a person decides.
    *
    * @generated from field: fireonce.v1.OverlapPolicy while_unresolved = 2;
    */
@@ -427,7 +426,7 @@ export type SchedulePolicies = Message<"fireonce.v1.SchedulePolicies"> & {
   catchUpWindow?: Duration;
 
   /**
-   * The schedule pauses itself when so many jobs in a row, since it was last changed or
+   * The schedule pauses itself when this many jobs in a row, since it was last changed or
    * resumed, ended FAILED or EXPIRED. 0: never. At most 100.
    *
    * @generated from field: int32 pause_after_failures = 5;
@@ -444,8 +443,8 @@ export type SchedulePolicies = Message<"fireonce.v1.SchedulePolicies"> & {
 
   /**
    * At most one effect of the schedule in this time: as ConnectionLimits.cool_down, among
-   * the jobs of the schedule. A job has the one that is set when its firing makes it. Unset
-   * or 0: none. At most 31 days.
+   * the jobs of the schedule. A job has the value that is set when its firing makes it.
+   * Unset or 0: none. At most 31 days.
    *
    * @generated from field: google.protobuf.Duration cool_down = 7;
    */
@@ -453,9 +452,8 @@ export type SchedulePolicies = Message<"fireonce.v1.SchedulePolicies"> & {
 
   /**
    * The most jobs for one date: that of the firing's nominal time in the schedule's zone.
-   * Further firings of the date are SKIPPED_BY_LIMIT. Jobs of
-   * TriggerSchedule and BackfillSchedule count, but are made in any case. 0: no bound. At
-   * most 1,000.
+   * Further firings of the date are SKIPPED_BY_LIMIT. Jobs of TriggerSchedule and
+   * BackfillSchedule count, but are made in any case. 0: no bound. At most 1,000.
    *
    * @generated from field: int32 max_per_day = 8;
    */
@@ -490,7 +488,7 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   projectId: string;
 
   /**
-   * The key under which the schedule was created. It stays bound to it for ever.
+   * The key under which the schedule was created. It stays bound to it forever.
    *
    * @generated from field: string idempotency_key = 3;
    */
@@ -516,7 +514,7 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   jobTemplate?: JobTemplate;
 
   /**
-   * As they are in force: defaults are filled in.
+   * The policies in force, with defaults filled in.
    *
    * @generated from field: fireonce.v1.SchedulePolicies policies = 7;
    */
@@ -543,8 +541,9 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   pauseCause: SchedulePauseCause;
 
   /**
-   * The note that was given when it was last paused or resumed, by a client or the server.
-   * With FAILURES and JOB_REFUSED it may quote content: without the scope payloads:read it is left out then.
+   * The note of its last pause or resumption, by a client or the server. With FAILURES
+   * and JOB_REFUSED it may quote content: without the scope payloads:read it is left out
+   * then.
    *
    * @generated from field: string note = 11;
    */
@@ -572,14 +571,14 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   bufferedFiring?: Firing;
 
   /**
-   * Names of firings to come that SkipFiring has taken out. At most 100.
+   * Names of future firings that SkipFiring has taken out. At most 100.
    *
    * @generated from field: repeated string skipped_names = 15;
    */
   skippedNames: string[];
 
   /**
-   * Firings so far, by what became of them.
+   * Firings so far, by outcome.
    *
    * @generated from field: fireonce.v1.FiringCounts counts = 16;
    */
@@ -603,8 +602,8 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   deleteTime?: Timestamp;
 
   /**
-   * The caller that made it, and the one that changed it last, as JobChanged.actor names
-   * them.
+   * The caller that made it, and the one that changed it last, in the form of
+   * JobChanged.actor.
    *
    * @generated from field: string created_by = 20;
    */
@@ -631,8 +630,8 @@ export type Schedule = Message<"fireonce.v1.Schedule"> & {
   contentWithheld: boolean;
 
   /**
-   * When the schedule was due, in an ACTIVE one that no server has decided about for more
-   * than a minute since: none runs, none has the data of its time zone, or the database is
+   * When the schedule was due, in an ACTIVE one without a decision for more than a minute
+   * since: no server runs, none has the data of its time zone, or the database is
    * quarantined. Unset otherwise.
    *
    * @generated from field: google.protobuf.Timestamp overdue_time = 24;
@@ -707,13 +706,13 @@ export const FiringCountsSchema: GenMessage<FiringCounts> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_schedule, 10);
 
 /**
- * A firing to come.
+ * A future firing.
  *
  * @generated from message fireonce.v1.PlannedFiring
  */
 export type PlannedFiring = Message<"fireonce.v1.PlannedFiring"> & {
   /**
-   * As Firing.name. Of a schedule that is not stored, it is the name it would have.
+   * As Firing.name. If the schedule is not stored, it is the name it would have.
    *
    * @generated from field: string name = 1;
    */
@@ -759,8 +758,9 @@ export type PlannedFiring = Message<"fireonce.v1.PlannedFiring"> & {
 
   /**
    * The item that would be its job if nothing changed until then. Unset: none is left by
-   * then, policies.max_per_day leaves it out, the schedule has no queue, or it is not known:
-   * each firing before it takes one, and only the next 2,000 from now on are looked at.
+   * then, policies.max_per_day leaves it out, the schedule has no queue, or it is not
+   * known: each firing before it takes one, and only the next 2,000 from now on are
+   * computed.
    *
    * @generated from field: string item_id = 8;
    */
@@ -768,8 +768,8 @@ export type PlannedFiring = Message<"fireonce.v1.PlannedFiring"> & {
 
   /**
    * Until when its job may start, if it is made at fire_time: fire_time and
-   * job_template.start_window. A later one has its whole window from then on. Unset for a spec
-   * that is not stored.
+   * job_template.start_window. A later one has its whole window from then on. Unset for a
+   * spec that is not stored.
    *
    * @generated from field: google.protobuf.Timestamp start_deadline = 9;
    */
@@ -802,22 +802,22 @@ export type ScheduleItem = Message<"fireonce.v1.ScheduleItem"> & {
   itemId: string;
 
   /**
-   * The key under which it was added. It stays bound to it for ever, in its schedule.
+   * The key under which it was added. It stays bound to it forever, in its schedule.
    *
    * @generated from field: string idempotency_key = 3;
    */
   idempotencyKey: string;
 
   /**
-   * While it is WAITING or REFUSED. Left out of lists unless they ask for it, and without the
-   * scope payloads:read. The content of a USED item is its job's.
+   * Set while it is WAITING or REFUSED. Left out of lists unless they ask for it, and
+   * without the scope payloads:read. The content of a USED item is its job's.
    *
    * @generated from field: fireonce.v1.Payload payload = 4;
    */
   payload?: Payload;
 
   /**
-   * While it is WAITING or REFUSED. Added to those of the schedule's job_template.
+   * Set while it is WAITING or REFUSED. Added to those of the schedule's job_template.
    *
    * @generated from field: map<string, string> labels = 5;
    */
@@ -829,7 +829,7 @@ export type ScheduleItem = Message<"fireonce.v1.ScheduleItem"> & {
   state: ScheduleItemState;
 
   /**
-   * Its place among those that wait, from 1. 0: it does not wait.
+   * Its position among the waiting items, from 1. 0: it does not wait.
    *
    * @generated from field: int32 position = 7;
    */
@@ -865,7 +865,7 @@ export type ScheduleItem = Message<"fireonce.v1.ScheduleItem"> & {
   createdBy: string;
 
   /**
-   * When it was changed last, moved, used, or taken out.
+   * When it was changed last, moved, used, or removed.
    *
    * @generated from field: google.protobuf.Timestamp update_time = 13;
    */
@@ -895,7 +895,7 @@ export const ScheduleItemSchema: GenMessage<ScheduleItem> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_schedule, 12);
 
 /**
- * Where a schedule stands. New values may be added; treat an unknown value as "does not
+ * The state of a schedule. New values may be added; treat an unknown value as "does not
  * fire".
  *
  * @generated from enum fireonce.v1.ScheduleState
@@ -914,7 +914,7 @@ export enum ScheduleState {
   ACTIVE = 1,
 
   /**
-   * It does not fire until ResumeSchedule. pause_cause says why.
+   * It does not fire until ResumeSchedule. pause_cause has the reason.
    *
    * @generated from enum value: SCHEDULE_STATE_PAUSED = 2;
    */
@@ -929,7 +929,7 @@ export enum ScheduleState {
   ENDED = 3,
 
   /**
-   * Deleted, for good. Jobs that it made go on.
+   * Deleted permanently. Jobs that it made go on.
    *
    * @generated from enum value: SCHEDULE_STATE_DELETED = 4;
    */
@@ -975,19 +975,19 @@ export enum SchedulePauseCause {
   AUTH_HOLD = 3,
 
   /**
-   * The schedule cannot go on: a firing's job was refused for good, or ten items of its
-   * queue in a row were, or its times cannot be evaluated. The note says which, and what to do
-   * before ResumeSchedule.
+   * The schedule cannot go on: a firing's job was refused permanently, or ten items of
+   * its queue in a row were, or its times cannot be evaluated. The note has the case, and
+   * what to do before ResumeSchedule.
    *
    * @generated from enum value: SCHEDULE_PAUSE_CAUSE_JOB_REFUSED = 4;
    */
   JOB_REFUSED = 4,
 
   /**
-   * The database was restored to an earlier state, and items that wait in the schedule's queue
-   * may have been sent in the state that was lost. It comes before the cause of a pause from
-   * before the restore, whose note stays. See what the platform has, remove the items that
-   * were sent (RemoveScheduleItem), then ResumeSchedule.
+   * The database was restored to an earlier state, and items that wait in the schedule's
+   * queue may have been sent in the lost state. It takes precedence over the cause of a
+   * pause from before the restore, whose note stays. See what the platform has, remove
+   * the items that were sent (RemoveScheduleItem), then call ResumeSchedule.
    *
    * @generated from enum value: SCHEDULE_PAUSE_CAUSE_RESTORED = 5;
    */
@@ -1022,7 +1022,7 @@ export enum OverlapPolicy {
 
   /**
    * The first such firing waits, and makes its job once no earlier job blocks it. Later
-   * ones are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait their turn.
+   * ones are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait in order.
    *
    * @generated from enum value: OVERLAP_POLICY_BUFFER_ONE = 2;
    */
@@ -1085,8 +1085,8 @@ export const CatchUpPolicySchema: GenEnum<CatchUpPolicy> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_schedule, 3);
 
 /**
- * Where an item of a schedule's queue stands. New values may be added; treat an unknown value
- * as "waits no more".
+ * The state of an item in a schedule's queue. New values may be added; treat an unknown
+ * value as "no longer waits".
  *
  * @generated from enum fireonce.v1.ScheduleItemState
  */
@@ -1118,8 +1118,8 @@ export enum ScheduleItemState {
   REMOVED = 3,
 
   /**
-   * Its job was refused when its turn came, and the firing took the next item. It keeps its
-   * content until RemoveScheduleItem.
+   * Its job was refused, and the firing took the next item. It keeps its content until
+   * RemoveScheduleItem.
    *
    * @generated from enum value: SCHEDULE_ITEM_STATE_REFUSED = 4;
    */

@@ -79,8 +79,8 @@ export type CreateScheduleRequest = Message<"fireonce.v1.CreateScheduleRequest">
   note: string;
 
   /**
-   * Check as the call does but for the quota, store nothing. The answer's schedule has no
-   * id, unless the key is bound already.
+   * Check as the call does except for the quota, store nothing. The answer's schedule has
+   * no id, unless the key is already bound.
    *
    * @generated from field: bool validate_only = 9;
    */
@@ -205,7 +205,7 @@ export const GetScheduleResponseSchema: GenMessage<GetScheduleResponse> = /*@__P
  */
 export type ScheduleFilter = Message<"fireonce.v1.ScheduleFilter"> & {
   /**
-   * Empty: all but DELETED.
+   * Empty: all except DELETED.
    *
    * @generated from field: repeated fireonce.v1.ScheduleState states = 1;
    */
@@ -597,14 +597,14 @@ export type BulkPauseSchedulesRequest = Message<"fireonce.v1.BulkPauseSchedulesR
   note: string;
 
   /**
-   * Say what would happen, change nothing.
+   * Report what would happen, change nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 4;
    */
@@ -654,14 +654,14 @@ export type BulkResumeSchedulesRequest = Message<"fireonce.v1.BulkResumeSchedule
   note: string;
 
   /**
-   * Say what would happen, change nothing.
+   * Report what would happen, change nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 4;
    */
@@ -699,7 +699,7 @@ export const BulkResumeSchedulesResponseSchema: GenMessage<BulkResumeSchedulesRe
  */
 export type BulkScheduleResult = Message<"fireonce.v1.BulkScheduleResult"> & {
   /**
-   * Schedules that the filter selects and that were looked at by this call.
+   * Schedules that the filter selects and that this call has read.
    *
    * @generated from field: int32 matched = 1;
    */
@@ -713,14 +713,14 @@ export type BulkScheduleResult = Message<"fireonce.v1.BulkScheduleResult"> & {
   changed: number;
 
   /**
-   * Those that were changed, or would be. At most 500.
+   * The changed schedules, or those that would be changed. At most 500.
    *
    * @generated from field: repeated string changed_schedule_ids = 3;
    */
   changedScheduleIds: string[];
 
   /**
-   * Those that were refused, each with its reason. At most 500.
+   * The refused schedules, each with its reason. At most 500.
    *
    * @generated from field: repeated fireonce.v1.BulkScheduleFailure failures = 4;
    */
@@ -742,7 +742,7 @@ export const BulkScheduleResultSchema: GenMessage<BulkScheduleResult> = /*@__PUR
   messageDesc(file_fireonce_v1_schedule_service, 19);
 
 /**
- * One schedule that a call on many could not change.
+ * One schedule that a bulk call could not change.
  *
  * @generated from message fireonce.v1.BulkScheduleFailure
  */
@@ -859,14 +859,14 @@ export type SkipFiringRequest = Message<"fireonce.v1.SkipFiringRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * As PreviewSchedule and GetSchedule show it.
+   * In the form of PreviewSchedule and GetSchedule.
    *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * Put it back.
+   * Restore the firing.
    *
    * @generated from field: bool undo = 4;
    */
@@ -1010,11 +1010,11 @@ export type PreviewScheduleRequest = Message<"fireonce.v1.PreviewScheduleRequest
   } | { case: undefined; value?: undefined };
 
   /**
-   * From when on. Unset: now; for a stored schedule, from where it stands, so that one that
-   * is ENDED or deleted has none. With a jitter, the fire_time of a spec that is not stored
-   * is only an example: the delay follows from the schedule's id. If it is set, a stored
-   * schedule is previewed by its spec alone, whatever its state, and spec.max_firings does not
-   * count. The queue does: see PlannedFiring.item_id.
+   * From when on. Unset: now; for a stored schedule, from its present position, so that
+   * one that is ENDED or deleted has none. With a jitter, the fire_time of a spec that is
+   * not stored is only an example: the delay is computed from the schedule's id. If it is
+   * set, a stored schedule is previewed by its spec alone, whatever its state, and
+   * spec.max_firings does not count. The queue does: see PlannedFiring.item_id.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 4;
    */
@@ -1059,7 +1059,7 @@ export type PreviewScheduleResponse = Message<"fireonce.v1.PreviewScheduleRespon
   more: boolean;
 
   /**
-   * The zone data that was used, e.g. "2025c"; "unknown" where it does not say.
+   * The version of the zone data, e.g. "2025c"; "unknown" if the data has none.
    *
    * @generated from field: string tzdata_version = 3;
    */
@@ -1111,14 +1111,14 @@ export type BackfillScheduleRequest = Message<"fireonce.v1.BackfillScheduleReque
   endTime?: Timestamp;
 
   /**
-   * Say what would be made, store nothing. Of the items of a queue, each counts as good.
+   * Report what would be made, store nothing. Every item of a queue counts as good.
    *
    * @generated from field: bool dry_run = 5;
    */
   dryRun: boolean;
 
   /**
-   * From the answer before, with everything else unchanged.
+   * From the previous answer, with everything else unchanged.
    *
    * @generated from field: string page_token = 6;
    */
@@ -1159,7 +1159,8 @@ export type BackfillScheduleResponse = Message<"fireonce.v1.BackfillScheduleResp
 
   /**
    * Firings that found no item in the schedule's queue, oldest first, with the outcome
-   * NO_CONTENT. Nothing is stored of them: a later call makes their jobs, when items wait.
+   * NO_CONTENT. Nothing is stored of them: a later call makes their jobs, when items
+   * wait.
    *
    * @generated from field: repeated fireonce.v1.Firing without_content = 4;
    */
@@ -1197,7 +1198,7 @@ export type AddScheduleItemRequest = Message<"fireonce.v1.AddScheduleItemRequest
   } | { case: undefined; value?: undefined };
 
   /**
-   * Names the item, unique in the schedule, for ever. 1 to 255 printable ASCII characters
+   * Names the item, unique in the schedule, forever. 1 to 255 printable ASCII characters
    * without space.
    *
    * @generated from field: string idempotency_key = 3;
@@ -1205,7 +1206,7 @@ export type AddScheduleItemRequest = Message<"fireonce.v1.AddScheduleItemRequest
   idempotencyKey: string;
 
   /**
-   * As it is sent: an item has no placeholders.
+   * Sent unchanged: an item has no placeholders.
    *
    * @generated from field: fireonce.v1.Payload payload = 4;
    */
@@ -1219,7 +1220,7 @@ export type AddScheduleItemRequest = Message<"fireonce.v1.AddScheduleItemRequest
   labels: { [key: string]: string };
 
   /**
-   * Before all others, not behind them. Not part of the comparison of repeats.
+   * Put it before all others, not behind them. Not part of the comparison of repeats.
    *
    * @generated from field: bool at_front = 6;
    */
@@ -1333,7 +1334,7 @@ export type ListScheduleItemsResponse = Message<"fireonce.v1.ListScheduleItemsRe
   nextPageToken: string;
 
   /**
-   * How many wait in all.
+   * The number of all waiting items.
    *
    * @generated from field: int32 waiting = 3;
    */
@@ -1455,7 +1456,7 @@ export type MoveScheduleItemRequest = Message<"fireonce.v1.MoveScheduleItemReque
    */
   to: {
     /**
-     * An item that waits.
+     * A waiting item.
      *
      * @generated from field: string before_item_id = 5;
      */
@@ -1562,18 +1563,18 @@ export const RemoveScheduleItemResponseSchema: GenMessage<RemoveScheduleItemResp
  * Recurring schedules: a new job at each of their times, at most one for each.
  *
  * One firing is one ordinary job, under a key that names the schedule and the nominal
- * time. So whatever crashes, and however many servers decide about a schedule, one nominal
- * time is at most one job, and each job at most one effect.
+ * time. So whatever crashes, and however many servers decide about a schedule, one
+ * nominal time is at most one job, and each job at most one effect.
  *
  * Errors that any RPC may return and the rule for repeating calls are those of JobService.
  *
- * Calls that change a schedule answer with it. A caller without the scope "schedules:read"
- * gets a receipt of it: schedule_id, project_id, state, pause_cause, next_fire_time,
- * counts, times and etag.
+ * Calls that change a schedule return it. A caller without the scope "schedules:read"
+ * gets a receipt: schedule_id, project_id, state, pause_cause, next_fire_time, counts,
+ * times and etag.
  *
  * UpdateSchedule requires an etag; elsewhere it is checked if it is set: ABORTED /
- * ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in place answers OK before the etag
- * is compared.
+ * ETAG_MISMATCH if the schedule has changed since. A repeat whose result is already in
+ * place answers OK before the etag is compared.
  *
  * @generated from service fireonce.v1.ScheduleService
  */
@@ -1583,8 +1584,8 @@ export const ScheduleService: GenService<{
    *
    * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob, also for a request that
    *   differs from the one that made a schedule which was changed since.
-   * * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations say what is wrong with spec;
-   *   one that does not fire from now on is refused, too.
+   * * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID: violations has the faults of spec; one
+   *   that does not fire from now on is refused, too.
    * * INVALID_ARGUMENT / PAYLOAD_TOO_LARGE, PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH,
    *   HEADER_NOT_ALLOWED: checked as the job of the first firing.
    * * INVALID_ARGUMENT / KEY_RESERVED. NOT_FOUND / CONNECTION_NOT_FOUND;
@@ -1609,8 +1610,8 @@ export const ScheduleService: GenService<{
     output: typeof GetScheduleResponseSchema;
   },
   /**
-   * Newest first, without deleted ones unless asked for. A page may be short, also an empty
-   * one, although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+   * Newest first, without deleted ones unless requested. A page may be short, or empty,
+   * although more follow. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
    * CONNECTION_NOT_FOUND: filter.connection_keys.
    *
    * @generated from rpc fireonce.v1.ScheduleService.ListSchedules
@@ -1621,13 +1622,12 @@ export const ScheduleService: GenService<{
     output: typeof ListSchedulesResponseSchema;
   },
   /**
-   * Changes the fields that update_mask names, to the values given. With another spec the
-   * schedule goes on from now: times up to now are passed, those that no server has decided
-   * about as MISSED, skips are dropped, and names of firings get the prefix of a new
-   * version. A firing that waits in the buffer stays. An
-   * ENDED schedule becomes ACTIVE when firings are left, and an ACTIVE one ENDED when none
-   * is. Values that are in force already change nothing. Jobs that were made stay as they
-   * are.
+   * Sets the fields that update_mask names to the request's values. With another spec the
+   * schedule continues from now: past times without a decision are MISSED, skips are
+   * dropped, and names of firings get the prefix of a new version. A firing that waits in
+   * the buffer stays. An ENDED schedule becomes ACTIVE when firings are left, and an
+   * ACTIVE one ENDED when none is. Values that are already in force change nothing.
+   * Existing jobs stay unchanged.
    *
    * * NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION /
    *   SCHEDULE_STATE: it is deleted.
@@ -1641,11 +1641,10 @@ export const ScheduleService: GenService<{
     output: typeof UpdateScheduleResponseSchema;
   },
   /**
-   * Ends a schedule for good and erases its template. OK when it is deleted already. A
-   * firing that waits in the buffer is MISSED, and so are those whose times have come and
-   * that no server has decided about. Jobs that it made go on: BulkCancelJobs with
-   * filter.schedule_id ends them.
-   * NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+   * Ends a schedule permanently and erases its template. OK when it is already deleted. A
+   * firing that waits in the buffer is MISSED, and so are past times without a decision.
+   * Jobs that it made go on: BulkCancelJobs with filter.schedule_id ends them. NOT_FOUND
+   * / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
    * @generated from rpc fireonce.v1.ScheduleService.DeleteSchedule
    */
@@ -1655,11 +1654,11 @@ export const ScheduleService: GenService<{
     output: typeof DeleteScheduleResponseSchema;
   },
   /**
-   * No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED, and so
-   * are those whose times have come and that no server has decided about.
-   * Jobs that were made go on. OK when it is paused already: the cause stays, and a note
-   * that is given replaces the one that is there. FAILED_PRECONDITION / SCHEDULE_STATE:
-   * ENDED or deleted. NOT_FOUND / SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
+   * No firing makes a job until ResumeSchedule. One that waits in the buffer is MISSED,
+   * and so are past times without a decision. Existing jobs go on. OK when it is already
+   * paused: the cause stays, and the request's note replaces the old one.
+   * FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or deleted. NOT_FOUND /
+   * SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
    * @generated from rpc fireonce.v1.ScheduleService.PauseSchedule
    */
@@ -1669,8 +1668,8 @@ export const ScheduleService: GenService<{
     output: typeof PauseScheduleResponseSchema;
   },
   /**
-   * Fires again from now on; what came meanwhile is neither caught up nor counted. Without
-   * a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
+   * Fires again from now on; times in the pause are neither caught up nor counted.
+   * Without a firing left it is ENDED. OK when it is not paused. FAILED_PRECONDITION /
    * SCHEDULE_STATE: deleted, or its times cannot be evaluated. NOT_FOUND /
    * SCHEDULE_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
@@ -1704,10 +1703,11 @@ export const ScheduleService: GenService<{
     output: typeof BulkResumeSchedulesResponseSchema;
   },
   /**
-   * Makes a job now, in every state of the schedule but DELETED. A trigger_key makes one job:
-   * a repeat returns that job's firing, for as long as firings are kept (400 days). An
-   * earlier job that has not ended blocks the call unless the policy that applies to it is
-   * ALLOW or allow_overlap is set. A blocked call stores nothing and may be repeated.
+   * Makes a job now, in every state of the schedule except DELETED. A trigger_key makes
+   * one job: a repeat returns that job's firing, for as long as firings are kept (400
+   * days). An earlier job that has not ended blocks the call unless the policy that
+   * applies to it is ALLOW or allow_overlap is set. A blocked call stores nothing and may
+   * be repeated.
    *
    * * NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: it is deleted,
    *   max_firings is reached, or its queue is empty. FIRING_BLOCKED: an earlier job has not ended;
@@ -1724,8 +1724,8 @@ export const ScheduleService: GenService<{
     output: typeof TriggerScheduleResponseSchema;
   },
   /**
-   * Takes out one firing to come, by its name, or with undo puts it back. It is then
-   * SKIPPED_BY_REQUEST at its time. OK when that is so already.
+   * Takes out one future firing, by its name, or with undo restores it. It is then
+   * SKIPPED_BY_REQUEST at its time. OK when that is already so.
    *
    * * NOT_FOUND / SCHEDULE_NOT_FOUND. FAILED_PRECONDITION / SCHEDULE_STATE: ENDED or
    *   deleted. NOT_FOUND / FIRING_NOT_FOUND: the next 1,000 firings have no such name.
@@ -1740,8 +1740,8 @@ export const ScheduleService: GenService<{
     output: typeof SkipFiringResponseSchema;
   },
   /**
-   * Firings so far, those without a job too, newest first. They are kept for 400 days. One
-   * that waits is in Schedule.buffered_firing alone. There is no stream of firings: the
+   * Firings so far, those without a job too, newest first. They are kept for 400 days. A
+   * waiting one is in Schedule.buffered_firing alone. There is no stream of firings: the
    * events of jobs have those that made one, and for the others call this again.
    * NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
@@ -1753,7 +1753,7 @@ export const ScheduleService: GenService<{
     output: typeof ListFiringsResponseSchema;
   },
   /**
-   * Says when a spec fires, or a stored schedule, without storing anything.
+   * Returns when a spec fires, or a stored schedule, without storing anything.
    *
    * * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
    * * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
@@ -1766,20 +1766,21 @@ export const ScheduleService: GenService<{
     output: typeof PreviewScheduleResponseSchema;
   },
   /**
-   * Makes jobs for nominal times that have passed and made none: after an outage, a pause,
-   * a change of the spec, or before the schedule began. The present spec says the times. A
-   * nominal time that has a job of this schedule gets no other one, whatever version of
-   * the spec and whatever zone data made it. With a queue, the earliest times get the items, and without_content
-   * has the others. Each firing's name is "b:" and the name of the time, so a repeat
-   * makes nothing twice. Overlap does not matter. Jobs are due a second apart, 100 in a
-   * call at most: call again with next_page_token until it is empty.
+   * Makes jobs for nominal times that have passed and made none: after an outage, a
+   * pause, a change of the spec, or before the schedule began. The present spec
+   * determines the times. A nominal time that has a job of this schedule gets no other
+   * one, whichever version of the spec and whichever zone data made it. With a queue, the
+   * earliest times get the items, and without_content has the others. Each firing's name
+   * is "b:" and the name of the time, so a repeat makes nothing twice. Overlap does not
+   * matter. Jobs are due a second apart, 100 in a call at most: call again with
+   * next_page_token until it is empty.
    *
    * * INVALID_ARGUMENT / BACKFILL_RANGE: end_time is in the future or not after start_time,
    *   start_time is more than 399 days ago, or the range has too many firings.
    * * ABORTED / ETAG_MISMATCH: the schedule kept changing meanwhile. Repeat the call.
    * * FAILED_PRECONDITION / FIRING_BLOCKED without job_id: the schedule is about to decide
    *   about firings of the range itself. Repeat after the time in RetryInfo.
-   * * Otherwise as TriggerSchedule, but for FIRING_BLOCKED by a job and an empty queue.
+   * * Otherwise as TriggerSchedule, except FIRING_BLOCKED by a job and an empty queue.
    *
    * @generated from rpc fireonce.v1.ScheduleService.BackfillSchedule
    */
@@ -1808,8 +1809,8 @@ export const ScheduleService: GenService<{
     output: typeof AddScheduleItemResponseSchema;
   },
   /**
-   * Those that wait, in the order of the queue, then the others, the last that left it first.
-   * NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   * Waiting items, in the order of the queue, then the others, the last that left it
+   * first. NOT_FOUND / SCHEDULE_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.ScheduleService.ListScheduleItems
    */
@@ -1819,7 +1820,7 @@ export const ScheduleService: GenService<{
     output: typeof ListScheduleItemsResponseSchema;
   },
   /**
-   * Replaces the content of an item that waits. Its place stays.
+   * Replaces the content of a waiting item. Its position stays.
    *
    * * NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *   FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it does not wait.
@@ -1844,8 +1845,8 @@ export const ScheduleService: GenService<{
     output: typeof MoveScheduleItemResponseSchema;
   },
   /**
-   * Takes an item out of the queue for good, and erases its content. OK when it is out
-   * already. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
+   * Removes an item from the queue permanently, and erases its content. OK when it is
+   * already removed. NOT_FOUND / SCHEDULE_NOT_FOUND, SCHEDULE_ITEM_NOT_FOUND; ABORTED /
    * ETAG_MISMATCH; FAILED_PRECONDITION / SCHEDULE_ITEM_STATE: it is a job.
    *
    * @generated from rpc fireonce.v1.ScheduleService.RemoveScheduleItem

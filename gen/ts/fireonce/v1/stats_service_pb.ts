@@ -76,7 +76,7 @@ export type StateCount = Message<"fireonce.v1.StateCount"> & {
   count: bigint;
 
   /**
-   * There are at least so many. GetStats never sets it.
+   * The count is a lower bound. GetStats never sets it.
    *
    * @generated from field: bool capped = 3;
    */
@@ -95,16 +95,16 @@ export const StateCountSchema: GenMessage<StateCount> = /*@__PURE__*/
  */
 export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   /**
-   * Every state, in the order of its number: all jobs that are alive, and those
-   * that ended inside the window.
+   * Every state, in the order of its number: all jobs that have not ended, and those that
+   * ended inside the window.
    *
    * @generated from field: repeated fireonce.v1.StateCount state_counts = 1;
    */
   stateCounts: StateCount[];
 
   /**
-   * How long the job that waits longest has been due, among those that no pause,
-   * hold or limit keeps back: how far behind the workers are. 0: none waits.
+   * How long the job that waits longest has been due, among those that no pause, hold or
+   * limit delays: how far the workers are behind. 0: none waits.
    *
    * @generated from field: google.protobuf.Duration oldest_due_age = 2;
    */
@@ -112,8 +112,8 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
 
   /**
    * How long the longest unknown outcome (AMBIGUOUS or NEEDS_RESOLUTION) has been
-   * unknown, counted from the job's last attempt: a repeat under the same key
-   * starts it anew. 0: there is none.
+   * unknown, counted from the job's last attempt: a repeat under the same key restarts
+   * it. 0: there is none.
    *
    * @generated from field: google.protobuf.Duration oldest_unresolved_age = 3;
    */
@@ -140,18 +140,17 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   startLagP99?: Duration;
 
   /**
-   * Jobs of the window whose outcome was unknown and whose effect was then found,
-   * or confirmed by a repeat under the same key. A retry that does not look first, and
-   * has no key, may do such a job twice.
+   * Jobs of the window whose outcome was unknown and whose effect was then found, or
+   * confirmed by a repeat under the same key. A retry without a look and without a key
+   * may do such a job twice.
    *
    * @generated from field: int64 recovered_count = 7;
    */
   recoveredCount: bigint;
 
   /**
-   * How far the end of the event log is behind: streams of the whole project lag
-   * by as much. Above a few seconds, a transaction has been left open in the
-   * database.
+   * How far the end of the event log is behind: streams of the whole project lag by as
+   * much. Above a few seconds, a transaction has been left open in the database.
    *
    * @generated from field: google.protobuf.Duration event_lag = 8;
    */
@@ -159,7 +158,7 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
 
   /**
    * Why nothing is being sent: the database was restored or copied, and waits for
-   * `fireonce recover`. Empty: all is well.
+   * `fireonce recover`. Empty: it is not quarantined.
    *
    * @generated from field: string quarantine_reason = 9;
    */
@@ -180,7 +179,7 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   quotas: GetStatsResponse_QuotaUse[];
 
   /**
-   * The server does not believe its database's time. Unset: all is well.
+   * The server does not believe its database's time. Unset: it does.
    *
    * @generated from field: fireonce.v1.ClockDoubt clock_doubt = 12;
    */
@@ -243,14 +242,14 @@ export type ClockDoubt = Message<"fireonce.v1.ClockDoubt"> & {
   kind: ClockDoubt_Kind;
 
   /**
-   * For a person: what is doubted, and what happens meanwhile.
+   * For a person: what is doubted, and the consequences meanwhile.
    *
    * @generated from field: string message = 2;
    */
   message: string;
 
   /**
-   * Nothing is sent meanwhile. False: jobs are sent by the time that was believed before.
+   * Nothing is sent meanwhile. False: jobs are sent by the previously believed time.
    *
    * @generated from field: bool sending_stopped = 3;
    */
@@ -355,7 +354,7 @@ export type CountJobsResponse = Message<"fireonce.v1.CountJobsResponse"> & {
   count: bigint;
 
   /**
-   * A state's count is capped: there are at least so many.
+   * A state's count is capped: the sum is a lower bound.
    *
    * @generated from field: bool capped = 3;
    */
@@ -427,8 +426,8 @@ export const CountJobsResponse_GroupSchema: GenMessage<CountJobsResponse_Group> 
   messageDesc(file_fireonce_v1_stats_service, 5, 0);
 
 /**
- * Selects what is counted: all fields that are set must match; a list matches when one
- * of its values does.
+ * Selects what is counted: all fields that are set must match; a list matches when one of
+ * its values does.
  *
  * @generated from message fireonce.v1.StatsFilter
  */
@@ -513,7 +512,8 @@ export type QueryStatsRequest = Message<"fireonce.v1.QueryStatsRequest"> & {
   filter?: StatsFilter;
 
   /**
-   * Also the bins of histograms, from which percentiles of several rows can be made.
+   * Also the bins of histograms, from which percentiles over several rows can be
+   * computed.
    *
    * @generated from field: bool include_bins = 7;
    */
@@ -610,15 +610,15 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
   attemptCount: bigint;
 
   /**
-   * How long after its time, as it was then, each started job was armed.
+   * How long after its scheduled time of that moment each started job was armed.
    *
    * @generated from field: fireonce.v1.Histogram start_lag = 8;
    */
   startLag?: Histogram;
 
   /**
-   * Jobs that ended, by the state in which they did, in the order of its number. A job that goes on
-   * after its end (RetryJob, an answer that came late) counts for each end.
+   * Jobs that ended, by their end state, in the order of its number. A job that goes on
+   * after its end (RetryJob, a late answer) counts for each end.
    *
    * @generated from field: repeated fireonce.v1.StateCount ended_counts = 9;
    */
@@ -633,8 +633,8 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
   unknownCount: bigint;
 
   /**
-   * Unknown outcomes that were settled, by the way in which they were, in the order of
-   * its number.
+   * Unknown outcomes that were settled, by the way in which they were settled, in the
+   * order of its number.
    *
    * @generated from field: repeated fireonce.v1.StatsRow.SettledCount settled_counts = 11;
    */
@@ -642,7 +642,7 @@ export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
 
   /**
    * Of those, the effects that were found, or confirmed by a repeat under the same key. A
-   * retry that does not look first, and has no key, may do such a job twice.
+   * retry without a look and without a key may do such a job twice.
    *
    * @generated from field: int64 recovered_count = 12;
    */
@@ -686,8 +686,8 @@ export const StatsRow_SettledCountSchema: GenMessage<StatsRow_SettledCount> = /*
   messageDesc(file_fireonce_v1_stats_service, 9, 0);
 
 /**
- * Durations by bins whose bounds are always the same, four for each doubling. A
- * percentile is the upper bound of its bin, at most 19 % above the true value.
+ * Durations by bins with fixed bounds, four for each doubling. A percentile is the upper
+ * bound of its bin, at most 19 % above the true value.
  *
  * @generated from message fireonce.v1.Histogram
  */
@@ -715,7 +715,7 @@ export type Histogram = Message<"fireonce.v1.Histogram"> & {
   p99?: Duration;
 
   /**
-   * Bins that have any, the shortest durations first. Only with include_bins.
+   * Bins that are not empty, the shortest durations first. Only with include_bins.
    *
    * @generated from field: repeated fireonce.v1.Histogram.Bin bins = 5;
    */
@@ -734,8 +734,8 @@ export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
  */
 export type Histogram_Bin = Message<"fireonce.v1.Histogram.Bin"> & {
   /**
-   * The longest duration of the bin; that of the bin before is the bound below. Unset: all
-   * that is longer than 41 days.
+   * The longest duration of the bin; that of the bin before is the lower bound. Unset:
+   * everything longer than 41 days.
    *
    * @generated from field: google.protobuf.Duration upper_bound = 1;
    */
@@ -811,7 +811,7 @@ export enum StatsBucket {
   HOUR = 2,
 
   /**
-   * From midnight to midnight in UTC. There are no other time zones: take hours.
+   * From midnight to midnight in UTC. There are no other time zones: use hours.
    *
    * @generated from enum value: STATS_BUCKET_DAY = 3;
    */
@@ -931,7 +931,7 @@ export enum SettledBy {
   REPEAT = 2,
 
   /**
-   * An answer that came late confirmed the effect.
+   * A late answer confirmed the effect.
    *
    * @generated from enum value: SETTLED_BY_LATE_ANSWER = 3;
    */
@@ -966,8 +966,8 @@ export const SettledBySchema: GenEnum<SettledBy> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_stats_service, 4);
 
 /**
- * Counts and delays of a project: GetStats and CountJobs as they are now, measured on
- * the jobs themselves, and QueryStats over time, counted from the event log.
+ * Counts and delays of a project. GetStats and CountJobs show the present, measured on
+ * the jobs themselves; QueryStats covers time, counted from the event log.
  *
  * Errors that any RPC may return are those of JobService.
  *
@@ -975,9 +975,8 @@ export const SettledBySchema: GenEnum<SettledBy> = /*@__PURE__*/
  */
 export const StatsService: GenService<{
   /**
-   * For a dashboard, and for an operator who is paged. An answer may be up to
-   * 5 s old: as_of_time says when it was measured. NOT_FOUND /
-   * CONNECTION_NOT_FOUND.
+   * For a dashboard, and for an operator who is paged. An answer may be up to 5 s old:
+   * as_of_time is when it was measured. NOT_FOUND / CONNECTION_NOT_FOUND.
    *
    * @generated from rpc fireonce.v1.StatsService.GetStats
    */
@@ -988,11 +987,11 @@ export const StatsService: GenService<{
   },
   /**
    * How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
-   * bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
-   * where the filter has nothing but states and schedule times and group_by is unset, and
-   * 10,000 jobs looked at in each state otherwise. Where the filter itself
-   * names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
-   * CONNECTION_NOT_FOUND: filter.connection_keys.
+   * bound above it: StateCount.capped distinguishes the two. The limit is 100,000 jobs of
+   * a state if the filter has only states and schedule times and group_by is unset, and
+   * 10,000 jobs read in each state otherwise. If the filter itself names at most 10,000
+   * jobs by an index, the count is exact. NOT_FOUND / CONNECTION_NOT_FOUND:
+   * filter.connection_keys.
    *
    * @generated from rpc fireonce.v1.StatsService.CountJobs
    */
@@ -1004,12 +1003,12 @@ export const StatsService: GenService<{
   /**
    * What happened, in buckets of time: jobs scheduled, started and ended, how late they
    * started, and what became of unknown outcomes. Each event of the log counts once, in
-   * the bucket of its own time, also when it comes after its job's end; a job that is
-   * removed stays counted. The log is counted some seconds behind: as_of_time says how
-   * far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
-   * 3 years of 366 days.
+   * the bucket of its own time, also after its job's end; a removed job stays counted.
+   * The log is counted some seconds behind: as_of_time is how far. Buckets of a minute
+   * are kept for 3 days, of an hour for 93 days, of a day for 3 years of 366 days.
    * INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
-   * buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+   * buckets times connections, or an answer of more than 3 MiB, which bins can cause.
+   * NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
    *
    * @generated from rpc fireonce.v1.StatsService.QueryStats
    */

@@ -60,30 +60,30 @@ const (
 
 // ConnectorServiceClient is a client for the fireonce.connector.v1.ConnectorService service.
 type ConnectorServiceClient interface {
-	// Describes the connector. Called at the start of a server, and now and then.
+	// Describes the connector. Called at the start of a server, and from time to time.
 	Describe(context.Context, *v1.DescribeRequest) (*v1.DescribeResponse, error)
-	// Checks a connection's settings and credential by themselves, and returns what
-	// can be promised about its target. The platform need not be asked; Test is for that.
-	// Called before a connection is stored, and again before it is used.
+	// Checks a connection's settings and credential without the platform, and returns the
+	// traits of its target. The platform need not be asked; Test does that. Called before a
+	// connection is stored, and again before it is used.
 	Check(context.Context, *v1.CheckRequest) (*v1.CheckResponse, error)
-	// Asks the platform, read-only, whose account a credential is.
+	// Asks the platform, read-only, for a credential's account.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
 	// Checks a job's content, when it is scheduled and again before it is sent. The
 	// platform's limits belong here. Equal requests get equal answers.
 	Prepare(context.Context, *v1.PrepareRequest) (*v1.PrepareResponse, error)
-	// Class OBSERVABLE: reads the place from which a later look must read. Called
-	// before each attempt; if it fails, nothing is sent.
+	// Class OBSERVABLE: reads the position from which a later look must read. Called before
+	// each attempt; if it fails, nothing is sent.
 	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
-	// Class HANDLE: makes everything that nobody can see yet (an upload, a draft) and
-	// gives its handle. Fireonce stores the handle before it calls Publish with it.
+	// Class HANDLE: makes everything that no user can see yet (an upload, a draft) and
+	// returns its handle. Fireonce stores the handle before it calls Publish with it.
 	Stage(context.Context, *v1.StageRequest) (*v1.StageResponse, error)
-	// Makes the effect: at most one request to the platform that can have it, never
+	// Causes the effect: at most one request to the platform that can have it, never
 	// repeated. Until it answers, the connector repeats and queues nothing.
 	Publish(context.Context, *v1.PublishRequest) (*v1.PublishResponse, error)
-	// Class HANDLE: asks, read-only, what has become of a handle.
+	// Class HANDLE: reads, without an effect, what has become of a handle.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called
-	// when an outcome is not known.
+	// Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called when
+	// an outcome is not known.
 	Observe(context.Context, *v1.ObserveRequest) (*v1.ObserveResponse, error)
 }
 
@@ -259,30 +259,30 @@ func (c *connectorServiceClient) Observe(ctx context.Context, req *v1.ObserveReq
 // ConnectorServiceHandler is an implementation of the fireonce.connector.v1.ConnectorService
 // service.
 type ConnectorServiceHandler interface {
-	// Describes the connector. Called at the start of a server, and now and then.
+	// Describes the connector. Called at the start of a server, and from time to time.
 	Describe(context.Context, *v1.DescribeRequest) (*v1.DescribeResponse, error)
-	// Checks a connection's settings and credential by themselves, and returns what
-	// can be promised about its target. The platform need not be asked; Test is for that.
-	// Called before a connection is stored, and again before it is used.
+	// Checks a connection's settings and credential without the platform, and returns the
+	// traits of its target. The platform need not be asked; Test does that. Called before a
+	// connection is stored, and again before it is used.
 	Check(context.Context, *v1.CheckRequest) (*v1.CheckResponse, error)
-	// Asks the platform, read-only, whose account a credential is.
+	// Asks the platform, read-only, for a credential's account.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
 	// Checks a job's content, when it is scheduled and again before it is sent. The
 	// platform's limits belong here. Equal requests get equal answers.
 	Prepare(context.Context, *v1.PrepareRequest) (*v1.PrepareResponse, error)
-	// Class OBSERVABLE: reads the place from which a later look must read. Called
-	// before each attempt; if it fails, nothing is sent.
+	// Class OBSERVABLE: reads the position from which a later look must read. Called before
+	// each attempt; if it fails, nothing is sent.
 	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
-	// Class HANDLE: makes everything that nobody can see yet (an upload, a draft) and
-	// gives its handle. Fireonce stores the handle before it calls Publish with it.
+	// Class HANDLE: makes everything that no user can see yet (an upload, a draft) and
+	// returns its handle. Fireonce stores the handle before it calls Publish with it.
 	Stage(context.Context, *v1.StageRequest) (*v1.StageResponse, error)
-	// Makes the effect: at most one request to the platform that can have it, never
+	// Causes the effect: at most one request to the platform that can have it, never
 	// repeated. Until it answers, the connector repeats and queues nothing.
 	Publish(context.Context, *v1.PublishRequest) (*v1.PublishResponse, error)
-	// Class HANDLE: asks, read-only, what has become of a handle.
+	// Class HANDLE: reads, without an effect, what has become of a handle.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called
-	// when an outcome is not known.
+	// Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called when
+	// an outcome is not known.
 	Observe(context.Context, *v1.ObserveRequest) (*v1.ObserveResponse, error)
 }
 

@@ -34,7 +34,7 @@ export type Account = Message<"fireonce.connector.v1.Account"> & {
   connectionId: string;
 
   /**
-   * As the user gave them; never secret.
+   * The user's settings; never secret.
    *
    * @generated from field: fireonce.v1.CustomSettings settings = 2;
    */
@@ -85,9 +85,9 @@ export const ContentSchema: GenMessage<Content> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 1);
 
 /**
- * Guarantees of a target, and how long one must wait for the truth. It
- * depends on the settings alone: of two answers for the same settings Fireonce
- * believes the more careful one, until it is restarted.
+ * Guarantees of a target, and how long its reads may lag. They depend on the settings
+ * alone: of two answers for the same settings Fireonce believes the more careful one,
+ * until it is restarted.
  *
  * @generated from message fireonce.connector.v1.Traits
  */
@@ -132,10 +132,10 @@ export type Traits = Message<"fireonce.connector.v1.Traits"> & {
   /**
    * KEYED: two requests with one effect key that are processed concurrently have one
    * effect, because the key is stored together with the effect, or held from the
-   * request's begin on. Fireonce may then call Publish again while an earlier call is under
-   * way, when the server that made it is gone or seems to be. Unset is the safe answer:
-   * such a repeat waits until the earlier call can no longer act. If it is set and not true,
-   * a server that dies or loses its database session can make a second effect.
+   * request's beginning on. Fireonce may then call Publish again while an earlier call is
+   * under way, when the server that made it is gone or seems to be. Unset is the safe
+   * value: such a repeat waits until the earlier call can no longer act. If it is set and
+   * not true, a server that dies or loses its database session can cause a second effect.
    *
    * @generated from field: bool dedupes_in_flight = 6;
    */
@@ -168,7 +168,7 @@ export type InvalidInput = Message<"fireonce.connector.v1.InvalidInput"> & {
   field: string;
 
   /**
-   * For the user: what is wrong, and what to do about it. Never quotes a secret.
+   * For the user: the fault and the remedy. Never quotes a secret.
    *
    * @generated from field: string message = 3;
    */
@@ -223,7 +223,7 @@ export const InvalidInput_KindSchema: GenEnum<InvalidInput_Kind> = /*@__PURE__*/
   enumDesc(file_fireonce_connector_v1_connector_service, 3, 0);
 
 /**
- * A definite refusal: what was asked for was not done, and will not be. After Publish:
+ * A definite refusal: the requested action was not done, and will not be. After Publish:
  * there is no effect, and there will be none.
  *
  * @generated from message fireonce.connector.v1.Refusal
@@ -235,7 +235,7 @@ export type Refusal = Message<"fireonce.connector.v1.Refusal"> & {
   kind: Refusal_Kind;
 
   /**
-   * For the user: why, and what to do about it. Never quotes a secret.
+   * For the user: the reason and the remedy. Never quotes a secret.
    *
    * @generated from field: string message = 2;
    */
@@ -283,7 +283,7 @@ export enum Refusal_Kind {
   AUTH = 1,
 
   /**
-   * Refused for good; the job fails.
+   * Refused permanently; the job fails.
    *
    * @generated from enum value: KIND_PERMANENT = 2;
    */
@@ -298,7 +298,7 @@ export enum Refusal_Kind {
   RATE_LIMITED = 3,
 
   /**
-   * Surely without effect, and worth another attempt.
+   * Certainly without effect, and worth another attempt.
    *
    * @generated from enum value: KIND_TRANSIENT = 4;
    */
@@ -329,7 +329,7 @@ export const DescribeRequestSchema: GenMessage<DescribeRequest> = /*@__PURE__*/
  */
 export type DescribeResponse = Message<"fireonce.connector.v1.DescribeResponse"> & {
   /**
-   * The kinds of payload it sends, as the members of Payload.kind are named, e.g.
+   * The kinds of payload it sends, by the names of the members of Payload.kind, e.g.
    * "custom" and "social_post". Jobs with another kind are refused.
    *
    * @generated from field: repeated string payload_kinds = 1;
@@ -344,7 +344,7 @@ export type DescribeResponse = Message<"fireonce.connector.v1.DescribeResponse">
   effectClasses: EffectClass[];
 
   /**
-   * The kinds of credential it takes, as the members of Credential.kind are named,
+   * The kinds of credential it accepts, by the names of the members of Credential.kind,
    * and "headers". Empty: none.
    *
    * @generated from field: repeated string credential_kinds = 3;
@@ -352,7 +352,7 @@ export type DescribeResponse = Message<"fireonce.connector.v1.DescribeResponse">
   credentialKinds: string[];
 
   /**
-   * In a sentence, what a user can rely on.
+   * The promise to a user, in a sentence.
    *
    * @generated from field: string promise = 4;
    */
@@ -383,7 +383,7 @@ export type CheckRequest = Message<"fireonce.connector.v1.CheckRequest"> & {
   account?: Account;
 
   /**
-   * Only the traits are asked for: the credential is left out, and is not missed.
+   * Only the traits are needed: the credential is left out, and must not be required.
    *
    * @generated from field: bool traits_only = 2;
    */
@@ -436,8 +436,8 @@ export type Checked = Message<"fireonce.connector.v1.Checked"> & {
   traits?: Traits;
 
   /**
-   * Names the account that the credential belongs to, the same after it is renamed.
-   * Empty: not known without asking the platform.
+   * Names the credential's account, the same after a rename. Empty: not known without
+   * asking the platform.
    *
    * @generated from field: string account_identity = 2;
    */
@@ -509,7 +509,7 @@ export type Tested = Message<"fireonce.connector.v1.Tested"> & {
   accountIdentity: string;
 
   /**
-   * In a sentence, in a user's words, what was found, e.g. whose account it is.
+   * The finding in a sentence, in a user's words, e.g. whose account it is.
    *
    * @generated from field: string detail = 2;
    */
@@ -588,18 +588,18 @@ export const PrepareResponseSchema: GenMessage<PrepareResponse> = /*@__PURE__*/
  */
 export type Prepared = Message<"fireonce.connector.v1.Prepared"> & {
   /**
-   * Handed to Publish and Observe as it is, beside the content, and maybe to a later
-   * version of the connector; at most 256 KiB. For what would be made anew otherwise,
-   * and might come out different: a rendered text, a number that was drawn.
+   * Passed to Publish and Observe unchanged, beside the content, and possibly to a later
+   * version of the connector; at most 256 KiB. For values that could differ if they were
+   * made again: a rendered text, a random number.
    *
    * @generated from field: bytes frozen = 1;
    */
   frozen: Uint8Array;
 
   /**
-   * OBSERVABLE: two effects with the same fingerprint could not be told apart by a
-   * look, so only one of them is under way at a time; at most 64 bytes. Empty: all
-   * of the content and frozen.
+   * OBSERVABLE: a look could not distinguish two effects with the same fingerprint, so
+   * only one of them is under way at a time; at most 64 bytes. Empty: all of the content
+   * and frozen.
    *
    * @generated from field: bytes fingerprint = 2;
    */
@@ -679,14 +679,14 @@ export const WatermarkResponseSchema: GenMessage<WatermarkResponse> = /*@__PURE_
  */
 export type WatermarkRead = Message<"fireonce.connector.v1.WatermarkRead"> & {
   /**
-   * Whatever Observe needs to know where to begin; at most 64 KiB.
+   * The position from which Observe must read; at most 64 KiB.
    *
    * @generated from field: string watermark = 1;
    */
   watermark: string;
 
   /**
-   * As Checked.account_identity, where only the platform knows.
+   * As Checked.account_identity, if only the platform knows.
    *
    * @generated from field: string account_identity = 2;
    */
@@ -735,7 +735,7 @@ export type StageRequest = Message<"fireonce.connector.v1.StageRequest"> & {
   frozen: Uint8Array;
 
   /**
-   * How much time there is, from the call's arrival.
+   * The time limit, from the call's arrival.
    *
    * @generated from field: google.protobuf.Duration within = 7;
    */
@@ -812,8 +812,8 @@ export type PublishRequest = Message<"fireonce.connector.v1.PublishRequest"> & {
   jobId: string;
 
   /**
-   * Names the effect. KEYED: the platform dedupes on this; after an attempt that may
-   * have had an effect, the next one comes with the same key, content and frozen.
+   * Names the effect. KEYED: the platform dedupes on this; after an attempt that may have
+   * had an effect, the next one has the same key, content and frozen.
    *
    * @generated from field: string effect_key = 3;
    */
@@ -844,7 +844,7 @@ export type PublishRequest = Message<"fireonce.connector.v1.PublishRequest"> & {
   frozen: Uint8Array;
 
   /**
-   * HANDLE: what Stage gave. It is stored.
+   * HANDLE: the handle that Stage returned. It is stored.
    *
    * @generated from field: string handle = 8;
    */
@@ -859,8 +859,8 @@ export type PublishRequest = Message<"fireonce.connector.v1.PublishRequest"> & {
   sendWithin?: Duration;
 
   /**
-   * From the call's arrival: nobody hears an answer that comes later. Let nothing go
-   * on that could still have an effect.
+   * From the call's arrival: no caller reads a later answer. Stop everything that could
+   * still have an effect.
    *
    * @generated from field: google.protobuf.Duration answer_within = 10;
    */
@@ -883,7 +883,7 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
    */
   result: {
     /**
-     * The effect exists, by the platform's own word.
+     * The effect exists, as the platform itself confirmed.
      *
      * @generated from field: fireonce.connector.v1.Published published = 1;
      */
@@ -891,7 +891,7 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
     case: "published";
   } | {
     /**
-     * HANDLE: the platform works on it; Poll says how it ends.
+     * HANDLE: the platform works on it; Poll returns the result.
      *
      * @generated from field: fireonce.connector.v1.Accepted accepted = 2;
      */
@@ -899,7 +899,7 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
     case: "accepted";
   } | {
     /**
-     * The platform refused, by its own word: there is no effect.
+     * The platform itself refused: there is no effect.
      *
      * @generated from field: fireonce.connector.v1.Refusal rejected = 3;
      */
@@ -907,9 +907,9 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
     case: "rejected";
   } | {
     /**
-     * No byte of the request that has the effect was written. Only what can be
-     * proven: a refused connection, no address, no time left. Not a timeout, not a
-     * connection that broke.
+     * No byte of the request that has the effect was written. Only if that can be proven:
+     * a refused connection, no address, no time left. Not a timeout, not a connection
+     * that broke.
      *
      * @generated from field: fireonce.connector.v1.NotSent not_sent = 4;
      */
@@ -926,9 +926,9 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
   } | { case: undefined; value?: undefined };
 
   /**
-   * The platform's answer, for people and programs that need more of it than its id:
-   * kept with the attempt (Attempt.answer), whatever the result but not_sent. Unset:
-   * nothing is kept. Fireonce takes the credential's secrets out of it first.
+   * The platform's answer, for people and programs that need more of it than its id: kept
+   * with the attempt (Attempt.answer), whatever the result except not_sent. Unset:
+   * nothing is kept. Fireonce removes the credential's secrets from it first.
    *
    * @generated from field: fireonce.connector.v1.Answer answer = 6;
    */
@@ -956,7 +956,7 @@ export type Answer = Message<"fireonce.connector.v1.Answer"> & {
   httpStatus: number;
 
   /**
-   * Those that are worth keeping, at most 20. Cookies are left out.
+   * The headers that are worth keeping, at most 20. Cookies are left out.
    *
    * @generated from field: repeated fireonce.connector.v1.AnswerHeader headers = 2;
    */
@@ -1010,8 +1010,8 @@ export const AnswerHeaderSchema: GenMessage<AnswerHeader> = /*@__PURE__*/
  */
 export type Published = Message<"fireonce.connector.v1.Published"> & {
   /**
-   * The platform's name for what was made, at most 512 bytes. OBSERVABLE: required,
-   * and the same that Observe gives.
+   * The platform's name for the created object, at most 512 bytes. OBSERVABLE: required,
+   * and equal to what Observe returns.
    *
    * @generated from field: string external_id = 1;
    */
@@ -1057,7 +1057,7 @@ export const AcceptedSchema: GenMessage<Accepted> = /*@__PURE__*/
  */
 export type NotSent = Message<"fireonce.connector.v1.NotSent"> & {
   /**
-   * For the user: why.
+   * For the user: the reason.
    *
    * @generated from field: string message = 1;
    */
@@ -1083,7 +1083,7 @@ export type Unknown = Message<"fireonce.connector.v1.Unknown"> & {
   message: string;
 
   /**
-   * When the platform wants to be asked again. Unset: it does not say.
+   * When the platform allows the next request. Unset: it sets no time.
    *
    * @generated from field: google.protobuf.Duration retry_after = 2;
    */
@@ -1146,7 +1146,7 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
     case: "published";
   } | {
     /**
-     * The platform works on it: asked again later.
+     * The platform works on it: polled again later.
      *
      * @generated from field: fireonce.connector.v1.Pending pending = 2;
      */
@@ -1154,10 +1154,10 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
     case: "pending";
   } | {
     /**
-     * The platform's word that the handle came to nothing, and will not: TRANSIENT if
-     * another attempt is worth it, else PERMANENT. Also of a handle that was staged and
-     * never published: nothing publishes it any more. Not of a question that was
-     * refused; AUTH and RATE_LIMITED are taken as that.
+     * The platform's statement that the handle came to nothing, and will not: TRANSIENT
+     * if another attempt is worth it, else PERMANENT. Also of a handle that was staged
+     * and never published: nothing publishes it any more. Not of a refused poll; AUTH and
+     * RATE_LIMITED count as that.
      *
      * @generated from field: fireonce.connector.v1.Refusal rejected = 3;
      */
@@ -1165,7 +1165,7 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
     case: "rejected";
   } | {
     /**
-     * It could not be read. Asked again later.
+     * It could not be read. Polled again later.
      *
      * @generated from field: fireonce.connector.v1.Unread unread = 4;
      */
@@ -1173,8 +1173,8 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
     case: "unread";
   } | {
     /**
-     * The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
-     * the handle. Asked again later.
+     * The platform refused the poll, as AUTH or RATE_LIMITED. It proves nothing about the
+     * handle. Polled again later.
      *
      * @generated from field: fireonce.connector.v1.Refusal refused = 5;
      */
@@ -1195,7 +1195,7 @@ export const PollResponseSchema: GenMessage<PollResponse> = /*@__PURE__*/
  */
 export type Pending = Message<"fireonce.connector.v1.Pending"> & {
   /**
-   * The platform's words about it. Empty: none.
+   * The platform's text about it. Empty: none.
    *
    * @generated from field: string message = 1;
    */
@@ -1224,8 +1224,8 @@ export type ObserveRequest = Message<"fireonce.connector.v1.ObserveRequest"> & {
   jobId: string;
 
   /**
-   * Of the first of the attempts that are looked for. All of them have the same
-   * content and frozen.
+   * The effect key of the first attempt that the look is for. All of the attempts have the
+   * same content and frozen.
    *
    * @generated from field: string effect_key = 3;
    */
@@ -1284,7 +1284,7 @@ export type ObserveResponse = Message<"fireonce.connector.v1.ObserveResponse"> &
     case: "seen";
   } | {
     /**
-     * The part that could not be read, and why. Asked again later.
+     * The part that could not be read, and why. Looked up again later.
      *
      * @generated from field: fireonce.connector.v1.Unread unread = 2;
      */
@@ -1292,8 +1292,8 @@ export type ObserveResponse = Message<"fireonce.connector.v1.ObserveResponse"> &
     case: "unread";
   } | {
     /**
-     * The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
-     * the effect. Asked again later.
+     * The platform refused the look, as AUTH or RATE_LIMITED. It proves nothing about the
+     * effect. Looked up again later.
      *
      * @generated from field: fireonce.connector.v1.Refusal refused = 3;
      */
@@ -1314,8 +1314,8 @@ export const ObserveResponseSchema: GenMessage<ObserveResponse> = /*@__PURE__*/
  */
 export type Seen = Message<"fireonce.connector.v1.Seen"> & {
   /**
-   * Everything that could be the effect, at most 100. None: it is not there. More
-   * than one that is no other job's: a person decides.
+   * Everything that could be the effect, at most 100. None: it does not exist. More than
+   * one that is no other job's: a person decides.
    *
    * @generated from field: repeated fireonce.connector.v1.Candidate candidates = 1;
    */
@@ -1352,8 +1352,8 @@ export type Candidate = Message<"fireonce.connector.v1.Candidate"> & {
   externalUrl: string;
 
   /**
-   * It is surely this effect or another job's with the same content: by its key, or
-   * by content and time together. Otherwise a person is asked.
+   * It is certainly this effect or another job's with the same content: by its key, or by
+   * content and time together. Otherwise a person is asked.
    *
    * @generated from field: bool sure = 3;
    */
@@ -1372,7 +1372,7 @@ export const CandidateSchema: GenMessage<Candidate> = /*@__PURE__*/
  */
 export type Unread = Message<"fireonce.connector.v1.Unread"> & {
   /**
-   * For the user: why.
+   * For the user: the reason.
    *
    * @generated from field: string message = 1;
    */
@@ -1387,13 +1387,13 @@ export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 37);
 
 /**
- * A connector of your own: a service that you write, in any language, and that
- * Fireonce calls (serve --connector NAME=URL). It knows one platform; Fireonce
- * knows when to call it, and what its answers prove.
+ * A custom connector: a service that you write, in any language, and that Fireonce calls
+ * (serve --connector NAME=URL). It knows one platform; Fireonce knows when to call it,
+ * and what its answers prove.
  *
- * Calls are unary, in the Connect protocol with binary messages, over HTTP/1.1: a
- * POST to /fireonce.connector.v1.ConnectorService/METHOD. With a token file every
- * call carries "Authorization: Bearer TOKEN". Calls may come at the same time.
+ * Calls are unary, in the Connect protocol with binary messages, over HTTP/1.1: a POST to
+ * /fireonce.connector.v1.ConnectorService/METHOD. With a token file every call carries
+ * "Authorization: Bearer TOKEN". Calls may be concurrent.
  *
  * Payload, settings and credential are the messages of fireonce.v1, as the client sent
  * them. Both packages only grow: no field or value is changed or removed in v1. A kind that
@@ -1401,20 +1401,20 @@ export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
  *
  * What counts as evidence:
  *
- * * An answer is the response message, with status 200 and its result set. An RPC
- *   error, whatever its code, is no answer: after Publish it means that nobody
- *   knows, before it that nothing was sent.
- * * Fireonce makes one Publish call for each attempt and never repeats it. An
- *   answer to it that gets lost is an outcome that is not known.
- * * Only Publish may have an effect that anybody can see. All else may be called at
- *   any time, any number of times, and again after a crash.
+ * * An answer is the response message, with status 200 and its result set. An RPC error,
+ *   whatever its code, is no answer: after Publish it means that the outcome is unknown,
+ *   before it that nothing was sent.
+ * * Fireonce makes one Publish call for each attempt and never repeats it. A lost answer
+ *   to it is an unknown outcome.
+ * * Only Publish may have an effect that any user can see. All other methods may be
+ *   called at any time, any number of times, and again after a crash.
  * * A result that is not set, or that this version does not know, is "not known".
  *
  * @generated from service fireonce.connector.v1.ConnectorService
  */
 export const ConnectorService: GenService<{
   /**
-   * Describes the connector. Called at the start of a server, and now and then.
+   * Describes the connector. Called at the start of a server, and from time to time.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Describe
    */
@@ -1424,9 +1424,9 @@ export const ConnectorService: GenService<{
     output: typeof DescribeResponseSchema;
   },
   /**
-   * Checks a connection's settings and credential by themselves, and returns what
-   * can be promised about its target. The platform need not be asked; Test is for that.
-   * Called before a connection is stored, and again before it is used.
+   * Checks a connection's settings and credential without the platform, and returns the
+   * traits of its target. The platform need not be asked; Test does that. Called before a
+   * connection is stored, and again before it is used.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Check
    */
@@ -1436,7 +1436,7 @@ export const ConnectorService: GenService<{
     output: typeof CheckResponseSchema;
   },
   /**
-   * Asks the platform, read-only, whose account a credential is.
+   * Asks the platform, read-only, for a credential's account.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Test
    */
@@ -1457,8 +1457,8 @@ export const ConnectorService: GenService<{
     output: typeof PrepareResponseSchema;
   },
   /**
-   * Class OBSERVABLE: reads the place from which a later look must read. Called
-   * before each attempt; if it fails, nothing is sent.
+   * Class OBSERVABLE: reads the position from which a later look must read. Called before
+   * each attempt; if it fails, nothing is sent.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Watermark
    */
@@ -1468,8 +1468,8 @@ export const ConnectorService: GenService<{
     output: typeof WatermarkResponseSchema;
   },
   /**
-   * Class HANDLE: makes everything that nobody can see yet (an upload, a draft) and
-   * gives its handle. Fireonce stores the handle before it calls Publish with it.
+   * Class HANDLE: makes everything that no user can see yet (an upload, a draft) and
+   * returns its handle. Fireonce stores the handle before it calls Publish with it.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Stage
    */
@@ -1479,7 +1479,7 @@ export const ConnectorService: GenService<{
     output: typeof StageResponseSchema;
   },
   /**
-   * Makes the effect: at most one request to the platform that can have it, never
+   * Causes the effect: at most one request to the platform that can have it, never
    * repeated. Until it answers, the connector repeats and queues nothing.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Publish
@@ -1490,7 +1490,7 @@ export const ConnectorService: GenService<{
     output: typeof PublishResponseSchema;
   },
   /**
-   * Class HANDLE: asks, read-only, what has become of a handle.
+   * Class HANDLE: reads, without an effect, what has become of a handle.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Poll
    */
@@ -1500,8 +1500,8 @@ export const ConnectorService: GenService<{
     output: typeof PollResponseSchema;
   },
   /**
-   * Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called
-   * when an outcome is not known.
+   * Class OBSERVABLE: looks, read-only, whether an attempt's effect exists. Called when
+   * an outcome is not known.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Observe
    */
