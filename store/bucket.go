@@ -2,9 +2,9 @@ package store
 
 import "time"
 
-// Bucket is a token bucket as one number, in microseconds: At is when its
-// oldest token was made. Its size and its pace are chosen so that no minute
-// sees more than PerMinute: a tenth may come at once, the rest evenly.
+// Bucket is a token bucket as one number, in microseconds: At is when its oldest token was
+// made. Size and pace are chosen so that no minute sees more than PerMinute starts: a tenth
+// of them may come together, the rest evenly.
 type Bucket struct{ PerMinute, At int64 }
 
 func (b Bucket) size() int64 { return max(1, b.PerMinute/10) }
@@ -15,11 +15,11 @@ func (b Bucket) every() int64 {
 	return (time.Minute.Microseconds() + n - 1) / n
 }
 
-// oldest is when the oldest token that still counts was made; a bucket holds
-// no more than its size.
+// oldest returns when the oldest token that still counts was made. A bucket holds no more
+// tokens than its size.
 func (b Bucket) oldest(now int64) int64 { return max(b.At, now-(b.size()-1)*b.every()) }
 
-// Tokens gives the tokens there are at now.
+// Tokens returns how many tokens there are at now.
 func (b Bucket) Tokens(now int64) int64 {
 	oldest := b.oldest(now)
 	if oldest > now {
@@ -28,15 +28,15 @@ func (b Bucket) Tokens(now int64) int64 {
 	return (now-oldest)/b.every() + 1
 }
 
-// Take gives the bucket after n of its tokens were taken at now. With none left,
-// At is when there will be one.
+// Take returns the bucket after n of its tokens were taken at now. If none is left, At is
+// when the next one is made.
 func (b Bucket) Take(now, n int64) Bucket {
 	b.At = b.oldest(now) + n*b.every()
 	return b
 }
 
-// Repaced gives the bucket of another pace: one that is empty has its next token no
-// later than the new pace makes one.
+// Repaced returns the bucket at another pace. An empty bucket gets its next token no later
+// than the new pace makes one.
 func (b Bucket) Repaced(now, perMinute int64) Bucket {
 	b.PerMinute = perMinute
 	if perMinute > 0 {

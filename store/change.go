@@ -17,30 +17,29 @@ type Change struct {
 	Content *Content
 }
 
-// Content is what may change of a job's request: what of it, and when, is for
-// job.State.Updatable to say. The key and the fingerprint stay bound to the request that
-// made the job.
+// Content is what may change of a job's request. job.State.Updatable decides which parts may
+// change, and when. The key and the fingerprint stay bound to the request that made the job.
 type Content struct {
 	// Payload, when not nil, replaces the payload; HoldKey and Recipients are the new one's.
 	Payload    []byte
 	HoldKey    string
 	Recipients []string
 	// OwnEffectKey, with a decision of cause RESOLVED only, is the effect key of the round
-	// that begins, and EffectKey its digest, as NewJob has them.
+	// that begins, and EffectKey its digest, as in NewJob.
 	OwnEffectKey string
 	EffectKey    [32]byte
 	// Labels, when not nil, replace all labels.
 	Labels map[string]string
-	// Policy, when not 0, replaces the ambiguity policy; Retry, when not nil, the retry
-	// policy without its AttemptTimeout, which is not read; AttemptTimeout, when not nil,
-	// that; TimeZone, when not nil, the time zone.
+	// Policy, when not 0, replaces the ambiguity policy. Retry, when not nil, replaces the
+	// retry policy but not its AttemptTimeout, which is ignored. AttemptTimeout and TimeZone,
+	// when not nil, replace theirs.
 	Policy         job.Policy
 	Retry          *job.RetryPolicy
 	AttemptTimeout *time.Duration
 	TimeZone       *string
 }
 
-// Fields gives what a client's update changes.
+// Fields returns the fields that a client's update changes.
 func (c Content) Fields() job.Fields {
 	var out job.Fields
 	for _, part := range []struct {
@@ -88,13 +87,13 @@ func (c Content) Apply(spec job.Spec) job.Spec {
 // Applied is Apply's verdict.
 type Applied struct {
 	Err error
-	// Snapshot is the job after the change, with as much of its request as Armed has.
+	// Snapshot is the job after the change, with the same parts of its request as Armed has.
 	Snapshot job.Snapshot
-	// Told is the job that owns the object which this change's effect names, by a direct
-	// answer. It stays SUCCEEDED and got an event of cause EFFECT_SHARED, and both
-	// effects name the other job; zero: none.
+	// Owner is another job that owned the object which this change's effect names, if the
+	// effect was a direct answer; zero: none. Owner stays SUCCEEDED and got an event of cause
+	// EFFECT_SHARED, and both effects name the other job.
 	Told job.ID
-	// Stolen says that Told lost the object, because only a look, a person or an
-	// assumption had given it to that job.
+	// TakenOver reports whether Owner lost the object to this job, because only a look, a
+	// person or an assumption had assigned it to Owner.
 	Stolen bool
 }

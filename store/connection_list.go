@@ -12,8 +12,8 @@ const MaxConnectionScan = 10_000
 
 // ConnectionState is what keeps a connection's jobs from starting. Where several reasons
 // hold, the first of ConnectionDeleted, ConnectionAuthHold, ConnectionPaused and
-// ConnectionRateLimited counts. The numbers are the contract's, and part
-// of the engines' queries.
+// ConnectionRateLimited counts. The numbers are the contract's, and the engines' queries use
+// them.
 type ConnectionState int
 
 // The states of a connection.
@@ -45,7 +45,7 @@ func (c Connection) State(now time.Time) ConnectionState {
 // selects the connections that match one of its values.
 type ConnectionQuery struct {
 	Project string
-	// Deleted: deleted connections too. It means nothing where States are named.
+	// Deleted selects deleted connections too. It is ignored where States are named.
 	Deleted     bool
 	States      []ConnectionState
 	Connectors  []string
@@ -57,14 +57,14 @@ type ConnectionQuery struct {
 	// Text is contained in the display name, the account's identity or the key.
 	// Letters A to Z match in either case.
 	Text string
-	// ExpiresBefore: the credential is known to end before this.
+	// ExpiresBefore selects connections whose credential is known to end before this time.
 	ExpiresBefore time.Time
 
 	// CredentialRequired are connectors whose connections count as ConnectionAuthHold
 	// while they have no credential.
 	CredentialRequired []string
 
-	// After is the place at which the page before ended; zero: from the top.
+	// After is the last connection of the page before; zero: from the top.
 	After job.ID
 	Limit int
 	// Scan bounds the connections that are looked at; 0: MaxConnectionScan.
@@ -87,8 +87,8 @@ func (q ConnectionQuery) StateOf(c Connection, now time.Time) ConnectionState {
 	return c.State(now)
 }
 
-// ConnectionPage is one page, newest connection first. It may have fewer connections than
-// the limit, or none, although more follow.
+// ConnectionPage is one page, newest connection first. It may have fewer connections than the
+// limit, or none, even if more follow.
 type ConnectionPage struct {
 	Connections []Connection
 	// Next is the connection to read on after; zero: there are no more.

@@ -11,50 +11,48 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Connections keeps accounts and their sealed credentials. Every write raises
-// the connection's Version, its etag; holds, which jobs and platforms bring about,
-// do not.
+// Connections keeps accounts and their sealed credentials. Every write raises the
+// connection's Version, its etag. Holds, which jobs and platforms cause, do not.
 type Connections interface {
-	// CreateConnection stores a connection and, if Sealed is set, version 1 of
-	// its credential. A bound idempotency key returns the bound connection with
-	// created=false; the caller compares the fingerprints. ErrQuota, but never for a
-	// bound key.
+	// CreateConnection stores a connection and, if Sealed is set, version 1 of its
+	// credential. A bound idempotency key returns the bound connection with created=false,
+	// and the caller compares the fingerprints. ErrQuota, but never for a bound key.
 	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
-	// Connection reads one by id, or by the key under which it was created when Ref.Key
-	// is set. A deleted connection is found, and keeps its key. ErrNotFound.
+	// Connection reads a connection by id, or by the key under which it was created when
+	// Ref.Key is set. A deleted connection is found, and keeps its key. ErrNotFound.
 	Connection(ctx context.Context, ref Ref) (Connection, error)
-	// Hold reads what holds one hold key of a connection; the connection itself says
-	// the oldest AuthHoldAt and the longest RateLimitedUntil of them all. A hold key that
-	// nothing holds, or that nobody knows, has a zero Hold.
+	// Hold reads what holds one hold key of a connection. The connection itself has the
+	// oldest AuthHoldAt and the longest RateLimitedUntil of all its hold keys. A hold key
+	// that nothing holds, or that is unknown, has a zero Hold.
 	Hold(ctx context.Context, connection job.ID, holdKey string) (Hold, error)
-	// ListConnections reads a page, newest first. It looks at MaxConnectionScan
-	// connections at most, whatever the query lets through. ErrNotFound when there is no
-	// connection to read on after.
+	// ListConnections reads a page, newest first. It looks at MaxConnectionScan connections
+	// at most, whatever the query selects. ErrNotFound when the connection to read on after
+	// does not exist.
 	ListConnections(ctx context.Context, q ConnectionQuery) (ConnectionPage, error)
-	// ChangeConnection writes one change. Jobs that it lets go may be claimed at
-	// once, and none that it holds back is leased or armed by a claim any more; an
-	// arm of an earlier lease that is being written at that moment may go on, and
-	// what was leased before goes on with the connection as it was leased. A deleted
-	// connection is not changed.
+	// ChangeConnection writes one change. Jobs that it releases may be claimed immediately.
+	// Jobs that it holds back are not leased any more, nor armed with a claim. An arm of an
+	// earlier lease that is being written at that moment may complete, and a job that was
+	// leased before continues with the connection as it was leased. A deleted connection is
+	// not changed.
 	//
 	//   - ErrNotFound: no such connection in the project.
-	//   - ErrStale: another version than the one named. Read and decide again.
-	//   - ErrInUse: it is to be deleted, and a job that is not terminal uses it.
-	//   - ErrIllegal: it is deleted; a credential that is not the next version; or a
-	//     change of what the present credential is sealed for, without a new seal.
+	//   - ErrStale: another version than the named one. Read and decide again.
+	//   - ErrInUse: the change deletes it, and a job that is not terminal uses it.
+	//   - ErrIllegal: it is deleted; the credential is not the next version; or the change
+	//     concerns what the present credential is sealed for, and has no new seal.
 	ChangeConnection(ctx context.Context, c ConnectionChange) (Connection, error)
-	// Missed reads jobs that fell due since a connection was paused and wait for
-	// nothing else: SCHEDULED or RETRYING, their window open. None when it is not
-	// paused. It serves the end of a pause, batch by batch.
+	// Missed reads jobs that fell due since a connection was paused and wait for nothing
+	// else: SCHEDULED or RETRYING, with an open window. It reads none when the connection is
+	// not paused. The caller that ends a pause reads them batch by batch.
 	Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error)
 	// Credential reads the newest sealed credential and, as of the same moment, what its
-	// connection says that it is sealed for. ErrNotFound when there is none.
+	// connection is sealed for. ErrNotFound when there is none.
 	Credential(ctx context.Context, id job.ID) (Sealed, error)
 }
 
 // NewConnection is a connection to store.
 type NewConnection struct {
-	// Connection.CreatedBy is the caller that makes it, and UpdatedBy the same.
+	// Connection.CreatedBy is the caller that creates it, and UpdatedBy the same.
 	Connection  Connection
 	Key         string
 	Fingerprint job.Fingerprint
@@ -67,14 +65,14 @@ type NewConnection struct {
 // ErrInUse: jobs that are not terminal use the connection.
 var ErrInUse = errors.New("connection in use")
 
-// ConnectionChange is one change of a connection, decided on the version that was
-// read. What is nil stays as it is.
+// ConnectionChange is one change of a connection, decided on the version that was read. A nil
+// field changes nothing.
 type ConnectionChange struct {
 	Project string
 	ID      job.ID
 	Version int64 // that was read
 	// Actor is the caller that wants the change. Empty: the server itself, which renews
-	// tokens; Connection.UpdatedBy stays as it is.
+	// tokens; Connection.UpdatedBy then stays as it is.
 	Actor string
 
 	DisplayName *string
@@ -83,23 +81,23 @@ type ConnectionChange struct {
 	Target   *ConnectionTarget
 	Limits   *ConnectionLimits
 	Identity *string
-	// Pause holds every hold key of the connection, those to come too, until Resume;
-	// the time of a pause that there is already stays.
+	// Pause holds every hold key of the connection, present and future, until Resume. A
+	// connection that is paused already keeps the time of its pause.
 	Pause  *string
 	Resume bool
-	// Credential takes the place of the present one, which is erased: whatever looks
-	// or sends from now on does so with the new one. Its Version is one more than
-	// CredentialVersion. It lifts every auth hold of the connection; a refusal of an
-	// older version holds nothing from then on. Where there was such a hold, the looks
-	// and polls that are blocked are due at once, but those that are leased at that
-	// moment. That is no change of their jobs: no version, no event.
+	// Credential replaces the present one, which is erased: every look and request from now
+	// on uses the new one. Its Version is one more than CredentialVersion. It lifts every
+	// auth hold of the connection, and a refusal of an older version holds nothing from then
+	// on. Where there was such a hold, blocked looks and polls are due immediately, except
+	// those that are leased at that moment. This is no change of their jobs: no version, no
+	// event.
 	Credential *Sealed
-	// Seal takes the place of the seal of the present credential, which stays the same
-	// version. A change of settings or identity that leaves the credential as it is needs
-	// one: both are part of what it is sealed for.
+	// Seal replaces the seal of the present credential, which keeps its version. A change of
+	// settings or identity without a new credential needs one, because the credential is
+	// sealed for both.
 	Seal *Seal
-	// Delete erases the credential. The row stays, and no job is stored on it any
-	// more or started anew. A pause and holds end with it.
+	// Delete erases the credential. The row stays, and jobs are neither stored on it nor
+	// restarted any more. A pause and holds end with it.
 	Delete bool
 }
 
@@ -110,14 +108,14 @@ type ConnectionTarget struct {
 	KeyWindow time.Duration
 }
 
-// ConnectionLimits are a connection's bounds. They count from now on: a connection
-// that was at a bound of before is not held back by that one.
+// ConnectionLimits are a connection's bounds. They count from now on: a connection that had
+// reached an old bound is not held back by it.
 type ConnectionLimits struct {
 	MaxInFlight, MaxPerMinute int
 	CoolDown                  time.Duration
 }
 
-// Changed gives a connection as a change leaves it at now, or the error of
+// Changed returns the connection as a change leaves it at now, or the error of
 // ChangeConnection. What the store knows of its jobs is not judged here.
 func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, error) {
 	if err := c.check(conn); err != nil {
@@ -175,7 +173,7 @@ func (c ConnectionChange) None() bool {
 		c.Pause == nil && !c.Resume && c.Credential == nil && c.Seal == nil && !c.Delete
 }
 
-// check refuses a change that cannot be made of a connection as it is.
+// check refuses a change that the connection in its present state does not allow.
 func (c ConnectionChange) check(conn Connection) error {
 	switch {
 	case conn.Version != c.Version:
@@ -198,10 +196,10 @@ func (c ConnectionChange) seals() bool { return c.Credential != nil || c.Seal !=
 type Hold struct {
 	// AuthAt is since when a credential holds it; zero: none does.
 	AuthAt time.Time
-	// Auth is why, and Reason the same in a user's words.
+	// Auth is the cause, and Reason explains it to a user.
 	Auth   job.AuthCause
 	Reason string
-	// LimitedUntil is the end of its last rate limit, which may be past.
+	// LimitedUntil is the end of its last rate limit, possibly in the past.
 	LimitedUntil time.Time
 }
 
@@ -214,14 +212,14 @@ type Connection struct {
 	// Settings is the contract's settings message, encoded.
 	Settings []byte
 	Class    job.Class
-	// KeyWindow is how long the target remembers our key; zero unless KEYED.
+	// KeyWindow is how long the target remembers an effect key; zero unless KEYED.
 	KeyWindow       time.Duration
 	AccountIdentity string
 	// MaxInFlight bounds CLAIMED and SENDING jobs, on all servers; 0: 100.
 	MaxInFlight int
 	// MaxPerMinute bounds claims, by a token bucket; 0: no bound.
 	MaxPerMinute int
-	// CoolDown is how long after the last arm of another job of the connection none is
+	// CoolDown is how long after the last arm of another job of the connection no job is
 	// armed, at most job.MaxCoolDown; 0: no such bound. Arms count from when it is set.
 	CoolDown              time.Duration
 	PausedAt              time.Time
@@ -233,8 +231,8 @@ type Connection struct {
 	CredentialVersion     int // 0: no credential
 	CredentialFingerprint string
 	CredentialExpires     time.Time
-	// Key is the key under which the connection was created. It stays bound to the
-	// connection, also after a deletion.
+	// Key is the key under which the connection was created. It stays bound to the connection
+	// even after a deletion.
 	Key         string
 	Fingerprint job.Fingerprint
 	// Labels are nil when there are none.
@@ -242,8 +240,8 @@ type Connection struct {
 	Version          int64
 	Created, Updated time.Time
 	Deleted          time.Time
-	// CreatedBy and UpdatedBy are the actors of the connection's creation and of its
-	// last change that had one.
+	// CreatedBy and UpdatedBy are the actors of the connection's creation and of its last
+	// change with an actor.
 	CreatedBy, UpdatedBy string
 }
 
@@ -260,7 +258,7 @@ type SealedFor struct {
 	AccountIdentity    string
 }
 
-// Equal reports whether two seals are for the same.
+// Equal reports whether two seals are for the same connection data.
 func (f SealedFor) Equal(g SealedFor) bool {
 	return f.Project == g.Project && f.Connector == g.Connector && f.AccountIdentity == g.AccountIdentity &&
 		bytes.Equal(f.Settings, g.Settings)
@@ -276,11 +274,10 @@ type Seal struct {
 type Sealed struct {
 	Version int
 	KeyID   string
-	// Data is what the vault made of it for its connection, its version and For.
+	// Data is the ciphertext that the vault made for its connection, its version and For.
 	Data        []byte
 	Fingerprint string
 	Expires     time.Time
-	// For is what the connection says that it is sealed for. Reads set it, writes do not
-	// look at it.
+	// For is what the connection is sealed for. Reads set it, and writes ignore it.
 	For SealedFor
 }

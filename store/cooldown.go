@@ -8,20 +8,20 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// A connection or a schedule may have at most one effect in a time, its cool-down.
+// A connection or a schedule may have at most one effect in a period, its cool-down.
 // store/rules judges it.
 
 // CoolDown is a cool-down that applies to a job.
 type CoolDown struct {
-	// Owner is the connection or, with Schedule, the schedule that has it.
+	// Owner is the connection or, with Schedule, the schedule that has the cool-down.
 	Owner job.ID
 	// For is how long it lasts.
 	For      time.Duration
 	Schedule bool
 }
 
-// CoolDowns returns the cool-downs that apply to a job of a connection that has the given
-// one, or none if that is 0.
+// CoolDowns returns the cool-downs that apply to a job. connection is the cool-down of its
+// connection; 0: none.
 func CoolDowns(s job.Spec, connection time.Duration) []CoolDown {
 	var out []CoolDown
 	if connection > 0 {
@@ -33,7 +33,7 @@ func CoolDowns(s job.Spec, connection time.Duration) []CoolDown {
 	return out
 }
 
-// CoolMark is the last arm under a cool-down that was no repeat. The zero mark: there was
+// LastArm is the last arm under a cool-down that was no repeat. The zero LastArm: there was
 // none.
 type CoolMark struct {
 	Job     job.ID
@@ -44,7 +44,7 @@ type CoolMark struct {
 // too short a time ago. Engines return it as a *CoolDownError.
 var ErrCoolDown = errors.New("cool-down")
 
-// CoolDownError is ErrCoolDown with how long it lasts.
+// CoolDownError is ErrCoolDown with the remaining time.
 type CoolDownError struct {
 	CoolDown
 	// By is the job that was armed last, and Left is how long to wait.

@@ -12,48 +12,48 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Erasure removes what somebody asks to have removed, under the rules of retention: of
-// jobs that ended LeastKept ago, and that no job that is there replies to.
+// Erasure removes jobs and projects on request, under the rules of retention: only jobs that
+// ended at least LeastKept ago, and to which no stored job replies.
 //
-// With a job goes all that Retain removes, and the words in its events, which stay in the
-// log. Its key stays bound for as long as Keep.KeepKey says, from the erasure on. An
-// ErasedJob stays, which names nobody.
+// An erasure of a job removes all that Retain removes, and the texts in its events, which
+// stay in the log. Its key stays bound for as long as Keep.KeepKey says, counted from the
+// erasure. An ErasedJob stays, which has no personal data.
 type Erasure interface {
-	// EraseJob removes one ended job. ErrNotFound: there is none, perhaps not any more
-	// (see ErasedJob). ErrStale for another version. ErrIllegal: it has not ended.
-	// ErrKept, as a *KeptError: not yet. ErrQuarantined, ErrClockDoubted: a state that may
-	// be old, and a time that is not believed, remove nothing.
+	// EraseJob removes one ended job. ErrNotFound: the job does not exist, or no longer (see
+	// ErasedJob). ErrStale for another version. ErrIllegal: it has not ended. ErrKept, as a
+	// *KeptError: not yet. ErrQuarantined, ErrClockSuspect: a state that may be old, and a
+	// time that is not believed, remove nothing.
 	EraseJob(ctx context.Context, p EraseParams) (ErasedJob, error)
-	// ErasedJob reads what stays of an erased job of a project. ErrNotFound.
+	// ErasedJob reads the record of an erased job of a project. ErrNotFound.
 	ErasedJob(ctx context.Context, project string, id job.ID) (ErasedJob, error)
-	// EraseProject does one short step of a pass over a project: it deletes its schedules, so
-	// that they make no jobs; removes its jobs, as
-	// EraseJob does; if none is left, the words and actors in its events; and then its
-	// schedules with their firings and items, its
-	// deleted connections with their credentials, its logins and its API keys. A
-	// connection that is not deleted is in ProjectErasure.Live: the step waits for the
-	// caller to delete it.
+	// EraseProject does one short step of a pass over a project. The pass deletes its
+	// schedules, so that they make no jobs; removes its jobs, as EraseJob does; if none is
+	// left, removes the texts and actors from its events; and then removes its schedules with
+	// their firings and items, its deleted connections with their credentials, its logins and
+	// its API keys. A connection that is not deleted is in ProjectErasure.Live: the step
+	// waits for the caller to delete it.
 	//
-	// ErrProjectLive: an API key of the project is live. ErrNotFound: there is no such
-	// project. ErrIllegal for a place that Next never gave for it. ErrQuarantined,
-	// ErrClockDoubted.
+	// ErrProjectLive: an API key of the project is live. ErrNotFound: the project does not
+	// exist. ErrIllegal for an After that is not the Next of a step for this project.
+	// ErrQuarantined, ErrClockSuspect.
 	EraseProject(ctx context.Context, p EraseProjectParams) (ProjectErasure, error)
 }
 
 var (
 	// ErrKept: the job cannot be removed yet. Engines return it as a *KeptError.
 	ErrKept = errors.New("kept")
-	// ErrProjectLive: an API key of the project is live, so that its holder may go on.
+	// ErrProjectLive: an API key of the project is live, so that its holder could still add
+	// data.
 	ErrProjectLive = errors.New("the project has live API keys")
 )
 
 // KeptError is ErrKept with what keeps the job.
 type KeptError struct {
-	// Left is how long the job is kept in any case; 0: that time is over.
+	// Left is for how much longer the job is kept in any case; 0: that time is over.
 	Left time.Duration
 	// Until is when that time is over.
 	Until time.Time
-	// Reply, with Left 0, is a job that is there and replies to the kept one.
+	// Reply, with Left 0, is a stored job that replies to the kept one.
 	Reply job.ID
 }
 
@@ -81,13 +81,13 @@ type EraseParams struct {
 	Project string
 	Job     job.ID
 	Version int64 // that was read; another version is ErrStale
-	// Keep says how long the key stays bound; its other times mean nothing.
+	// Keep sets how long the key stays bound. Its other durations are ignored.
 	Keep  Keep
 	Actor string
 }
 
-// ErasedJob is what stays of an erased job: when it did what, and nobody's name. Of what
-// was a text it has digests, so that who has the text can compare.
+// ErasedJob is the record that stays of an erased job: times and outcomes, and no personal
+// data. Texts are kept as digests, so that a holder of the text can compare.
 type ErasedJob struct {
 	ID      job.ID
 	Project string
@@ -97,20 +97,22 @@ type ErasedJob struct {
 	Class     job.Class
 	Attempts  int
 	// Proof is why the effect was believed; 0: there was none. EffectAt is when it became
-	// known, and ObjectDigest, if the platform gave an id, ObjectDigest of it.
+	// known. ObjectDigest is the result of the function ObjectDigest, if the platform gave an
+	// id.
 	Proof        job.Proof
 	EffectAt     time.Time
 	ObjectDigest []byte
 	// ScheduleTime, Created and Ended are the job's.
 	ScheduleTime, Created, Ended time.Time
-	// Erased is when the job was removed, and Actor who asked for it, as in events.
+	// Erased is when the job was removed, and Actor the caller that asked for it, as in
+	// events.
 	Erased time.Time
 	Actor  string
 }
 
-// ObjectDigest is SHA-256 over a domain, a job's id and the platform's id of its effect,
-// each after its length in four bytes, big-endian. The job's id is in it so that digests
-// of two jobs say nothing of each other.
+// ObjectDigest is SHA-256 over a domain, a job's id and the platform's id of its effect, each
+// after its length in four bytes, big-endian. It includes the job's id so that the digests of
+// two jobs cannot be compared.
 func ObjectDigest(id job.ID, externalID string) []byte {
 	if externalID == "" {
 		return nil
@@ -123,7 +125,7 @@ func ObjectDigest(id job.ID, externalID string) []byte {
 	return sum[:]
 }
 
-// EraseOf is what stays of a job that is erased now.
+// EraseOf returns the record of a job that is erased now.
 func EraseOf(s job.Snapshot, now time.Time, actor string) ErasedJob {
 	out := ErasedJob{
 		ID: s.ID, Project: s.Project, KeyDigest: job.KeyDigest(s.Project, s.Key), State: s.State, Class: s.Class,
@@ -148,26 +150,27 @@ type EraseProjectParams struct {
 
 // ProjectErasure is what one step did.
 type ProjectErasure struct {
-	// Jobs, Connections, APIKeys, Logins, Schedules and Firings were removed for good; of
-	// Events the words.
+	// Jobs, Connections, APIKeys, Logins, Schedules and Firings count what was removed for
+	// good, Events those that lost their texts.
 	Jobs, Events, Connections, APIKeys, Logins, Schedules, Firings int
-	// Live are connections to be deleted before the pass goes on, at most Limit.
+	// Live are connections that must be deleted before the pass goes on, at most Limit.
 	Live []job.ID
-	// Next is where the pass goes on.
+	// Next is the After of the next step.
 	Next string
-	// Done says that the pass is over.
+	// Done reports that the pass is over.
 	Done bool
-	// Rest is what is left, with Done. Jobs keep the rest of the project.
+	// Rest is what is left when Done is set. While jobs are left, the rest of the project is
+	// kept.
 	Rest ProjectRest
 }
 
 // ProjectRest is what an erasure leaves for another pass.
 type ProjectRest struct {
-	// Open have not ended. Kept have, and cannot be removed yet. Each is at most MaxRest,
-	// which means that many or more.
+	// Open counts jobs that have not ended, Kept ended jobs that cannot be removed yet. Each
+	// is at most MaxRest, which means that many or more.
 	Open, Kept int64
-	// Wait is how long until the first of Kept may be removed; 0: not known, because jobs
-	// that reply to them are there.
+	// Wait is how long until the first of Kept may be removed; 0: unknown, because stored
+	// jobs reply to them.
 	Wait time.Duration
 }
 
@@ -184,20 +187,21 @@ const (
 	EraseRest
 	EraseLog
 	EraseHoldings
-	// EraseDone is no part of it.
+	// EraseDone is the end of the pass.
 	EraseDone
 )
 
-// ErasePlace is what EraseProjectParams.After says, for engines.
+// ErasePlace is the content of EraseProjectParams.After, for engines.
 type ErasePlace struct {
 	Project string
 	Phase   ErasePhase
-	// Jobs is the place among the ended jobs, Position that in the log.
+	// Jobs is the position among the ended jobs, Position that in the log.
 	Jobs     RetainPlace `json:",omitzero"`
 	Position int64       `json:",omitempty"`
 }
 
-// ParseErasePlace reads a place of a pass over a project; an empty text is the beginning.
+// ParseErasePlace reads the position of a pass over a project; an empty text is the
+// beginning.
 func ParseErasePlace(project, text string) (ErasePlace, error) {
 	p := ErasePlace{Project: project}
 	if text == "" {
@@ -211,7 +215,7 @@ func ParseErasePlace(project, text string) (ErasePlace, error) {
 	return p, nil
 }
 
-// String is what ParseErasePlace reads.
+// String returns the text that ParseErasePlace reads.
 func (p ErasePlace) String() string {
 	text, err := json.Marshal(p)
 	if err != nil { // numbers, texts and ids

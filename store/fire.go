@@ -10,28 +10,30 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// ErrUndecided: the database was restored, and firings of the schedule that may have
-// taken place in the state that was lost are not decided yet. Fire decides about them.
+// ErrUndecided: the database was restored, and firings of the schedule that may have taken
+// place in the lost state are not decided yet. Fire decides about them.
 var ErrUndecided = errors.New("firings of the lost time are not decided")
 
 // DueSchedules fires the schedules that are due.
 type DueSchedules interface {
-	// Fire decides about due schedules, earliest first, and writes what was decided: jobs,
-	// as Create does, firings, and the schedules. All of that is one transaction: a call
-	// that fails has written nothing, and repeating it makes no job twice. The exception is
-	// a decision that is refused: the others are written without it, and it has its
-	// verdict in Fired.Err. Its schedule is due again after BufferedLook.
+	// Fire decides about due schedules, earliest first, and writes the decisions: jobs, as
+	// Create does, firings, and the schedules, in one transaction. A call that fails has
+	// written nothing, and repeating it makes no job twice. A refused decision is the
+	// exception: the others are written without it, and its verdict is in Fired.Err. Its
+	// schedule is due again after BufferedLook.
 	//
-	// A schedule that another call has locked is left out, and one that Only names is waited
-	// for. A job whose key is bound is not made: its firing names the job that the key is bound to,
-	// also a removed one. A firing whose name is there stays as it is, and makes no job.
+	// A schedule that another call has locked is left out, but Fire waits for one that Only
+	// names. A job whose key is bound is not made: its firing names the job that the key is
+	// bound to, even a removed one. A firing whose name exists already stays as it is, and
+	// makes no job.
 	//
 	// more reports whether schedules were left for another call, which should follow
-	// immediately.
-	// ErrNotFound: Only names no schedule of its project. ErrQuarantined, ErrClockDoubted.
+	// immediately. ErrNotFound: Only names no schedule of its project. ErrQuarantined,
+	// ErrClockSuspect.
 	Fire(ctx context.Context, p FireParams) (fired []Fired, more bool, err error)
-	// NextFiring returns how long until Fire may find a due schedule that is none of except
-	// (at most MaxExcept); at most limit, and limit where Fire is refused. Zero: now.
+	// NextFiring returns how long until Fire may find a due schedule that is not in except
+	// (at most MaxExcept). It returns at most limit, and limit while Fire is refused. Zero:
+	// now.
 	NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error)
 }
 
@@ -42,7 +44,7 @@ const (
 	MaxFiringJobs = 100
 	// MaxFirings bounds the firings of one decision.
 	MaxFirings = MaxBatch
-	// MaxFireBytes bounds the templates that are read and, once more, the payloads of the
+	// MaxFireBytes bounds the templates that are read and, separately, the payloads of the
 	// jobs that are made.
 	MaxFireBytes = 32 << 20
 	// MaxExcept bounds FireParams.Except.
@@ -55,51 +57,50 @@ const (
 
 // FireParams bounds one call of Fire.
 type FireParams struct {
-	// Only, when it has an id, names the one schedule to decide about, due or not and in
-	// whatever state. Its Key means nothing.
+	// Only, when it has an id, names the one schedule to decide about, due or not and in any
+	// state. Its Key is ignored.
 	Only Ref
-	// Names, with Only, are firings that are looked up before Decide is called: those that
-	// are there are in DueSchedule.Known. At most MaxFirings.
+	// Names, with Only, are firings that are looked up before Decide is called: the stored
+	// ones are in DueSchedule.Known. At most MaxFirings.
 	Names []string
-	// Except are schedules that are passed over, as if they were not due. At most MaxExcept.
-	// They mean nothing with Only.
+	// Except are schedules to skip, as if they were not due. At most MaxExcept. With Only
+	// they are ignored.
 	Except []job.ID
 	// Limit bounds the schedules, at most MaxBatch.
 	Limit int
-	// Decide is called for each schedule. It does no I/O and calls no store. It may be
-	// called again for the same schedule: where it named firings that are stored already,
-	// or jobs that cannot be made, or the transaction is run anew; only its last decision
-	// counts. One goroutine at a time calls it, and none after Fire has returned.
+	// Decide is called for each schedule. It does no I/O and calls no store. It may be called
+	// again for the same schedule: when it named firings that are stored already, or jobs
+	// that cannot be made, or when the transaction is retried. Only its last decision counts.
+	// One goroutine at a time calls it, and none after Fire has returned.
 	Decide func(DueSchedule) FireDecision
 }
 
 // DueSchedule is what a decision depends on.
 type DueSchedule struct {
 	Schedule Schedule
-	// Now is the store's.
+	// Now is the store's time.
 	Now time.Time
-	// Open are two jobs of the schedule that have not ended, as far as there are any: the
-	// newest of which no outcome is unknown, and then the newest that is
-	// job.State.Unresolved. That is all that a policy of overlaps depends on.
+	// Open has at most two jobs of the schedule that have not ended: first the newest one
+	// whose outcomes are all known, then the newest one that is job.State.Unresolved. An
+	// overlap policy depends on no others.
 	Open []OpenJob
-	// Ended are the newest jobs of the schedule that have ended and are still there, newest
-	// first. They are read where Schedule.PauseAfterFailures is positive.
+	// Ended are the newest stored jobs of the schedule that have ended, newest first. They
+	// are read where Schedule.PauseAfterFailures is positive.
 	Ended []EndedJob
-	// HeldUntil is when the database was last released from a quarantine; zero: it never was.
-	// Firings up to then that are not decided may have made their jobs in a state that was
-	// lost.
+	// HeldUntil is when the database was last released from a quarantine; zero: never.
+	// Undecided firings up to then may have made their jobs in the lost state.
 	HeldUntil time.Time
-	// Connection is the schedule's. Without an id: there is none in its project.
+	// Connection is the schedule's. Its id is zero if the project has no such connection.
 	Connection Connection
-	// Items are the first items that wait in the queue, in their order, if Schedule.Queued.
-	// MoreItems: others wait behind them.
+	// Items are the first waiting items of the queue, in their order, if Schedule.Queued.
+	// MoreItems reports that others wait behind them.
 	Items     []ScheduleItem
 	MoreItems bool
-	// Known are firings that FireParams.Names or an earlier decision of this call named and that
-	// are stored: naming them again changes nothing.
+	// Known are stored firings that FireParams.Names or an earlier decision of this call
+	// named: naming them again changes nothing.
 	Known map[string]Firing
-	// Refused are firings whose jobs, of an earlier decision of this call, cannot be made.
-	// A decision that makes one all the same is not written.
+	// Refused are firings of an earlier decision of this call whose jobs cannot be made. A
+	// decision that makes one of these jobs again is not written.
 	Refused map[string]error
 }
 
@@ -109,8 +110,8 @@ type OpenJob struct {
 	State job.State
 }
 
-// MayRelease reports whether a change of a job's state may end what a buffered firing of
-// its schedule waits for: the job ends, or other policies of overlaps apply to it.
+// MayRelease reports whether a change of a job's state may end the wait of its schedule's
+// buffered firing: the job ends, or other overlap policies apply to it.
 func MayRelease(from, to job.State) bool {
 	return !from.Terminal() && (to.Terminal() || from.Unresolved() != to.Unresolved())
 }
@@ -123,19 +124,20 @@ type EndedJob struct {
 	Decided time.Time
 }
 
-// FireDecision is what is to be written.
+// FireDecision is what Fire writes for one schedule.
 type FireDecision struct {
 	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run, Counts,
-	// Day, DayCount, RefusedInRow and HeldUntil, and maybe another State, PauseCause and Note.
-	// Nothing else of it is written. HeldUntil is as it was, or zero if there is no queue.
+	// Day, DayCount, RefusedInRow and HeldUntil, and possibly another State, PauseCause and
+	// Note. No other field is written. HeldUntil is unchanged, or zero if there is no queue.
 	Schedule Schedule
-	// Firings, oldest first, each name once.
+	// Firings are the decided firings, oldest first, each name once.
 	Firings []FiringDecision
-	// RefusedItems are of DueSchedule.Items, and can be no jobs.
+	// RefusedItems are items of DueSchedule.Items that cannot become jobs.
 	RefusedItems []RefusedItem
-	// Leave leaves the schedule as it is, due for another server. It is in no answer.
+	// Leave leaves the schedule unchanged, and due for another server. Fire does not return
+	// it.
 	Leave bool
-	// Err, when set, refuses to decide: nothing is written, and it is in Fired.Err.
+	// Err, when set, refuses to decide: nothing is written, and Fired.Err has the error.
 	Err error
 }
 
@@ -145,24 +147,24 @@ type RefusedItem struct {
 	Reason string
 }
 
-// FiringDecision is one firing. One with FiringFired has a job, and no other has.
+// FiringDecision is one firing. It has a job if, and only if, its outcome is FiringFired.
 type FiringDecision struct {
 	Firing Firing
-	// Job is the one to make. The store sets its project, key, schedule and actor.
+	// Job is the job to make. The store sets its project, key, schedule and actor.
 	Job *NewJob
-	// Item is the one of DueSchedule.Items that the job has its content from, each at most
-	// once. It is USED when the job is made now, and waits on when the firing or its job was
-	// there before.
+	// Item is the item of DueSchedule.Items that the job has its content from, each at most
+	// once. The item becomes USED when the job is made now, and keeps waiting when the firing
+	// or its job existed before.
 	Item job.ID
 }
 
-// Fired is what became of one schedule.
+// Fired is the result for one schedule.
 type Fired struct {
 	// Schedule is as it was written, or as it was read if Err is set.
 	Schedule Schedule
-	// Firings are those of the decision, in its order.
+	// Firings are the decision's, in its order.
 	Firings []FiredFiring
-	// Err is set when the decision was not written: ErrStale for one on another revision
+	// Err is why the decision was not written: ErrStale for a decision on another revision
 	// than the one that was read, ErrIllegal for one that contradicts itself or that the
 	// database refuses, or the refusal of a job.
 	Err error
@@ -171,14 +173,14 @@ type Fired struct {
 // FiredFiring is a firing as it is stored.
 type FiredFiring struct {
 	Firing Firing
-	// Repeat: it was there before, and is as it was.
+	// Repeat reports that the firing existed before, and was not changed.
 	Repeat bool
 	// Job is Create's verdict, if a job was to be made.
 	Job Created
 }
 
-// Ask calls Decide, and returns the schedule as the decision leaves it. An error is the verdict
-// on the decision. For engines.
+// Ask calls Decide, and returns the schedule as the decision leaves it. An error is the
+// verdict on the decision. For engines.
 func (p FireParams) Ask(due DueSchedule) (Schedule, FireDecision, error) {
 	if p.Decide == nil {
 		return due.Schedule, FireDecision{}, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
@@ -221,7 +223,7 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	return s.normal(was, due.Now)
 }
 
-// prepare checks the firings, and fills in what the store sets of them and of their jobs.
+// prepare checks the firings, and sets the store's fields of them and of their jobs.
 func (d *FireDecision) prepare(s Schedule, now time.Time) error {
 	if len(d.Firings) > MaxFirings {
 		return fmt.Errorf("%w: %d firings in a decision, at most %d", ErrIllegal, len(d.Firings), MaxFirings)
@@ -332,7 +334,7 @@ func (r *FireRound) Ask(p FireParams) {
 	}
 }
 
-// Names are the names of the firings to look up.
+// Names returns the names of the firings to look up.
 func (r *FireRound) Names() []string {
 	names := slices.Clone(r.asked)
 	for _, f := range r.Firings {
@@ -343,7 +345,7 @@ func (r *FireRound) Names() []string {
 	return names
 }
 
-// Jobs are the jobs to make, and the indexes of their firings in Firings.
+// Jobs returns the jobs to make, and the indexes of their firings in Firings.
 func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
 	for i, f := range r.Firings {
 		if _, known := r.Due.Known[f.Firing.Name]; f.Job != nil && !known {
@@ -353,7 +355,7 @@ func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
 	return places, jobs
 }
 
-// AddKnown adds a firing that is stored to DueSchedule.Known. Decide is called again.
+// AddKnown adds a stored firing to DueSchedule.Known. Decide is called again.
 func (r *FireRound) AddKnown(f Firing) {
 	if _, known := r.Due.Known[f.Name]; known {
 		return
@@ -365,8 +367,8 @@ func (r *FireRound) AddKnown(f Firing) {
 	r.answered = r.rounds >= fireRounds
 }
 
-// AddRefused adds a job that cannot be made to DueSchedule.Refused. Decide is called again, or
-// the decision is not written.
+// AddRefused adds a job that cannot be made to DueSchedule.Refused. Then Decide is called
+// again, or the decision is not written.
 func (r *FireRound) AddRefused(name string, err error) {
 	if r.rounds >= fireRounds {
 		r.Err, r.Firings, r.Refused = err, nil, nil
@@ -404,7 +406,7 @@ func (r *FireRound) Fired(places []int, made []Created) Fired {
 	return out
 }
 
-// Items are the items that leave the queue with what was written.
+// Items returns the items that leave the queue with this write.
 func (r *FireRound) Items(fired Fired) []ItemEnd {
 	if fired.Err != nil {
 		return nil
@@ -415,7 +417,7 @@ func (r *FireRound) Items(fired Fired) []ItemEnd {
 	}
 	var out []ItemEnd
 	for i, f := range r.Firings {
-		// Made before, the job has the content of another item.
+		// A job that existed before has the content of another item.
 		if one := fired.Firings[i]; !f.Item.IsZero() && !one.Repeat && one.Job.Created {
 			out = append(out, ItemEnd{ID: f.Item, State: ItemUsed, Firing: one.Firing.Name, Job: one.Firing.Job, Freed: size[f.Item]})
 		}
@@ -426,7 +428,7 @@ func (r *FireRound) Items(fired Fired) []ItemEnd {
 	return out
 }
 
-// Owner is the job that the item's key is bound to; zero: none.
+// Owner returns the job that the item's key is bound to; zero: none.
 func (c Created) Owner() job.ID {
 	if removed, ok := errors.AsType[*RemovedError](c.Err); ok {
 		return removed.Job

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Notifier wakes those that wait for something to do.
+// Notifier wakes goroutines that wait for work.
 type Notifier interface {
-	// Watch returns a channel that gets a token, dropped when one is waiting,
-	// after writes of the kind by this process and, where the engine can, by
-	// others. A hint: polling is the truth. A job that comes to wait for longer than
-	// HintAhead gives none for its time. The function ends it.
+	// Watch returns a channel that receives a token after writes of the kind by this process
+	// and, where the engine can, by others. A token is dropped when one is waiting. Tokens
+	// are hints, and polling finds what they miss: a job that is due later than HintAhead
+	// from now causes none when its time comes. The returned function ends the watch.
 	Watch(kind WatchKind) (<-chan struct{}, func())
 }
 
-// HintAhead is how far ahead work is hinted at: who waits for hints looks again by
-// himself more often than that, and the many jobs of a later day wake nobody.
+// HintAhead is how far ahead of its time a job causes a hint. A watcher polls more often than
+// that, so the many jobs of a later day need no hint.
 const HintAhead = 5 * time.Second
 
-// WatchKind tells the hints of Watch apart.
+// WatchKind is what a watcher waits for.
 type WatchKind int
 
 const (
@@ -36,7 +36,7 @@ const kinds = 3
 // WatchKinds are the kinds that are set.
 type WatchKinds [kinds]bool
 
-// Hints wakes those of this process who Watch. The zero Hints is ready.
+// Hints wakes the watchers of this process. The zero Hints is ready.
 type Hints struct {
 	mu   sync.Mutex
 	subs [kinds]map[chan struct{}]struct{}
@@ -58,8 +58,8 @@ func (h *Hints) Watch(kind WatchKind) (<-chan struct{}, func()) {
 	}
 }
 
-// Give wakes the watchers of each kind that is set. A watcher that has a token
-// already needs no other one.
+// Notify wakes the watchers of each kind that is set. A watcher whose channel has a token
+// already gets no other one.
 func (h *Hints) Give(given WatchKinds) {
 	if given == (WatchKinds{}) {
 		return

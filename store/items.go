@@ -25,62 +25,63 @@ const (
 	// first always fits.
 	MaxDueItems     = MaxFiringJobs
 	MaxDueItemBytes = 1 << 20
-	// placeGap is between an item at an end of the queue and the one before it.
+	// placeGap is the distance from an item at an end of the queue to its neighbor.
 	placeGap = 1 << 20
 )
 
-// ScheduleItems keeps the queues of schedules: content that waits until a firing takes it.
-// An item is at most one job. FiringDecision.Item takes one, in the transaction of Fire that
-// makes its job.
+// ScheduleItems keeps the queues of schedules: content that waits until a firing takes it. An
+// item becomes at most one job. FiringDecision.Item takes one, in the transaction of Fire
+// that makes its job.
 //
-// Items leave for good: their keys stay, their content does not, but for REFUSED ones.
-// A schedule that is deleted removes its items.
+// An item that leaves the queue does not come back: its key stays, its content does not,
+// unless it is REFUSED. Deleting a schedule removes its items.
 type ScheduleItems interface {
 	// AddItem stores an item at an end of the queue. A bound key returns the bound item with
-	// created=false, whatever state it is in; the caller compares the fingerprints.
+	// created=false, in any state, and the caller compares the fingerprints.
 	//
 	//   - ErrNotFound: no such schedule in the project.
 	//   - ErrIllegal: it is deleted, or the item is out of bounds.
 	//   - ErrQuota: NewItem.Most, MaxItems or MaxItemsBytes. Never for a bound key.
 	AddItem(ctx context.Context, n NewItem) (item ScheduleItem, created bool, err error)
-	// Item reads one with its payload, by key if the reference has one. ErrNotFound.
+	// Item reads an item with its payload, by key if the reference has one. ErrNotFound.
 	Item(ctx context.Context, ref ItemRef) (ScheduleItem, error)
-	// Items reads a page: those that wait, in the order of the queue, and then the others,
-	// the last that left first. It looks at MaxItemScan at most. ErrNotFound: no such
-	// schedule in the project.
+	// Items reads a page: first the waiting items in the order of the queue, and then the
+	// others, the last to leave first. It looks at MaxItemScan items at most. ErrNotFound: no
+	// such schedule in the project.
 	Items(ctx context.Context, q ItemQuery) (ItemPage, error)
 	// ChangeItem changes the content of an item, moves it, or removes it.
 	//
 	//   - ErrNotFound: no such item in the schedule, or schedule in the project.
 	//   - ErrStale: another version than the one that was read.
-	//   - ErrIllegal: the item is not WAITING, or to be removed and USED; the item to move it
-	//     before does not wait; the content is out of bounds. Removing a REMOVED item changes
-	//     nothing.
+	//   - ErrIllegal: the item is not WAITING, or it is USED and is to be removed; the item
+	//     to move it before does not wait; the content is out of bounds. Removing a REMOVED
+	//     item changes nothing.
 	//   - ErrQuota: MaxItemsBytes.
 	ChangeItem(ctx context.Context, c ItemChange) (ScheduleItem, error)
 }
 
-// ItemState is where an item stands. The numbers are the contract's, and part of the
-// engines' queries.
+// ItemState is the state of an item. The numbers are the contract's, and the engines' queries
+// use them.
 type ItemState int
 
 // The states of an item.
 const (
-	// ItemWaiting is in the queue.
+	// ItemWaiting: the item is in the queue.
 	ItemWaiting ItemState = iota + 1
-	// ItemUsed is the job of a firing.
+	// ItemUsed: the item became the job of a firing.
 	ItemUsed
-	// ItemRemoved was taken out by a caller, or with its schedule.
+	// ItemRemoved: a caller removed the item, or its schedule was deleted.
 	ItemRemoved
-	// ItemRefused can be no job: its content is bad. It keeps it until it is removed.
+	// ItemRefused: the item cannot become a job, because its content is bad. It keeps the
+	// content until it is removed.
 	ItemRefused
 )
 
 // ItemStates are all states.
 var ItemStates = []ItemState{ItemWaiting, ItemUsed, ItemRemoved, ItemRefused}
 
-// Next reports whether an item may go from a state to another one. The engines' triggers
-// have a copy.
+// Next reports whether an item may go from a state to another one. The engines' triggers have
+// a copy of this rule.
 func (s ItemState) Next(to ItemState) bool {
 	switch s {
 	case ItemWaiting:
@@ -95,13 +96,13 @@ func (s ItemState) Next(to ItemState) bool {
 // ScheduleItem is content for one firing of a schedule.
 type ScheduleItem struct {
 	ID, Schedule job.ID
-	// Key is unique in the schedule, for ever.
+	// Key is unique in the schedule, forever.
 	Key         string
 	Fingerprint job.Fingerprint
 	// Version rises by one with each change of the item, but not with those around it.
 	Version int64
 	State   ItemState
-	// Position is its place among those that wait, from 1; 0: it does not wait, or is one of
+	// Position is its rank among the waiting items, from 1; 0: it does not wait, or is one of
 	// DueSchedule.Items, which are in their order.
 	Position int
 	// Payload, at most job.MaxPayload bytes, and Labels are kept while the item is WAITING or
@@ -109,7 +110,7 @@ type ScheduleItem struct {
 	Payload     []byte
 	PayloadKind string
 	Labels      map[string]string
-	// Firing and Job took the item: ItemUsed only.
+	// Firing and Job used the item: ItemUsed only.
 	Firing string
 	Job    job.ID
 	// Reason is why it was refused.
@@ -129,7 +130,7 @@ func (i ScheduleItem) Clone() ScheduleItem {
 
 // ItemRef names one item, by Key when it is set.
 type ItemRef struct {
-	// Project is that of the schedule.
+	// Project is the schedule's project.
 	Project  string
 	Schedule job.ID
 	ID       job.ID
@@ -138,18 +139,18 @@ type ItemRef struct {
 
 // NewItem is an item to store.
 type NewItem struct {
-	// Project is that of the schedule.
+	// Project is the schedule's project.
 	Project string
-	// Item has an id, a schedule, a key, a fingerprint, content and who made it. The rest is
-	// the store's to set.
+	// Item has an id, a schedule, a key, a fingerprint, content and its creator. The store
+	// sets the rest.
 	Item ScheduleItem
-	// Front puts it before all others, not behind them.
+	// Front puts it before all other items instead of behind them.
 	Front bool
 	// Most, when positive, bounds the items that have content, below MaxItems.
 	Most int64
 }
 
-// Stored returns the item as it is stored for the first time, or ErrIllegal.
+// Stored returns the item as it is first stored, or ErrIllegal.
 func (n NewItem) Stored(now time.Time) (ScheduleItem, error) {
 	i := n.Item
 	i.Version, i.State, i.Firing, i.Job, i.Reason = 1, ItemWaiting, "", job.ID{}, ""
@@ -176,7 +177,7 @@ func (i ScheduleItem) normal() (ScheduleItem, error) {
 	return i, nil
 }
 
-// ItemChange is one change of an item by a caller: of Content, To and Remove, one is set.
+// ItemChange is one change of an item by a caller. One of Content, To and Remove is set.
 type ItemChange struct {
 	Ref ItemRef // with an id
 	// Version is the one that was read; 0: any.
@@ -185,28 +186,28 @@ type ItemChange struct {
 	Content *ItemContent
 	// To is where the item goes in the queue.
 	To *ItemTarget
-	// Remove takes it out for good.
+	// Remove removes it from the queue for good.
 	Remove bool
 	Actor  string
 }
 
-// ItemContent is what of an item becomes a job.
+// ItemContent is the part of an item that becomes a job.
 type ItemContent struct {
 	Payload     []byte
 	PayloadKind string
 	Labels      map[string]string
 }
 
-// ItemTarget is a place in the queue. Without fields it is the end.
+// ItemTarget is a place in the queue. The zero ItemTarget is the end.
 type ItemTarget struct {
-	// Before is an item that waits.
+	// Before is a waiting item.
 	Before job.ID
 	// Front is before all others.
 	Front bool
 }
 
 // Placed returns where a changed item is in the queue of its schedule, the queue after the
-// change, and the others that have to make room for it.
+// change, and the other items that have to move.
 func (c ItemChange) Placed(queue Queue, next ScheduleItem, was int64) (place int64, after Queue, others []QueuedItem, err error) {
 	place = was
 	if c.Content != nil {
@@ -225,8 +226,8 @@ func (c ItemChange) Placed(queue Queue, next ScheduleItem, was int64) (place int
 	return place, queue.Moved(moved...), others, nil
 }
 
-// Changed returns an item as a change leaves it at now, or the error of ChangeItem. changed
-// is false where nothing is to be written. The place is Queue's matter.
+// Changed returns the item as a change leaves it at now, or the error of ChangeItem. changed
+// is false where nothing has to be written. Queue decides about the item's place.
 func (c ItemChange) Changed(was ScheduleItem, now time.Time) (next ScheduleItem, changed bool, err error) {
 	next = was
 	asked := 0
@@ -263,11 +264,11 @@ func (c ItemChange) Changed(was ScheduleItem, now time.Time) (next ScheduleItem,
 type ItemEnd struct {
 	ID    job.ID
 	State ItemState
-	// Firing and Job are those of ItemUsed, Reason that of ItemRefused.
+	// Firing and Job belong to ItemUsed, Reason to ItemRefused.
 	Firing string
 	Job    job.ID
 	Reason string
-	// Freed are the bytes of the payload that goes with it.
+	// Freed is the size of the payload that is removed, in bytes.
 	Freed int64
 }
 
@@ -289,21 +290,21 @@ func (i ScheduleItem) ended(e ItemEnd, now time.Time) ScheduleItem {
 	return i
 }
 
-// Queue are the items of a schedule that have content, in their order. For engines, which
-// keep it as it is while they use it.
+// Queue has the items of a schedule that have content, in their order. It is for engines,
+// which do not modify it while they use it.
 type Queue []QueuedItem
 
 // QueuedItem is an item in its place.
 type QueuedItem struct {
 	ID job.ID
-	// Place orders those that wait; it means nothing else.
+	// Place orders waiting items; it has no other meaning.
 	Place int64
-	// Size is that of the payload, in bytes.
+	// Size is the size of the payload, in bytes.
 	Size    int64
 	Waiting bool
 }
 
-// Room returns a *QuotaError unless there is room for an item, which may be there already.
+// Fits returns a *QuotaError if the queue cannot take an item, which may be in it already.
 // most is NewItem.Most.
 func (q Queue) Room(i ScheduleItem, most int64) error {
 	if most <= 0 || most > MaxItems {
@@ -326,7 +327,7 @@ func (q Queue) Room(i ScheduleItem, most int64) error {
 	return nil
 }
 
-// Size returns the bytes of its payloads.
+// Size returns the bytes of the queue's payloads.
 func (q Queue) Size() (bytes int64) {
 	for _, one := range q {
 		bytes += one.Size
@@ -334,8 +335,8 @@ func (q Queue) Size() (bytes int64) {
 	return bytes
 }
 
-// Put returns where an item goes, and the others that have to make room for it. ErrIllegal:
-// the item to be put before is not in the queue.
+// Put returns where an item goes, and the other items that have to move. ErrIllegal: the item
+// to put it before is not in the queue.
 func (q Queue) Put(id job.ID, to ItemTarget) (place int64, others []QueuedItem, err error) {
 	queue := q.waiting(id)
 	at := len(queue)
@@ -360,7 +361,7 @@ func (q Queue) Put(id job.ID, to ItemTarget) (place int64, others []QueuedItem, 
 	if before, after := queue[at-1].Place, queue[at].Place; after-before > 1 {
 		return before + (after-before)/2, nil, nil
 	}
-	// No room: those behind it move on, until there is.
+	// No gap is left: the items behind it move on until there is one.
 	place = queue[at-1].Place + placeGap
 	last := place
 	for _, one := range queue[at:] {
@@ -374,12 +375,12 @@ func (q Queue) Put(id job.ID, to ItemTarget) (place int64, others []QueuedItem, 
 	return place, others, nil
 }
 
-// waiting are those that wait, without one.
+// waiting returns the waiting items except one.
 func (q Queue) waiting(without job.ID) Queue {
 	return slices.DeleteFunc(slices.Clone(q), func(one QueuedItem) bool { return !one.Waiting || one.ID == without })
 }
 
-// Position returns the place of an item among those that wait, from 1; 0: it does not.
+// Position returns the rank of an item among the waiting ones, from 1; 0: it does not wait.
 func (q Queue) Position(id job.ID) int {
 	return 1 + slices.IndexFunc(q.waiting(job.ID{}), func(one QueuedItem) bool { return one.ID == id })
 }
@@ -399,8 +400,7 @@ func (i QueuedItem) Compare(other QueuedItem) int {
 	return ItemPlace{At: i.Place, ID: i.ID}.compare(ItemPlace{At: other.Place, ID: other.ID})
 }
 
-// First returns how many of the first items of a queue, by the sizes of their payloads, a
-// decision gets.
+// First returns how many of the first items a decision gets, by the sizes of their payloads.
 func (q Queue) First() (n int, more bool) {
 	size := int64(0)
 	for i, one := range q {
@@ -415,21 +415,21 @@ func (q Queue) First() (n int, more bool) {
 type ItemQuery struct {
 	Project  string
 	Schedule job.ID
-	// States, when there are any, are those that are read.
+	// States, when not empty, are the states to read.
 	States []ItemState
-	// Payloads reads payloads, too.
+	// Payloads reads payloads too.
 	Payloads bool
-	// After is the place at which the page before ended; zero: from the top.
+	// After is where the page before ended; zero: from the top.
 	After ItemPlace
 	Limit int
 }
 
-// ItemPlace is a place in the order of Items.
+// ItemPlace is a position in the order of Items.
 type ItemPlace struct {
-	// Ended is behind the items that wait, among those that have left.
+	// Ended: the position is among the items that have left, behind those that wait.
 	Ended bool `json:",omitempty"`
-	// At is the place in the queue, or when the item left, in microseconds; 0 with Ended is
-	// before all that have left.
+	// At is the item's place in the queue, or when it left, in microseconds. With Ended, 0 is
+	// before all items that have left.
 	At int64
 	ID job.ID
 }
@@ -448,18 +448,18 @@ func (p ItemPlace) compare(other ItemPlace) int {
 	}
 }
 
-// ItemPage is one page of items. It may have fewer items than the limit, or none, although
+// ItemPage is one page of items. It may have fewer items than the limit, or none, even if
 // more follow.
 type ItemPage struct {
 	Items []ScheduleItem
-	// Next is the place to read on after; zero: there are no more.
+	// Next is where to read on after; zero: there are no more.
 	Next ItemPlace
-	// Waiting is the number of items that wait.
+	// Waiting is the number of waiting items.
 	Waiting int
 }
 
-// ItemList gathers a page of items. For engines: it takes those that wait by itself, and has
-// those that have left added in their order.
+// ItemList builds a page of items, for engines. It adds waiting items by itself, and an
+// engine adds those that have left, in their order.
 type ItemList struct {
 	q           ItemQuery
 	limit, left int
@@ -467,7 +467,7 @@ type ItemList struct {
 	at          ItemPlace
 	ids         []job.ID
 	bytes       int64
-	// full: another item follows that has no place on the page.
+	// full: another item follows that does not fit on the page.
 	full bool
 }
 
@@ -492,17 +492,17 @@ func NewItemList(q ItemQuery, limit int, queue Queue) *ItemList {
 	return l
 }
 
-// Open reports whether items that have left are to be added, those after Place.
+// Open reports whether the engine has to add items that have left, those after Place.
 func (l *ItemList) Open() bool {
 	asked := len(l.q.States) == 0 || slices.ContainsFunc(l.q.States, func(s ItemState) bool { return s != ItemWaiting })
 	return asked && !l.full && l.left > 0
 }
 
-// Place is the place that the page has come to.
+// Place returns the position that the page has reached.
 func (l *ItemList) Place() ItemPlace { return l.at }
 
-// Add takes the next item in the order of Items, and reports whether the page may have
-// another one.
+// Add adds the next item in the order of Items, and reports whether the page may take another
+// one.
 func (l *ItemList) Add(place ItemPlace, state ItemState, size int64) bool {
 	if l.left == 0 {
 		return false
@@ -522,13 +522,13 @@ func (l *ItemList) Add(place ItemPlace, state ItemState, size int64) bool {
 	return true
 }
 
-// IDs are the items of the page.
+// IDs returns the items of the page.
 func (l *ItemList) IDs() []job.ID { return l.ids }
 
-// Waiting is the number of items that wait.
+// Waiting returns the number of waiting items.
 func (l *ItemList) Waiting() int { return l.waiting }
 
-// Next is where the next page goes on; zero: there is none.
+// Next returns where the next page begins; zero: there is none.
 func (l *ItemList) Next() ItemPlace {
 	if !l.full && l.left > 0 {
 		return ItemPlace{}

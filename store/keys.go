@@ -10,34 +10,32 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Sealing lets the key that seals credentials be replaced while servers run. It
-// changes no credential, only what seals it: neither the connection's Version nor
-// the credential's own rises.
+// Sealing lets the key that seals credentials be replaced while servers run. It changes what
+// seals a credential, and not the credential: neither the connection's Version nor the
+// credential's own rises.
 type Sealing interface {
 	// KeyUse counts what each key seals, in the order of the keys' ids.
 	KeyUse(ctx context.Context) ([]KeyUse, error)
-	// CredentialKeys lists, in order and each once, the ids of the keys that
-	// credentials are sealed with. Every start of a server calls it, so it counts
-	// nothing.
+	// CredentialKeys lists, in order and each once, the ids of the keys that seal
+	// credentials. Every start of a server calls it, so it counts nothing.
 	CredentialKeys(ctx context.Context) ([]string, error)
-	// CredentialsOfOthers reads credentials that another key than the named one
-	// seals, in the order of their places and after one; the zero place is the start.
+	// CredentialsOfOthers reads credentials that another key than the named one seals, in
+	// their order and after one; the zero place is the start.
 	CredentialsOfOthers(ctx context.Context, keyID string, after SealedPlace, limit int) ([]SealedAt, error)
-	// Reseal puts new seals in place of old ones, and tells of each whether it did:
-	// not where the credential is no longer sealed as it was read, or is gone.
+	// Reseal replaces seals, and reports for each whether it did. It does not where the
+	// credential has another seal than the one that was read, or is gone.
 	Reseal(ctx context.Context, items []Reseal) ([]bool, error)
 }
 
-// KeyUse says what a key seals.
+// KeyUse counts what a key seals.
 type KeyUse struct {
 	KeyID       string
 	Credentials int64
-	// Logins are those that may still come back. They are not resealed: their time is
-	// over soon.
+	// Logins may still be completed. They are not resealed, because they end soon.
 	Logins int64
 }
 
-// SumKeyUse makes one of all that is said of the same key, in the order of the ids.
+// SumKeyUse adds up the entries of the same key, in the order of the ids.
 func SumKeyUse(parts []KeyUse) []KeyUse {
 	slices.SortStableFunc(parts, func(a, b KeyUse) int { return cmp.Compare(a.KeyID, b.KeyID) })
 	var out []KeyUse
@@ -58,10 +56,10 @@ type SealedPlace struct {
 	Version    int
 }
 
-// SealedAt is a sealed credential and where it is.
+// SealedAt is a sealed credential and its place.
 type SealedAt struct {
 	SealedPlace
-	// For is what the connection says that it is sealed for, as of the same moment.
+	// For is what the connection is sealed for, as of the same moment.
 	For   SealedFor
 	KeyID string
 	Data  []byte
@@ -70,30 +68,30 @@ type SealedAt struct {
 // Reseal is a new seal for a credential that was read.
 type Reseal struct {
 	Old SealedAt
-	// KeyID and Data are the new ones.
+	// KeyID and Data are the new seal's.
 	KeyID string
 	Data  []byte
 }
 
-// APIKeys keeps what is known of the keys of clients, which is never a key itself.
+// APIKeys keeps records of clients' keys, and never a key itself.
 type APIKeys interface {
 	// CreateAPIKey stores a key.
 	//
 	//   - ErrNotFound: its project does not exist, and NewProject is not set.
 	//   - ErrIllegal: the id is taken.
-	//   - ErrNameTaken: a live key of the project has the name. No name is never taken.
+	//   - ErrNameTaken: a live key of the project has the name. An empty name is never taken.
 	//     Of concurrent calls with one name, one succeeds.
 	//   - ErrQuota: the project has as many live keys as it may. It comes before the others.
 	CreateAPIKey(ctx context.Context, k NewAPIKey) (APIKey, error)
-	// APIKey reads one, whatever its state. ErrNotFound.
+	// APIKey reads a key in any state. ErrNotFound.
 	APIKey(ctx context.Context, id string) (APIKey, error)
-	// ListAPIKeys reads keys of a project, or of all when it is empty, in the order of
-	// their ids and after one; those that are revoked or over, too.
+	// ListAPIKeys reads keys of a project, or of all projects when it is empty, in the order
+	// of their ids and after one. It includes revoked and expired keys.
 	ListAPIKeys(ctx context.Context, project, after string, limit int) ([]APIKey, error)
-	// RevokeAPIKey ends a key. The first time stays. ErrNotFound.
+	// RevokeAPIKey ends a key. A repeat keeps the time of the first call. ErrNotFound.
 	RevokeAPIKey(ctx context.Context, id string) (APIKey, error)
-	// TouchAPIKey notes that a key is used now, unless that was noted less than gap
-	// ago; it tells whether it did. A key that does not exist is none.
+	// TouchAPIKey records that a key is used now, unless a use less than gap ago was
+	// recorded, and reports whether it did. It ignores a key that does not exist.
 	TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error)
 }
 
@@ -104,20 +102,20 @@ var ErrNameTaken = errors.New("name taken")
 type NewAPIKey struct {
 	ID      string
 	Project string
-	// NewProject makes the project if it does not exist.
+	// NewProject creates the project if it does not exist.
 	NewProject bool
 	Name       string
 	// Hash is the SHA-256 of the key itself, 32 bytes.
 	Hash []byte
-	// Scopes are words without spaces. The store does not know them.
+	// Scopes are words without spaces. The store does not interpret them.
 	Scopes []string
-	// Lifetime counts from now; 0: it has no end.
+	// Lifetime counts from now; 0: the key does not expire.
 	Lifetime time.Duration
 	// Most, when positive, bounds the live keys of the project, also under concurrent calls.
 	Most int64
 }
 
-// APIKey is what is known of a key.
+// APIKey is the record of a key.
 type APIKey struct {
 	ID      string
 	Project string
@@ -131,7 +129,7 @@ type APIKey struct {
 	Now time.Time
 }
 
-// Live tells whether a key was neither revoked nor over when it was read.
+// Live reports whether the key was neither revoked nor expired when it was read.
 func (k APIKey) Live() bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(k.Now))
 }

@@ -27,17 +27,16 @@ type Meta struct {
 	Created time.Time
 	// Quarantined says why claims are off; empty: they are on.
 	Quarantined string
-	// Incarnation rises, from 1, whenever the database is quarantined. Positions of
-	// an earlier incarnation mean nothing in this one.
+	// Incarnation rises, from 1, whenever the database is quarantined. Positions of an
+	// earlier incarnation are invalid in this one.
 	Incarnation int64
 	// Namespace is the installation's part of every effect key (see job.EffectKey).
 	Namespace string
-	// Identity is what was compared at the start: for people.
+	// Identity is what was compared at the start, in a form for people.
 	Identity string
-	// EventLag is how far the end of the log that may be read is behind the
-	// clock: the age of the oldest transaction that may still write events. Zero
-	// where there is only one writer.
+	// EventLag is how far the readable end of the log is behind the clock: the age of the
+	// oldest transaction that may still write events. Zero where there is only one writer.
 	EventLag time.Duration
-	// Clock is what this process doubts of the time.
+	// Clock is this process's suspicion of the clock.
 	Clock ClockDoubt
 }

@@ -6,39 +6,39 @@ import (
 	"fmt"
 )
 
-// Quotas measures what projects have. How much they may have is the server's to say.
+// Quotas measures what projects store. The server decides how much they may.
 type Quotas interface {
-	// StoredJobs returns how many jobs a project has, ended ones that are still kept
-	// too, and the bytes of what it keeps. It is exact as of a moment during the call,
-	// and costs the same however many jobs there are.
+	// StoredJobs returns how many jobs a project has, including ended ones that are still
+	// kept, and the bytes that they take. It is exact as of a moment during the call, and its
+	// cost does not depend on the number of jobs.
 	StoredJobs(ctx context.Context, project string) (StoredJobs, error)
-	// Holdings counts what else a project has.
+	// Holdings counts a project's other objects.
 	Holdings(ctx context.Context, project string) (Holdings, error)
 }
 
-// StoredJobs is how much of a database the jobs of a project take, and the content that
-// waits to become some.
+// StoredJobs is how much of a database a project's jobs take, together with the content that
+// waits to become jobs.
 type StoredJobs struct {
 	Jobs int64
-	// Bytes are those of the payloads, of the answers that are kept with attempts, as they
+	// Bytes is the size of the payloads, of the answers that are kept with attempts, as they
 	// are stored (job.Answer.Encode), and of the payloads of items in queues of schedules.
 	Bytes int64
 }
 
-// Holdings counts what a project has beside jobs.
+// Holdings counts what a project has apart from jobs.
 type Holdings struct {
-	// Connections are those that were not deleted.
+	// Connections counts those that were not deleted.
 	Connections int64
-	// APIKeys are those that are live.
+	// APIKeys counts live keys.
 	APIKeys int64
-	// Logins are those that may still come back.
+	// Logins counts those that may still be completed.
 	Logins int64
-	// Schedules are those that were not deleted.
+	// Schedules counts those that were not deleted.
 	Schedules int64
 }
 
-// ErrQuota: the project has as many already as the call allows. Nothing was written.
-// Engines return it as a *QuotaError.
+// ErrQuota: the project already has as many as the call allows. Nothing was written. Engines
+// return it as a *QuotaError.
 var ErrQuota = errors.New("quota exceeded")
 
 // QuotaError is ErrQuota with the figures.
@@ -49,7 +49,7 @@ func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %d of %d", ErrQuot
 // Is makes the error one of ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
-// Count counts the things of one kind that a project has.
+// Count counts a project's objects of one kind.
 type Count func(ctx context.Context) (int64, error)
 
 // Counts are the counts of Holdings.
@@ -74,8 +74,8 @@ func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
 	return out, nil
 }
 
-// OneMore returns a *QuotaError unless one may be added to those in use. A limit of 0
-// is none.
+// OneMore returns a *QuotaError unless one may be added to those in use. A limit of 0 means
+// no limit.
 func OneMore(used, limit int64) error {
 	if limit > 0 && used >= limit {
 		return &QuotaError{Used: used, Limit: limit}
@@ -83,8 +83,8 @@ func OneMore(used, limit int64) error {
 	return nil
 }
 
-// OneMore is OneMore of what it counts. Without a limit it does not count. The caller
-// makes sure that nothing is added between the count and its own commit.
+// OneMore applies the function OneMore to what count counts. Without a limit it does not
+// count. The caller ensures that nothing is added between the count and its own commit.
 func (count Count) OneMore(ctx context.Context, limit int64) error {
 	if limit <= 0 {
 		return nil

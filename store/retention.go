@@ -10,23 +10,23 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Keep says how long is kept what is over. Zero is for ever.
+// Keep sets for how long finished data is kept. Zero means forever.
 type Keep struct {
-	// Jobs counts from a job's end. With the job go its attempts, looks and rulings.
+	// Jobs counts from a job's end. Its attempts, looks and rulings are removed with the job.
 	Jobs time.Duration
-	// Events counts from an event. The log begins after those that are older; the
-	// events of a job that is there stay readable by its id.
+	// Events counts from an event. The log begins after older ones. The events of a stored
+	// job stay readable by its id.
 	Events time.Duration
-	// Keys counts from the job's end, for digests of the keys of jobs that were removed. A
-	// job that is there keeps its key. Where the connection's key window is longer, that
-	// counts.
+	// Keys counts from the job's end, for digests of the keys of removed jobs. A stored job
+	// keeps its key. The connection's key window counts instead if it is longer.
 	Keys time.Duration
-	// EndlessKeys are the connectors whose targets never forget a key: nor does the store.
+	// EndlessKeys are the connectors whose targets never forget a key. The store keeps their
+	// keys forever too.
 	EndlessKeys []string
 }
 
-// KeepKey is how long after its job's end a key stays bound, at a connection of a
-// connector with a key window; ends false: for ever.
+// KeepKey returns how long after its job's end a key stays bound, at a connection of a
+// connector with a key window; ends false: forever.
 func (k Keep) KeepKey(connector string, window time.Duration) (_ time.Duration, ends bool) {
 	if k.Keys == 0 || slices.Contains(k.EndlessKeys, connector) {
 		return 0, false
@@ -43,11 +43,11 @@ func (k Keep) EventOver(now, at time.Time, counted bool) bool {
 	return !at.After(now.Add(-keep))
 }
 
-// LeastKept is the shortest time for which jobs and events are kept: longer than
-// any attempt of an ended job can still act.
+// LeastKept is the shortest time for which jobs and events are kept: longer than an attempt
+// of an ended job can still act.
 const LeastKept = time.Hour
 
-// Check refuses times that are too short.
+// Check refuses durations that are too short.
 func (k Keep) Check() error {
 	for _, d := range []time.Duration{k.Jobs, k.Events} {
 		if d != 0 && d < LeastKept {
@@ -61,22 +61,22 @@ func (k Keep) Check() error {
 }
 
 const (
-	// EventSlack is how much longer than said an event may stay. The times of events
-	// follow their positions only roughly, and none may go early.
+	// EventSlack is how much longer than configured an event may stay. The times of events
+	// follow their positions only roughly, and none may be removed early.
 	EventSlack = time.Minute
-	// UncountedKeep is how much longer than said the log gives an event that no step of a
-	// roll has counted. After that it goes uncounted, so that a counter that fails does
-	// not keep the log for ever.
+	// UncountedKeep is how much longer than configured the log keeps an event that no roll
+	// has counted. Then it is removed uncounted, so that a failing rollup does not keep the
+	// log forever.
 	UncountedKeep = 7 * 24 * time.Hour
-	// LookSlack is how far before the first attempt of a job the objects may be dated
-	// that its looks take for candidates, and more.
+	// LookSlack is how far before a job's first attempt objects may be dated that its looks
+	// consider as candidates, with some margin.
 	LookSlack = 24 * time.Hour
 )
 
 // RetainParams asks for one step of a pass.
 type RetainParams struct {
 	Keep
-	// Owner is who cleans; Lease is for how long nobody else does, from this step on.
+	// Owner identifies the caller. For Lease from this step on, only Owner cleans.
 	Owner job.ID
 	Lease time.Duration
 	// After is the Next of the step before; empty: a new pass begins.
@@ -85,40 +85,38 @@ type RetainParams struct {
 	Limit int
 }
 
-// Retained is what one step did.
+// Retained is the result of one step.
 type Retained struct {
-	// Jobs, Events, Keys, Objects and Firings were removed for good. Events is the number of
-	// events in the pages that were dropped; a job that is there keeps its own.
+	// Jobs, Events, Keys, Objects and Firings were removed for good. Events counts the events
+	// in the pages that were dropped; a stored job keeps its own.
 	Jobs, Events, Keys, Objects, Firings int
-	// Next is where the pass goes on.
+	// Next is the After of the next step.
 	Next string
-	// Done says that the pass is over.
+	// Done reports that the pass is over.
 	Done bool
-	// Busy says that another server is cleaning; nothing was done.
+	// Busy reports that another server is cleaning, and nothing was done.
 	Busy bool
 }
 
 // Retention removes what is no longer kept.
 type Retention interface {
-	// Retain does one short step of a pass over the database: it moves the log's
-	// beginning and drops events, removes ended jobs, forgets the keys of removed
-	// jobs, the objects that no look can meet any more, and firings after FiringsKept,
-	// whatever Keep says. A job is not removed as
-	// long as another one is there that replies to it.
+	// Retain does one short step of a pass over the database: it moves the log's beginning
+	// and drops events, removes ended jobs, forgets the keys of removed jobs and the objects
+	// that no look can find any more, and removes firings after FiringsKept, whatever Keep
+	// is. A job is not removed as long as a stored job replies to it.
 	//
-	// A removed job is ErrNotFound, its key in Create a RemovedError until the key is
-	// forgotten, and then free: see Keep.KeepKey. On targets that are looked up its object stays taken
-	// for as long as a job is there that was armed before the object was made: Owners
-	// and Apply go on to treat it as the removed job's. A direct answer takes it over
-	// as ever, without an event.
+	// A removed job is ErrNotFound. Its key in Create is a RemovedError until the key is
+	// forgotten, and then free: see Keep.KeepKey. On targets that are looked up its object
+	// stays taken as long as a job is stored that was armed before the object was made:
+	// Owners and Apply continue to treat the object as the removed job's. A direct answer
+	// takes it over as usual, without an event.
 	//
-	// ErrIllegal for what Keep.Check refuses and for a place that Next never gave.
+	// ErrIllegal for what Keep.Check refuses and for an After that no Next had.
 	// ErrQuarantined: a state that may be old removes nothing.
 	Retain(ctx context.Context, p RetainParams) (Retained, error)
 }
 
-// RemovedError is ErrNotFound for a key that is still bound to a job that was
-// removed.
+// RemovedError is ErrNotFound for a key that is still bound to a removed job.
 type RemovedError struct{ Job job.ID }
 
 func (e *RemovedError) Error() string { return "job " + e.Job.String() + " has ended and was removed" }
@@ -136,12 +134,12 @@ const (
 	PhaseKeys
 	PhaseObjects
 	PhaseFirings
-	// PhaseDone is no part of it.
+	// PhaseDone is the end of the pass.
 	PhaseDone
 )
 
-// RetainPlace is what RetainParams.After says, for engines. In PhaseJobs the last
-// job that was looked at is named by what orders it in the engine's index.
+// RetainPlace is the content of RetainParams.After, for engines. In PhaseJobs the last job
+// that was looked at is named by the columns of the engine's index.
 type RetainPlace struct {
 	Phase      Phase
 	Project    string    `json:",omitempty"`
@@ -163,7 +161,7 @@ func ParseRetainPlace(text string) (RetainPlace, error) {
 	return p, nil
 }
 
-// String is what ParseRetainPlace reads.
+// String returns the text that ParseRetainPlace reads.
 func (p RetainPlace) String() string {
 	text, err := json.Marshal(p)
 	if err != nil { // numbers, texts and ids
@@ -172,8 +170,8 @@ func (p RetainPlace) String() string {
 	return string(text)
 }
 
-// Unanswered leaves out the jobs that must stay because a job replies to them that
-// is not removed with them. replies are all that reply to one of the jobs.
+// Unanswered leaves out the jobs that must stay because a job that is not removed with them
+// replies to them. replies are all replies to the jobs.
 func Unanswered(jobs []job.ID, replies []Reply) []job.ID {
 	going := make(map[job.ID]bool, len(jobs))
 	for _, id := range jobs {
@@ -199,9 +197,9 @@ func Unanswered(jobs []job.ID, replies []Reply) []job.ID {
 // Reply says that a job replies to another one.
 type Reply struct{ Job, To job.ID }
 
-// Newest finds the position up to which all events are so old that they may go:
-// after lo, up to hi. newest gives the newest event at or before a position, and
-// whether it is old enough; 0: there is none. It is asked some dozens of times.
+// Newest finds the position up to which all events are old enough to be removed: after lo, up
+// to hi. newest returns the newest event at or before a position, and whether it is old
+// enough; 0: there is none. Newest calls it some dozens of times.
 func Newest(lo, hi int64, newest func(at int64) (position int64, old bool, err error)) (int64, error) {
 	found := lo
 	for lo < hi {

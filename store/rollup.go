@@ -13,17 +13,16 @@ import (
 )
 
 // Rules of this file:
-//   - what a rollup counts is a function of the event log alone, and each event counts
-//     once: engines store the counts and the place in the log in one transaction;
-//   - an event counts in the bucket of its own time, also one that comes after its job's
-//     end;
+//   - a rollup is a function of the event log alone, and each event counts once: engines
+//     store the counts and the position in the log in one transaction;
+//   - an event counts in the bucket of its own time, even if it comes after its job's end;
 //   - rollups have numbers, connections and connectors, and nothing that a client wrote.
 
 // Width is the length of a bucket of time. The numbers are stored.
 type Width uint8
 
 const (
-	// Minute buckets are kept for KeepMinutes, and so on.
+	// Minute buckets are kept for KeepMinutes; the other widths have bounds of their own.
 	Minute Width = iota + 1
 	// Hour buckets begin at whole hours, UTC.
 	Hour
@@ -34,7 +33,7 @@ const (
 // Widths are all widths, the shortest first.
 var Widths = []Width{Minute, Hour, Day}
 
-// Length is how long a bucket is.
+// Length returns how long a bucket is.
 func (w Width) Length() time.Duration {
 	switch w {
 	case Minute:
@@ -48,7 +47,7 @@ func (w Width) Length() time.Duration {
 	}
 }
 
-// Keep is how long buckets of the width are kept.
+// Keep returns how long buckets of the width are kept.
 func (w Width) Keep() time.Duration {
 	switch w {
 	case Minute:
@@ -60,7 +59,7 @@ func (w Width) Keep() time.Duration {
 	}
 }
 
-// Start is when the bucket of a moment begins.
+// Start returns when the bucket of a moment begins.
 func (w Width) Start(at time.Time) time.Time { return at.UTC().Truncate(w.Length()) }
 
 // Measure is what a count counts. The numbers are stored.
@@ -76,8 +75,8 @@ const (
 	// CountEnded plus a terminal job.State: jobs that ended so. One that goes on after its
 	// end, by RetryJob or late evidence, counts once for each end.
 	CountEnded Measure = 10
-	// CountUnknown: outcomes that became unknown. A repeat under the same key leaves an
-	// outcome as unknown as it was.
+	// CountUnknown: outcomes that became unknown. A repeat under the same key does not make
+	// an outcome unknown again.
 	CountUnknown Measure = 30
 	// CountKnown plus a Known: unknown outcomes that were settled, by how long they were
 	// unknown.
@@ -105,11 +104,11 @@ const (
 // Knowns are all ways.
 var Knowns = []Known{KnownFound, KnownRepeated, KnownLate, KnownAbsent, KnownPerson, KnownPolicy}
 
-// Bins of a histogram: four for each doubling, from a millisecond on. Bin n has the
-// durations above BinBound(n-1), up to BinBound(n); the last one has all above.
+// Bins of a histogram: four for each doubling, from a millisecond on. Bin n has the durations
+// above BinBound(n-1), up to BinBound(n). The last bin has all longer durations.
 const (
 	LastBin = 128
-	// NoBin is that of what has no duration, or none that is known.
+	// NoBin is the bin of an event without a known duration.
 	NoBin = -1
 )
 
@@ -120,7 +119,7 @@ var binBounds = func() (bounds [LastBin]time.Duration) {
 	return bounds
 }()
 
-// BinBound is the longest duration of a bin.
+// BinBound returns the longest duration of a bin.
 func BinBound(n int) time.Duration {
 	if n >= LastBin {
 		return math.MaxInt64
@@ -128,7 +127,7 @@ func BinBound(n int) time.Duration {
 	return binBounds[max(n, 0)]
 }
 
-// BinOf is the bin of a duration.
+// BinOf returns the bin of a duration.
 func BinOf(d time.Duration) int {
 	n, _ := slices.BinarySearch(binBounds[:], d)
 	return n
@@ -137,11 +136,11 @@ func BinOf(d time.Duration) int {
 // RollKey names one count.
 type RollKey struct {
 	Project string
-	// Connection is zero in the counts of the whole project: each event counts there, and
-	// with its connection.
+	// Connection is zero in the counts of the whole project. Each event counts there, and for
+	// its connection.
 	Connection job.ID
 	Width      Width
-	// Start of the bucket, in microseconds since 1970.
+	// Start is the bucket's, in microseconds since 1970.
 	Start     int64
 	Connector string
 	Class     job.Class
@@ -174,12 +173,13 @@ type RollEvent struct {
 }
 
 // Moved reports whether the event can count at all: the state changed, and not only by a
-// claim. Of others an engine needs to read the position alone.
+// claim. Of other events an engine needs only the position.
 func Moved(from, to job.State) bool { return from != to && to != job.Claimed }
 
 func unknown(s job.State) bool { return s == job.Ambiguous || s == job.NeedsResolution }
 
-// AsksPast reports whether the earlier events of the job tell what this one counts as.
+// AsksPast reports whether what this event counts as depends on the earlier events of the
+// job.
 func (e *RollEvent) AsksPast() bool {
 	repeat := e.From == job.Sending && e.Attempt > 1
 	return Moved(e.From, e.To) && (unknown(e.From) && !unknown(e.To) && e.To != job.Sending || repeat)
@@ -193,11 +193,11 @@ type PastEvent struct {
 	At       time.Time
 }
 
-// MaxPast bounds the earlier events that are read of a job, the newest ones.
+// MaxPast bounds the earlier events of a job that are read, newest first.
 const MaxPast = 200
 
-// unknownSince gives when the outcome became unknown that is so after these events of a
-// job, which are in their order; zero: it is known.
+// unknownSince returns when the outcome that is unknown after these events of a job, in their
+// order, became so; zero: it is known.
 func unknownSince(past []PastEvent) (since time.Time) {
 	for _, p := range past {
 		switch {
@@ -218,16 +218,16 @@ type Roll struct {
 	last time.Time
 }
 
-// NewRoll makes an empty one.
+// NewRoll returns an empty Roll.
 func NewRoll() *Roll { return &Roll{counts: make(map[RollKey]int64)} }
 
-// Len is the number of counts.
+// Len returns the number of counts.
 func (r *Roll) Len() int { return len(r.counts) }
 
-// Last is the time of the last event that was added.
+// Last returns the time of the last event that was added.
 func (r *Roll) Last() time.Time { return r.last }
 
-// Counts gives what was added up, in order.
+// Counts returns the counts in order.
 func (r *Roll) Counts() []RollCount {
 	out := make([]RollCount, 0, len(r.counts))
 	for k, n := range r.counts {
@@ -237,8 +237,8 @@ func (r *Roll) Counts() []RollCount {
 	return out
 }
 
-// Add counts an event. past are the earlier events of its job, in their order, if the
-// event asks for them.
+// Add counts an event. past has the earlier events of its job, in their order, if the event
+// needs them.
 func (r *Roll) Add(e RollEvent, past []PastEvent) {
 	r.last = e.At
 	if !Moved(e.From, e.To) {
@@ -271,7 +271,7 @@ func (r *Roll) Add(e RollEvent, past []PastEvent) {
 	}
 }
 
-// knownBy is how the event settled an unknown outcome.
+// knownBy returns how the event settled an unknown outcome.
 func knownBy(e *RollEvent) Known {
 	there := e.To == job.Succeeded || e.To == job.Accepted
 	switch {
@@ -300,10 +300,10 @@ func (r *Roll) count(e *RollEvent, m Measure, bin int) {
 	}
 }
 
-// Bounds of the smallest step of a roll: the events that it counts, the counts that it
-// writes, after which it counts no further, and the old ones that it removes. A job that
-// is worked on a connection of its own makes twelve counts; jobs of one connection share
-// theirs, so that a larger step writes less for each.
+// Bounds of the smallest step of a roll: the events that it counts, the number of counts
+// after which it stops, and the old counts that it removes. A job that is worked on a
+// connection of its own makes twelve counts. Jobs of one connection share theirs, so a larger
+// step writes less for each.
 const (
 	RollEvents  = 4 * MaxBatch
 	RollCounts  = 4 * MaxBatch
@@ -316,28 +316,29 @@ const (
 
 // RollParams asks for one step.
 type RollParams struct {
-	// Owner is who rolls; Lease is for how long nobody else does, from this step on.
+	// Owner identifies the caller. For Lease from this step on, only Owner rolls.
 	Owner job.ID
 	Lease time.Duration
-	// Size is how many times the smallest step this one may be, up to MaxRollSize. Zero
-	// is one.
+	// Size is the size of this step as a multiple of the smallest one, up to MaxRollSize.
+	// Zero is one.
 	Size int
 }
 
-// Bounds are the events that the step counts, and the counts after which it stops.
+// Bounds returns how many events the step counts, and the number of counts after which it
+// stops.
 func (p RollParams) Bounds() (events, counts int) {
 	size := min(max(p.Size, 1), MaxRollSize)
 	return size * RollEvents, size * RollCounts
 }
 
-// Rolled is what one step did.
+// Rolled is the result of one step.
 type Rolled struct {
-	// Events were counted, and Removed old counts removed: each step does both, so that a
-	// server that is never quiet removes them too.
+	// Events were counted, and Removed old counts removed. Each step does both, so that a
+	// server that always has new events removes old counts too.
 	Events, Removed int
-	// More says that there is more to do.
+	// More reports that there is more to do.
 	More bool
-	// Busy says that another server rolls; nothing was done.
+	// Busy reports that another server rolls, and nothing was done.
 	Busy bool
 }
 
@@ -347,16 +348,15 @@ type SeriesQuery struct {
 	Width   Width
 	// From and Before are starts of buckets: the first one, and the one after the last.
 	From, Before time.Time
-	// Connections, when set, are those whose jobs count. ByConnection, ByConnector and
-	// ByClass keep apart what is otherwise one row of a bucket; ByConnection needs
-	// Connections.
+	// Connections, when set, limits the counts to their jobs. ByConnection, ByConnector and
+	// ByClass split the rows of a bucket; ByConnection needs Connections.
 	Connections                        []job.ID
 	Connectors                         []string
 	Classes                            []job.Class
 	ByConnection, ByConnector, ByClass bool
 }
 
-// Check refuses what no engine can answer.
+// Check refuses a query that no engine can answer.
 func (q SeriesQuery) Check() error {
 	if q.Width.Length() == 0 || q.ByConnection && len(q.Connections) == 0 {
 		return fmt.Errorf("%w: series of width %d by connection %t of %d connections", ErrIllegal, q.Width, q.ByConnection, len(q.Connections))
@@ -367,15 +367,15 @@ func (q SeriesQuery) Check() error {
 // Series are counts over time.
 type Series struct {
 	Now time.Time
-	// AsOf is the time up to which events have been counted: now if no event can be read
-	// that is not counted, and otherwise the time of the last one that is.
+	// AsOf is the time up to which events have been counted: now if every readable event is
+	// counted, otherwise the time of the last counted one.
 	AsOf time.Time
-	// Rows are in the order of their starts, then of connection, connector and class.
-	// Those without a count are missing.
+	// Rows are in the order of their starts, then of connection, connector and class. Rows
+	// without a count are left out.
 	Rows []SeriesRow
 }
 
-// SeriesRow is one bucket, or the part of it that the query keeps apart.
+// SeriesRow is one bucket, or a part of it by the query's splits.
 type SeriesRow struct {
 	Start      time.Time
 	Connection job.ID
@@ -386,7 +386,7 @@ type SeriesRow struct {
 	Bins map[Measure]map[int]int64
 }
 
-// SeriesSum adds counts up to rows.
+// SeriesSum adds up counts to rows.
 type SeriesSum struct {
 	q    SeriesQuery
 	rows map[seriesKey]*SeriesRow
@@ -399,13 +399,13 @@ type seriesKey struct {
 	class      job.Class
 }
 
-// NewSeriesSum makes an empty one.
+// NewSeriesSum returns an empty SeriesSum.
 func NewSeriesSum(q SeriesQuery) *SeriesSum {
 	return &SeriesSum{q: q, rows: make(map[seriesKey]*SeriesRow)}
 }
 
-// Add adds a count of the project, of the width, and of the connections: it is counted if
-// the rest of the query selects it.
+// Add adds a count of the query's project, width and connections. It counts if the rest of
+// the query selects it.
 func (s *SeriesSum) Add(c RollCount) {
 	if len(s.q.Connectors) > 0 && !slices.Contains(s.q.Connectors, c.Connector) ||
 		len(s.q.Classes) > 0 && !slices.Contains(s.q.Classes, c.Class) {
@@ -438,7 +438,7 @@ func (s *SeriesSum) Add(c RollCount) {
 	}
 }
 
-// Rows gives the rows in their order.
+// Rows returns the rows in their order.
 func (s *SeriesSum) Rows() []SeriesRow {
 	out := make([]SeriesRow, 0, len(s.rows))
 	for _, r := range s.rows {
@@ -453,9 +453,9 @@ func (s *SeriesSum) Rows() []SeriesRow {
 
 // Rollups count the events of the log in buckets of time.
 type Rollups interface {
-	// Roll does one short step: it counts the next events of the log in the buckets of
-	// their times and moves its place in the log in the same transaction, so that each
-	// event counts once. When all are counted it removes buckets that are older than
-	// Width.Keep, but not while the time is doubted. It begins where the log begins.
+	// Roll does one short step: it counts the next events of the log in the buckets of their
+	// times and moves its position in the log in the same transaction, so that each event
+	// counts once. When all events are counted it removes buckets that are older than
+	// Width.Keep, but not while the clock is suspect. It begins where the log begins.
 	Roll(ctx context.Context, p RollParams) (Rolled, error)
 }

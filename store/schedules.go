@@ -29,38 +29,37 @@ const (
 // Schedules stores recurring schedules and the outcomes of their firings. The store has no
 // calendar: the caller of Fire decides what is due.
 //
-// A firing is one ordinary job under the key FiringKey, and a key is one job. So whatever
-// crashes, and however many servers decide about a schedule, one name is at most one job.
+// A firing is one ordinary job under the key FiringKey, and a key is one job. So one name is
+// at most one job, whatever crashes, and however many servers decide about a schedule.
 type Schedules interface {
 	// CreateSchedule stores a schedule, ACTIVE or PAUSED. A bound key returns the bound
-	// schedule with created=false, whatever state it is in; the caller compares the
-	// fingerprints. ErrIllegal for a schedule out of bounds. ErrQuota, but never for a bound
-	// key.
+	// schedule with created=false, in any state, and the caller compares the fingerprints.
+	// ErrIllegal for a schedule out of bounds. ErrQuota, but never for a bound key.
 	CreateSchedule(ctx context.Context, n NewSchedule) (s Schedule, created bool, err error)
-	// Schedule reads one by id, or by the key under which it was created when Ref.Key is
-	// set. A deleted schedule is found, without its template. ErrNotFound.
+	// Schedule reads a schedule by id, or by the key under which it was created when Ref.Key
+	// is set. A deleted schedule is found, without its template. ErrNotFound.
 	Schedule(ctx context.Context, ref Ref) (Schedule, error)
-	// ListSchedules reads a page, newest first, templates left out. It looks at
-	// MaxScheduleScan schedules at most, whatever the query lets through. ErrNotFound when
-	// there is no schedule to read on after.
+	// ListSchedules reads a page, newest first, without templates. It looks at
+	// MaxScheduleScan schedules at most, whatever the query selects. ErrNotFound when the
+	// schedule to read on after does not exist.
 	ListSchedules(ctx context.Context, q ScheduleQuery) (SchedulePage, error)
 	// ChangeSchedule writes a schedule as its caller wants it, and firings that make no job.
-	// Of concurrent calls, also of Fire, that read one revision, one writes.
+	// Of concurrent calls that read one revision, calls of Fire included, one writes.
 	//
 	//   - ErrNotFound: no such schedule in the project.
-	//   - ErrQuarantined: what the lost state has made of the schedule is not settled.
+	//   - ErrQuarantined: the lost state's effect on the schedule is not settled.
 	//   - ErrUndecided: the schedule is ACTIVE, and its HeldUntil is set. Fire decides first.
 	//   - ErrStale: another revision than the one that was read. Read and decide again.
 	//   - ErrIllegal: it is deleted, the state machine has no such move, or the schedule is
 	//     out of bounds.
 	ChangeSchedule(ctx context.Context, c ScheduleChange) (Schedule, error)
-	// Firings reads a page of a schedule's firings, newest first. A firing that waits in the
-	// buffer is in its schedule only. ErrNotFound: no such schedule in the project.
+	// Firings reads a page of a schedule's firings, newest first. A buffered firing is only
+	// in its schedule. ErrNotFound: no such schedule in the project.
 	Firings(ctx context.Context, q FiringQuery) (FiringPage, error)
 }
 
-// ScheduleState is where a schedule stands. The numbers are the contract's, and part of the
-// engines' queries.
+// ScheduleState is the state of a schedule. The numbers are the contract's, and the engines'
+// queries use them.
 type ScheduleState int
 
 // The states of a schedule.
@@ -79,7 +78,7 @@ const (
 var ScheduleStates = []ScheduleState{ScheduleActive, SchedulePaused, ScheduleEnded, ScheduleDeleted}
 
 // Next reports whether a schedule may go from a state to another one. The engines' triggers
-// have a copy.
+// have a copy of this rule.
 func (s ScheduleState) Next(to ScheduleState) bool {
 	switch s {
 	case ScheduleActive, SchedulePaused:
@@ -100,8 +99,8 @@ const (
 	PausedByFailures
 	PausedByAuthHold
 	PausedByRefusal
-	// PausedByRestore is what Schedule.Cause says of a queue whose items may have been sent.
-	// It is never stored.
+	// PausedByRestore is the Schedule.Cause of a queue whose items may have been sent. It is
+	// never stored.
 	PausedByRestore
 )
 
@@ -113,64 +112,64 @@ type Schedule struct {
 	Key         string
 	Fingerprint job.Fingerprint
 	// Version rises by one with each change by a caller and each change of the state: it is
-	// the etag. Revision rises by one with each write, those of firings too.
+	// the etag. Revision rises by one with each write, including those of firings.
 	Version, Revision int64
 	// Generation counts the versions of the spec and its zone, from 1. It never falls.
 	Generation int64
-	// Spec, Template and Policies mean nothing to the store.
+	// Spec, Template and Policies are not interpreted by the store.
 	Spec, Template, Policies []byte
-	// Connection is the one that DueSchedule.Connection has.
+	// Connection is the id of DueSchedule.Connection.
 	Connection  job.ID
 	DisplayName string
 	// Labels are nil when there are none.
 	Labels map[string]string
-	// Queued has DueSchedule.Items read: firings take their content from the queue.
+	// Queued makes Fire read DueSchedule.Items: firings take their content from the queue.
 	Queued bool
-	// PauseAfterFailures, when positive, has DueSchedule.Ended read.
+	// PauseAfterFailures, when positive, makes Fire read DueSchedule.Ended.
 	PauseAfterFailures int
 
 	State      ScheduleState
 	PauseCause PauseCause // with SchedulePaused only
 	Note       string
 	PausedAt   time.Time // with SchedulePaused only
-	// Cursor says which firings were decided. It means nothing to the store.
+	// Cursor records which firings were decided. The store does not interpret it.
 	Cursor string
-	// Next is when Fire is to decide next; zero: never. With ScheduleActive only.
+	// Next is when Fire must decide next; zero: never. With ScheduleActive only.
 	Next time.Time
-	// Buffered waits for the end of an earlier job. With ScheduleActive only; such a
-	// schedule is due BufferedLook after a write at the latest, and immediately when MayRelease
-	// holds for one of its jobs.
+	// Buffered is a firing that waits for the end of an earlier job. With ScheduleActive
+	// only. Such a schedule is due BufferedLook after a write at the latest, and immediately
+	// when MayRelease is true for one of its jobs.
 	Buffered *Firing
-	// Skips name firings to come that make no job.
+	// Skips name future firings that make no job.
 	Skips []string
 	// Run counts the firings that made a job.
 	Run    int64
 	Counts ScheduleCounts
 	// Day is the newest date, in its zone, on which firings made jobs ("2026-11-02"), and
-	// DayCount how many did. A day never falls, and its count does not while it lasts. Fire
-	// alone writes them.
+	// DayCount how many jobs they made. A day never falls, and its count does not fall on
+	// that day. Only Fire writes them.
 	Day      string
 	DayCount int64
-	// RefusedInRow counts the items of the queue that were refused since one became a job,
-	// or a caller changed the schedule. Fire alone raises it.
+	// RefusedInRow counts the items of the queue that were refused since one became a job or
+	// a caller changed the schedule. Only Fire raises it.
 	RefusedInRow int64
 
 	Created, Updated, Deleted time.Time
 	CreatedBy, UpdatedBy      string
-	// HeldUntil is when the database was released from a quarantine, as long as the lost time
-	// of the schedule is not settled; zero: nothing is open. Its firings up to then may have
-	// made their jobs in the state that was lost, and the items that wait in its queue, too.
-	// Release sets it. A decision that has passed those firings settles it, but never for a
-	// queue: that is for a person to do, by a change.
+	// HeldUntil is when the database was released from a quarantine, as long as the
+	// schedule's firings of the lost time are not settled; zero: none are open. Its firings
+	// up to then, and the items that wait in its queue, may have made their jobs in the lost
+	// state. Release sets it. A decision about all those firings clears it, except for a
+	// queue, where only a person's change does.
 	HeldUntil time.Time
-	// LedgerBegin is from when on all its firings are there, but those that were not decided
-	// one by one.
+	// LedgerBegin is since when the ledger has all firings, except those that were not
+	// decided one by one.
 	LedgerBegin time.Time
 }
 
-// Settled returns ErrUndecided for a schedule that has to be decided about before its state
-// becomes to. It may be deleted at any time: that makes no job, and nobody may be there who
-// can decide.
+// Settled returns ErrUndecided for a schedule that Fire must decide about before its state
+// becomes to. It may always be deleted: a deletion makes no job, and perhaps no server is
+// left that can decide.
 func Settled(state ScheduleState, heldUntil time.Time, to ScheduleState) error {
 	if state == ScheduleActive && !heldUntil.IsZero() && to != ScheduleDeleted {
 		return ErrUndecided
@@ -178,12 +177,12 @@ func Settled(state ScheduleState, heldUntil time.Time, to ScheduleState) error {
 	return nil
 }
 
-// Doubtful reports whether items that wait in the queue may have been sent in a state of the
-// database that was lost. Until a person has looked, no firing takes one.
+// Doubtful reports whether waiting items of the queue may have been sent in a lost state of
+// the database. No firing takes one until a person has looked.
 func (s Schedule) Doubtful() bool { return s.Queued && !s.HeldUntil.IsZero() }
 
-// Cause is why the schedule is paused, as people are told: what keeps a queue from going on
-// after a restore comes before the cause that is stored.
+// Cause is why the schedule is paused, as users see it: an unsettled restore of a queue comes
+// before the stored cause.
 func (s Schedule) Cause() PauseCause {
 	if s.State == SchedulePaused && s.Doubtful() {
 		return PausedByRestore
@@ -191,42 +190,44 @@ func (s Schedule) Cause() PauseCause {
 	return s.PauseCause
 }
 
-// BufferedLook is how long a schedule with a buffered firing waits at most until it is due,
-// and one whose decision was refused.
+// BufferedLook is the longest time until a schedule is due again that has a buffered firing,
+// or whose decision was refused.
 const BufferedLook = time.Minute
 
 // ScheduleCounts are the firings of a schedule by what became of them.
 type ScheduleCounts struct {
 	Fired, SkippedByOverlap, SkippedByPerson, Missed, Coalesced, Refused int64
-	// NoContent found the queue empty, SkippedByLimit a day with all its jobs.
+	// NoContent counts firings that found the queue empty, SkippedByLimit those of a day that
+	// had all its jobs.
 	NoContent, SkippedByLimit int64
-	// Held may have taken place in a state that was lost.
+	// Held counts firings that may have taken place in a lost state.
 	Held int64
 }
 
-// Firing is what became of one firing.
+// Firing is the outcome of one firing.
 type Firing struct {
 	// Name is unique in the schedule.
 	Name    string
 	Nominal time.Time
-	// LocalTime is Nominal as the schedule's zone showed it; empty: it has none.
+	// LocalTime is Nominal in the schedule's zone; empty: it has none.
 	LocalTime string
 	Mark      TimeMark
 	Origin    FiringOrigin
 	Outcome   FiringOutcome
 	Reason    string
-	// Job is the one that it made, and Blocking the one that was in its way.
+	// Job is the job that the firing made, and Blocking the one that prevented it.
 	Job, Blocking job.ID
-	// Run is its number among those that made a job; 0: it made none.
+	// Run is its number among the firings that made a job; 0: it made none.
 	Run int64
 	// Decided is set by the store.
 	Decided time.Time
 }
 
-// TimeMark is how a civil time meets a change of the clock. The numbers are the contract's.
+// TimeMark is how a civil time meets a clock change, such as daylight saving. The numbers are
+// the contract's.
 type TimeMark int
 
-// The marks; 0: the time is an ordinary one.
+// The marks; 0: an ordinary time.
 const (
 	MarkShifted TimeMark = iota + 1
 	MarkFirstOfTwo
@@ -244,38 +245,38 @@ const (
 	FiredByBackfill
 )
 
-// FiringOutcome is what became of a firing. The numbers are the contract's.
+// FiringOutcome is the outcome of a firing. The numbers are the contract's.
 type FiringOutcome int
 
 // The outcomes of firings.
 const (
-	// FiringFired made a job.
+	// FiringFired: it made a job.
 	FiringFired FiringOutcome = iota + 1
-	// FiringBuffered waits. It is Schedule.Buffered, and no firing of the ledger yet.
+	// FiringBuffered: it waits. It is Schedule.Buffered, and not in the ledger yet.
 	FiringBuffered
 	FiringSkippedByOverlap
 	FiringSkippedByPerson
 	FiringMissed
 	FiringCoalesced
 	FiringRefused
-	// FiringHeld may have made its job in a state of the database that was lost.
+	// FiringHeld: it may have made its job in a lost state of the database.
 	FiringHeld
-	// FiringNoContent found the queue empty.
+	// FiringNoContent: it found the queue empty.
 	FiringNoContent FiringOutcome = 9
-	// FiringSkippedByLimit found that its day has all its jobs.
+	// FiringSkippedByLimit: its day had all its jobs.
 	FiringSkippedByLimit FiringOutcome = 10
 )
 
-// FiringKey is the idempotency key of a firing's job.
+// FiringKey returns the idempotency key of a firing's job.
 func FiringKey(schedule job.ID, name string) string {
 	return "fireonce:schedule/" + schedule.String() + "/" + name
 }
 
-// FiringActor is the actor of a schedule's jobs.
+// FiringActor returns the actor of a schedule's jobs.
 func FiringActor(schedule job.ID) string { return "schedule:" + schedule.String() }
 
-// NewSchedule is a schedule to store. Version, Revision, Generation, Run, Counts, Day,
-// RefusedInRow, Buffered, Skips and the times but Next are the store's to set.
+// NewSchedule is a schedule to store. The store sets Version, Revision, Generation, Run,
+// Counts, Day, RefusedInRow, Buffered, Skips and every time but Next.
 type NewSchedule struct {
 	Schedule Schedule
 	// Most, when positive, bounds the schedules of the project that are not deleted, also
@@ -283,7 +284,7 @@ type NewSchedule struct {
 	Most int64
 }
 
-// Stored returns the schedule as it is stored for the first time, or ErrIllegal.
+// Stored returns the schedule as it is first stored, or ErrIllegal.
 func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	s := n.Schedule
 	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
@@ -302,18 +303,18 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	return s.normal(Schedule{}, now)
 }
 
-// ScheduleChange is a schedule as its caller wants it, made of the one that was read.
+// ScheduleChange is a schedule as its caller wants it, based on the one that was read.
 type ScheduleChange struct {
 	// Schedule has the Revision that was read. Its id, project, key, fingerprint, versions,
 	// times of creation and change, PausedAt, Day, DayCount and LedgerBegin are not written,
-	// and HeldUntil only if it is zero. RefusedInRow begins anew.
+	// and HeldUntil only if it is zero. RefusedInRow restarts from zero.
 	Schedule Schedule
 	// Firings are decided by the change, and make no job. At most MaxBatch.
 	Firings []Firing
 	Actor   string
 }
 
-// Changed returns a schedule as a change leaves it at now, or the error of ChangeSchedule.
+// Changed returns the schedule as a change leaves it at now, or the error of ChangeSchedule.
 // A deleted schedule keeps neither template nor note, and its items no content.
 func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
 	s := c.Schedule
@@ -430,7 +431,7 @@ func (s Schedule) check(was Schedule) error {
 	return nil
 }
 
-// maxDay is the length of a date.
+// maxDay is the length of a date, in bytes.
 const maxDay = 10
 
 func (f Firing) named() error {
@@ -440,7 +441,7 @@ func (f Firing) named() error {
 	return nil
 }
 
-// ends reports whether it is an outcome of a firing in the ledger.
+// ends reports whether a firing with this outcome is in the ledger.
 func (o FiringOutcome) ends() bool {
 	switch o {
 	case FiringFired, FiringSkippedByOverlap, FiringSkippedByPerson, FiringMissed, FiringCoalesced, FiringRefused,
@@ -451,7 +452,7 @@ func (o FiringOutcome) ends() bool {
 	}
 }
 
-// check refuses a firing that the ledger does not take.
+// check refuses a firing that the ledger does not accept.
 func (f Firing) check() error {
 	switch {
 	case !f.Outcome.ends(),
@@ -462,7 +463,7 @@ func (f Firing) check() error {
 	return f.named()
 }
 
-// BufferedText is Buffered as engines keep it; empty: none.
+// BufferedText returns Buffered as engines store it; empty: none.
 func (s Schedule) BufferedText() (string, error) {
 	if s.Buffered == nil {
 		return "", nil
@@ -474,7 +475,7 @@ func (s Schedule) BufferedText() (string, error) {
 	return string(text), nil
 }
 
-// SkipsText is Skips as engines keep them; empty: none.
+// SkipsText returns Skips as engines store them; empty: none.
 func (s Schedule) SkipsText() (string, error) {
 	if len(s.Skips) == 0 {
 		return "", nil
@@ -486,7 +487,7 @@ func (s Schedule) SkipsText() (string, error) {
 	return string(text), nil
 }
 
-// SetTexts reads what BufferedText and SkipsText wrote.
+// SetTexts reads the results of BufferedText and SkipsText.
 func (s *Schedule) SetTexts(buffered, skips string) error {
 	if buffered != "" {
 		if err := json.Unmarshal([]byte(buffered), &s.Buffered); err != nil {
@@ -528,7 +529,7 @@ type ScheduleQuery struct {
 	Scan int
 }
 
-// MaxScan returns the bound that Scan means.
+// MaxScan returns the bound that Scan sets.
 func (q ScheduleQuery) MaxScan() int {
 	if q.Scan <= 0 {
 		return MaxScheduleScan
@@ -536,7 +537,7 @@ func (q ScheduleQuery) MaxScan() int {
 	return min(q.Scan, MaxScheduleScan)
 }
 
-// Selects reports whether the query lets a schedule of its project through.
+// Selects reports whether the query selects a schedule of its project.
 func (q ScheduleQuery) Selects(s Schedule) bool {
 	for name, value := range q.Labels {
 		if got, ok := s.Labels[name]; !ok || got != value {
@@ -554,7 +555,7 @@ func (q ScheduleQuery) Selects(s Schedule) bool {
 }
 
 // SchedulePage is one page, newest schedule first. It may have fewer schedules than the
-// limit, or none, although more follow.
+// limit, or none, even if more follow.
 type SchedulePage struct {
 	Schedules []Schedule
 	// Next is the schedule to read on after; zero: there are no more.
@@ -565,25 +566,25 @@ type SchedulePage struct {
 type FiringQuery struct {
 	Project  string
 	Schedule job.ID
-	// Name, when set, is the one firing that is read: a page has it, or nothing.
+	// Name, when set, selects that firing alone.
 	Name string
-	// Outcomes, when there are any, are those that are read.
+	// Outcomes, when not empty, are the outcomes to read.
 	Outcomes []FiringOutcome
-	// Before is the place at which the page before ended; 0: from the newest on.
+	// Before is where the page before ended; 0: from the newest on.
 	Before int64
 	Limit  int
 }
 
-// Selects reports whether the query lets a firing of its schedule through.
+// Selects reports whether the query selects a firing of its schedule.
 func (q FiringQuery) Selects(f Firing) bool {
 	return (q.Name == "" || f.Name == q.Name) && (len(q.Outcomes) == 0 || slices.Contains(q.Outcomes, f.Outcome))
 }
 
 // FiringPage is one page, newest firing first. It may have fewer firings than the limit, or
-// none, although more follow.
+// none, even if more follow.
 type FiringPage struct {
 	Firings []Firing
-	// Next is the place to read on before; 0: there are no more.
+	// Next is the Before of the next page; 0: there are no more.
 	Next int64
 }
 

@@ -5,109 +5,113 @@ import (
 	"time"
 )
 
-// Rules of this file. The believed time runs on from an anchor by the boot clock, which
-// nobody can set and which does not stop while the machine sleeps.
-//   - A wall clock that stays close to it is followed, so that it is slewed.
-//   - A wall clock that jumps is doubted. It is believed again when it is back, when
-//     something proves it (ClockReading.Proof), or when the doubt has lasted for the bound.
-//     Believing a changed clock is a step, which changes what is stored (ClockStep).
-//   - Where nobody knows what the boot clock showed at the anchor, the wall clock is
-//     believed if it is not behind the anchor: time passes between two runs of a machine.
-//     If it is behind, the believed time begins at the anchor and is too early by an unknown
-//     amount: nothing may be decided by it.
-//   - Readings of many goroutines are judged in any order. One that began before the end of
-//     another that was judged says nothing new, and changes nothing: judged late, it would
-//     show a clock of before a jump, or of before a step. A proof that a doubted
-//     clock is right counts all the same: it is often found after its reading was judged.
+// Rules of this file. The believed time continues from an anchor by the boot clock, which
+// cannot be set and does not stop while the machine sleeps.
+//   - A wall clock that stays close to it is followed, so that a slew is followed too.
+//   - A wall clock that jumps is suspect. It is believed again when it is back, when
+//     something proves it right (ClockReading.Proof), or when it has been suspect for
+//     SuspectFor. Believing a changed clock is a step, which changes what is stored
+//     (ClockStep).
+//   - If the boot clock's value at the anchor is unknown, the wall clock is believed unless
+//     it is behind the anchor: time passes between two runs of a machine. If it is behind,
+//     the believed time begins at the anchor and is too early by an unknown amount: nothing
+//     may be decided by it.
+//   - Readings of many goroutines are judged in any order. A reading that began before the
+//     end of another one that was judged already changes nothing: judged late, it would show
+//     a clock of before a jump, or of before a step. Its proof that a suspect clock is right
+//     counts all the same, because a proof is often found after its reading was judged.
 
 const (
-	// clockTolerance is what a wall clock may be off without a doubt.
+	// clockTolerance is how far a wall clock may be off without becoming suspect.
 	clockTolerance = 250 * time.Millisecond
-	// slewShare is the part of the time passed that a wall clock may be slewed by: kernels
-	// slew by half of that.
+	// slewShare is the divisor of the elapsed time by which a wall clock may be slewed:
+	// kernels slew at half that rate.
 	slewShare = 1000
-	// anchorEvery is the least time between two anchors: the tolerance is one for each.
+	// anchorEvery is the least time between two anchors. Each anchor has the whole tolerance
+	// again.
 	anchorEvery = 10 * time.Second
-	// anchorTook is the most that the reading for an anchor may take.
+	// anchorTook is the longest time that the reading for an anchor may take.
 	anchorTook = 100 * time.Millisecond
 )
 
-// Timeline is the belief in one clock. The zero Timeline believes its first reading. It is
-// a value of readings alone, and for one goroutine.
+// Timeline is the belief in one clock. The zero Timeline believes its first reading. It
+// depends on readings alone, and is for one goroutine.
 type Timeline struct {
 	bound time.Duration
-	// stands says that everything stands still in any doubt, not only in one that leaves
+	// suspends reports that every suspect clock suspends work, and not only one that leaves
 	// the time unknown.
 	stands bool
 
 	anchored bool
-	// line was the believed time, in microseconds, when the boot clock showed boot, give
-	// or take blur.
+	// line was the believed time, in microseconds, when the boot clock showed boot, within
+	// blur.
 	line int64
 	boot time.Duration
 	blur time.Duration
-	// floor is the anchor of another run of the machine, as long as it is not known what
-	// the time is; 0: it is known.
+	// floor is the anchor of another run of the machine, as long as the time is unknown; 0:
+	// it is known.
 	floor int64
-	// suspect says that a clock past the floor is no proof either: another process doubts it.
+	// elsewhere reports that a clock past the floor is no proof either, because another
+	// process suspects it.
 	suspect bool
-	// last is the newest believed time; it belongs to the newest reading that was judged,
+	// last is the newest believed time. It belongs to the newest reading that was judged,
 	// which began at judged on the boot clock and had ended at seen.
 	last         int64
 	judged, seen time.Duration
 
 	doubted bool
-	// since is when the doubt began, or the clock jumped again, on the boot clock; stood
-	// when it began.
+	// since is when the clock became suspect or jumped again, on the boot clock; stood is
+	// when it first became suspect.
 	since, stood time.Duration
 	began, off   int64
 }
 
 // ClockMoment is one reading, judged.
 type ClockMoment struct {
-	// Now is the believed time in microseconds since 1970. It never goes backwards but by
-	// a step.
+	// Now is the believed time in microseconds since 1970. Only a step can move it backwards.
 	Now  int64
 	Boot time.Duration
-	// Doubt says what is not believed.
+	// Suspect describes a clock that is not believed.
 	Doubt ClockDoubt
-	// Step, when set, is to be written, and then followed.
+	// Step, when set, must be written, and then followed.
 	Step *ClockStep
-	// Ended says why a doubt is over that needs no step.
+	// Ended is why a clock is believed again without a step.
 	Ended string
-	// Late reports that a newer reading was judged before. Now and Doubt are those of that one.
+	// Late reports that a newer reading was judged before. Now and Suspect are those of the
+	// newer one.
 	Late bool
 }
 
-// SavedClock is what one process leaves to the next.
+// SavedClock is the state that one process leaves to the next.
 type SavedClock struct {
 	// BootID names the run of the machine; empty: unknown.
 	BootID string
 	// At was the believed time when the boot clock showed Boot, both in microseconds.
 	At, Boot int64
-	// Since, Off and Floor are those of a doubt under way; 0: none. All in microseconds,
-	// Since on the boot clock. Off is how far the clock was off: if it is off by something else
-	// in the next process, it was set meanwhile, and the doubt begins anew.
+	// Since, Off and Floor describe a suspect clock; 0: none. All are in microseconds, Since
+	// on the boot clock. Off is how far the clock was off. If it is off by another amount in
+	// the next process, it was set meanwhile, and is suspect from then on.
 	Since, Off, Floor int64
 }
 
-// Standing returns a timeline on which everything stands still in any doubt.
+// Suspending returns a timeline on which every suspect clock suspends work.
 func Standing() Timeline { return Timeline{stands: true} }
 
-// After returns the timeline of a process that knows the newest time that an earlier one
-// believed, and no more; 0: none.
+// After returns the timeline of a process that knows only the newest time that an earlier
+// process believed; 0: none.
 func (t Timeline) After(newest int64) Timeline {
 	t.floor = newest
 	return t
 }
 
-// Suspect returns the timeline of a process that finds a clock that another one doubts.
+// Suspect returns the timeline of a process that finds a clock which another process
+// suspects.
 func (t Timeline) Suspect() Timeline {
 	t.suspect = t.floor != 0
 	return t
 }
 
-// Resume returns the timeline of a process that goes on where an earlier one stopped.
+// Resume returns the timeline of a process that continues where an earlier one stopped.
 func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	at := fromMicros(saved.Boot)
 	if saved.BootID == "" || saved.BootID != bootID || boot < at {
@@ -121,7 +125,8 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	return t
 }
 
-// save returns the newest moment: a time and a reading of the boot clock that belong together.
+// save returns the newest moment: a time and a reading of the boot clock that belong
+// together.
 func (t *Timeline) save() SavedClock {
 	s := SavedClock{At: t.last, Boot: t.judged.Microseconds()}
 	if t.doubted {
@@ -154,7 +159,7 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 	return m
 }
 
-// late answers for a reading that says nothing new.
+// late answers for a reading that adds no information.
 func (t *Timeline) late(r ClockReading) ClockMoment {
 	m := ClockMoment{Now: t.last, Boot: r.Boot, Late: true}
 	if t.doubted {
@@ -173,11 +178,11 @@ func (t *Timeline) first(r ClockReading) {
 	t.floor = 0
 }
 
-// at is the believed time of a reading, by the boot clock.
+// at returns the believed time of a reading, by the boot clock.
 func (t *Timeline) at(r ClockReading) int64 { return t.line + (r.Boot - t.boot).Microseconds() }
 
-// offOf is how far a reading's wall clock is surely ahead of the believed time; negative:
-// behind; 0: it may be right.
+// offOf returns by how much a reading's wall clock is at least ahead of the believed time;
+// negative: behind; 0: it may be right.
 func (t *Timeline) offOf(r ClockReading) int64 {
 	early, late := t.at(r)-t.blur.Microseconds(), t.at(r)+(r.Took+t.blur).Microseconds()
 	switch {
@@ -194,7 +199,7 @@ func (t *Timeline) tolerance(r ClockReading) time.Duration {
 	return max(clockTolerance, (r.Boot-t.boot).Abs()/slewShare)
 }
 
-// agree follows a wall clock that is where it should be.
+// agree follows a wall clock that is within the tolerance.
 func (t *Timeline) agree(r ClockReading) ClockMoment {
 	m := ClockMoment{Boot: r.Boot}
 	if t.doubted {
@@ -214,7 +219,7 @@ func (t *Timeline) agree(r ClockReading) ClockMoment {
 	return m
 }
 
-// convinced says why a doubted clock is believed from now on; empty: it is not.
+// convinced returns why a suspect clock is believed from now on; empty: it is not.
 func (t *Timeline) convinced(r ClockReading, off int64) string {
 	unknown := t.floor != 0 && !t.suspect
 	switch {
@@ -231,10 +236,10 @@ func (t *Timeline) convinced(r ClockReading, off int64) string {
 	}
 }
 
-// step is what believing a reading changes. Where it was not known what the time is, a
-// clock that is ahead has run on while nobody looked: that is no change of what is stored.
-// The step begins at the line and not at the newest believed time, which may be ahead of it
-// by what the clock was slewed: the line is what moves to the clock.
+// step returns what believing a reading changes. If the time was unknown, a clock that is
+// ahead ran on while no process watched it, which changes nothing that is stored. The step
+// begins at the line and not at the newest believed time, which a slew may have put ahead of
+// the line: the line is what moves to the clock.
 func (t *Timeline) step(r ClockReading, off int64, because string) *ClockStep {
 	from := t.at(r)
 	s := &ClockStep{From: from, To: r.Wall, By: r.Wall - from, Took: r.Took, Stood: t.stoodFor(r), Because: because}
@@ -247,7 +252,7 @@ func (t *Timeline) step(r ClockReading, off int64, because string) *ClockStep {
 	return s
 }
 
-// stoodFor is how long everything stood still.
+// suspendedFor returns how long work was suspended.
 func (t *Timeline) stoodFor(r ClockReading) time.Duration {
 	if !t.stands && t.floor == 0 {
 		return 0
@@ -278,14 +283,14 @@ func (t *Timeline) forward(now int64) int64 {
 	return t.last
 }
 
-// Follow takes a step that is durable: the clock is believed, as exactly as it was read.
+// Follow applies a step that is durable: the clock is believed, as exactly as it was read.
 func (t *Timeline) Follow(s ClockStep) {
 	t.line, t.last = t.line+s.To-s.From, t.last+s.To-s.From
 	t.blur = max(t.blur, s.Took)
 	t.floor, t.suspect, t.doubted, t.off = 0, false, false, 0
 }
 
-// Adopt believes a reading as it is.
+// Adopt believes a reading without judging it.
 func (t *Timeline) Adopt(r ClockReading) ClockMoment {
 	t.anchored, t.doubted, t.floor, t.suspect, t.off = true, false, 0, false, 0
 	t.line, t.boot, t.blur, t.last = r.Wall, r.Boot, r.Took, r.Wall

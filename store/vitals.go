@@ -6,26 +6,26 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: a server is asked for its vitals every few seconds for as long as it
-// runs, so no count walks more than a bounded part of an index, however many jobs, projects
-// and connections there are. A count that has reached its bound stays there.
+// Rules of this file: vitals are read every few seconds for as long as a server runs, so no
+// count walks more than a bounded part of an index, however many jobs, projects and
+// connections there are. A count that has reached its bound stops there.
 
-// Bounds of Vitals: the jobs that are counted as waiting, those (and the holds) that any
-// other number counts, and the ready rows that are looked at for due jobs.
+// Bounds of Vitals: the jobs that are counted as waiting, those (and the holds) that every
+// other number counts, and the runnable rows that are searched for due jobs.
 const (
 	VitalsWaiting = 100_000
 	VitalsCounted = 10_000
 	VitalsRows    = 1_000
 )
 
-// Vitals are what an operator watches of a database, over all projects.
+// Vitals are an operator's measurements of a database, over all projects.
 type Vitals struct {
 	Now time.Time
 	// Waiting are SCHEDULED and RETRYING jobs, due or not; at most VitalsWaiting.
 	Waiting int64
-	// Due are those of them that are due and that nothing keeps back but free senders: no
-	// other job, and no hold and no limit of their connection. OldestDue is how long the one that waits
-	// longest has been due; zero: none waits.
+	// Due are those of them that only a free sender keeps waiting: they are due, and no other
+	// job, no hold and no limit of their connection holds them back. OldestDue is how long
+	// the one that waits longest has been due; zero: none waits.
 	Due       int64
 	OldestDue time.Duration
 	// InFlight are CLAIMED and SENDING jobs.
@@ -36,12 +36,12 @@ type Vitals struct {
 	OldestUnknown time.Duration
 	// Holds count the connections that are held now.
 	Holds map[HeldBy]int64
-	// OldestFiring is how long the schedule that waits longest has been due for its next
-	// decision; zero: none waits.
+	// OldestFiring is how long the schedule that waits longest for its next decision has been
+	// due; zero: none waits.
 	OldestFiring time.Duration
 }
 
-// HeldBy tells held connections apart.
+// HeldBy groups held connections.
 type HeldBy struct {
 	Connector string
 	Cause     HoldCause
@@ -50,7 +50,7 @@ type HeldBy struct {
 // HoldCause is why a connection is held.
 type HoldCause string
 
-// The causes. A connection may be held for several.
+// The causes. A connection may be held for several of them.
 const (
 	// HoldAuth: the platform refuses its credential.
 	HoldAuth HoldCause = "auth"
@@ -69,7 +69,7 @@ type Held struct {
 	Connection job.ID
 }
 
-// CountHolds counts connections by why they are held, each once.
+// CountHolds counts connections by the causes of their holds, each once.
 func CountHolds(held []Held) map[HeldBy]int64 {
 	out, seen := make(map[HeldBy]int64), make(map[Held]bool, len(held))
 	for _, h := range held {

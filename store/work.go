@@ -9,49 +9,50 @@ import (
 )
 
 // Work takes jobs through their attempts: a job is leased, and armed and sent under its
-// lease. Jobs.Apply writes what came of an attempt.
+// lease. Jobs.Apply writes the result of an attempt.
 type Work interface {
-	// Claim leases due jobs: SCHEDULED or RETRYING, their time come, their window
-	// open, their hold key not held, their connection below its limits. Each
-	// becomes CLAIMED with a fresh claim token, its lease ending Lease from now. What
-	// ClaimParams.Intend gives an intent for is armed in the same transaction: two
-	// events, CLAIMED and then SENDING, and every guard of Arm. ErrQuarantined,
-	// ErrClockDoubted.
+	// Claim leases due jobs: SCHEDULED or RETRYING, due, their window open, their hold key
+	// not held, their connection below its limits. Each becomes CLAIMED with a new claim
+	// token, and its lease ends Lease from now. A job for which ClaimParams.Intent returns an
+	// intent is armed in the same transaction: two events, CLAIMED and then SENDING, and
+	// every guard of Arm. ErrQuarantined, ErrClockSuspect.
 	Claim(ctx context.Context, p ClaimParams) ([]Leased, error)
 
-	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so
-	// that one reconciler works on each. The state, the version and the events
-	// stay as they are; only the token and the due time (now plus Lease) change.
-	// ErrQuarantined, ErrClockDoubted.
+	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so that one
+	// reconciler works on each. The state, the version and the events stay as they are; only
+	// the token and the due time (now plus Lease) change. ErrQuarantined, ErrClockSuspect.
 	ClaimLooks(ctx context.Context, p ClaimParams) ([]Leased, error)
 
-	// Renew moves the end of leases still held under their token to now plus
-	// lease and tells which were. It serves claims and looks alike.
+	// Renew moves the end of leases that are still held under their token to now plus lease,
+	// and reports which they are. It works for claims and looks alike.
 	Renew(ctx context.Context, lease time.Duration, refs []LeaseRef) ([]bool, error)
 
-	// NextDue tells how long until Claim, ClaimLooks or Overdue may find
-	// something; at most limit. Zero: now.
+	// NextDue returns how long until Claim, ClaimLooks or Overdue may find something; at most
+	// limit. Zero: now.
 	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
 
-	// Arm writes intents: the attempt, and SENDING. Guards: the state
-	// is CLAIMED, or AMBIGUOUS for a re-arm; the claim token is held; no cancel
-	// was asked; the window is open; the hold key is not held; no other job was armed
-	// within a cool-down of the connection or the schedule (see CoolDowns); for a gated
-	// job no other open intent has its fingerprint. A quarantined database holds every
-	// arm. After an ErrUnconfirmed, ask ArmedBy.
+	// Arm writes intents: the attempt, and SENDING. ErrUnconfirmed leaves the outcome to
+	// ArmedBy. The guards:
+	//
+	//   - the state is CLAIMED, or AMBIGUOUS for a re-arm, and the claim token is held;
+	//   - no cancel was requested;
+	//   - the window is open, and the hold key is not held;
+	//   - no other job was armed within a cool-down of the connection or the schedule (see
+	//     CoolDowns);
+	//   - for a gated job, no other open intent has its fingerprint;
+	//   - the database is not quarantined.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
 
-	// ArmedBy reads back whether an arm with this token is durable, waiting for
-	// a transaction that may still be deciding it. The zero Armed with
-	// ErrNotFound says that it is not and never will be.
+	// ArmedBy reads back whether an arm with this token is durable. It waits for a
+	// transaction that may still be deciding it. The zero Armed with ErrNotFound means that
+	// it is not and never will be.
 	ArmedBy(ctx context.Context, id job.ID, token job.ID) (Armed, error)
 
 	// SaveHandle stores the handle of a prepare step before the next step acts.
 	SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error
 
-	// Owners tells which of these external ids settle another job already, in the
-	// account and namespace of a job's attempt: id by id, the other job. At most
-	// MaxBatch ids.
+	// Owners returns which of these external ids settle another job already, in the account
+	// and namespace of a job's attempt: by id, the other job. At most MaxBatch ids.
 	Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error)
 }
 
@@ -60,13 +61,13 @@ type ClaimParams struct {
 	Worker string
 	Lease  time.Duration
 	Limit  int
-	// Intend, when set, is asked about each job that Claim leases, before the lease
-	// is durable; ClaimLooks does not ask. It gives the intent to write with it,
-	// under the version and the claim token that it is shown, or nil. Without one,
-	// or if Arm.Intended or a guard of Arm refuses it, the job is leased and no more.
-	// It does no I/O and calls no store. A transaction that is run anew asks anew,
-	// and only the last word about a job counts. One goroutine at a time calls it,
-	// and none after Claim has returned.
+	// Intent, when set, is called for each job that Claim leases, before the lease is
+	// durable; ClaimLooks does not call it. It returns the intent to write with the lease,
+	// under the version and the claim token that it is given, or nil. Without an intent, or
+	// if Arm.Intended or a guard of Arm refuses it, the job is only leased. Intent does no
+	// I/O and calls no store. A transaction that is retried calls it again, and only its last
+	// result for a job counts. One goroutine at a time calls it, and none after Claim has
+	// returned.
 	Intend func(Leased) *Arm
 }
 
@@ -76,15 +77,15 @@ type LeaseRef struct {
 	Token job.ID
 }
 
-// Leased is a job under a lease, with what preparing it needs.
+// Leased is a job under a lease, with the data that its preparation needs.
 type Leased struct {
 	job.Snapshot
 	Connection Connection
-	// ReplyTo is the external id of the effect that this job answers; empty when
-	// it answers none, or that effect has no known id.
+	// ReplyTo is the external id of the effect that this job answers; empty when it answers
+	// none, or that effect has no known id.
 	ReplyTo string
-	// Armed is set when the job was armed as it was claimed; the snapshot beside it
-	// is the job between the two.
+	// Armed is set when the job was armed with its claim. The snapshot beside it is the job
+	// between the two.
 	Armed *Armed
 }
 
@@ -96,8 +97,8 @@ type Arm struct {
 	Token   job.ID // chosen by the caller, to read back an unconfirmed commit
 	Worker  string
 	Class   job.Class
-	// Rearm arms an AMBIGUOUS job with the effect key and digest of its first
-	// attempt of the round; the store refuses other bytes with ErrIllegal.
+	// Rearm arms an AMBIGUOUS job with the effect key and digest of its first attempt of the
+	// round. The store refuses other bytes with ErrIllegal.
 	Rearm             bool
 	EffectKey         string
 	Digest            []byte
@@ -107,16 +108,15 @@ type Arm struct {
 	Watermark         string
 	// Gate is the content fingerprint for OBSERVABLE; empty: no gate.
 	Gate []byte
-	// Span is that of the request to the target; zero: none.
+	// Span belongs to the request to the target; zero: none.
 	Span job.Span
-	// SendBy and AnswerBy count from the arm, Fence too (AnswerBy plus grace).
+	// SendBy, AnswerBy and Fence (AnswerBy plus grace) count from the arm.
 	SendBy, AnswerBy, Fence time.Duration
 }
 
-// Intended tells whether an intent may be written with the claim of a job: it is
-// the job's own, of a target that is KEYED, has no cool-down, and does not look for its
-// content first. Any other is prepared
-// under a lease that is durable already.
+// Intended reports whether an intent may be written with the claim of a job: it is the job's
+// own, of a target that is KEYED, has no cool-down, and does not look for its content first.
+// Any other job is prepared under a lease that is already durable.
 func (a *Arm) Intended(l Leased) bool {
 	class := a.Class
 	if l.Attempt > 0 {
@@ -130,12 +130,13 @@ func (l *Leased) CoolsDown() bool { return len(CoolDowns(l.Spec, l.Connection.Co
 
 // Armed is Arm's verdict.
 type Armed struct {
-	// Err is nil, ErrStale (moved on, lease lost, cancelled), ErrNotFound,
-	// ErrIllegal, ErrWindowOver, ErrHeld, ErrGated or ErrCoolDown. Nothing was written then.
+	// Err is nil, ErrStale (the job has changed, its lease was lost, or it was canceled),
+	// ErrNotFound, ErrIllegal, ErrWindowOver, ErrHeld, ErrGated or ErrCoolDown. With an error
+	// nothing was written.
 	Err error
-	// Snapshot is the job after the arm. Of its request only what changes write is
-	// sure to be there: ID, Project, Connection, HoldKey, Schedule and StartWindow.
-	// Whoever asked has the rest (see Snapshot.Of).
+	// Snapshot is the job after the arm. Of its request only the fields that changes write
+	// are certain to be there: ID, Project, Connection, HoldKey, Schedule and StartWindow.
+	// The caller has the rest (see Snapshot.Of).
 	Snapshot job.Snapshot
 	Attempt  job.Attempt
 }
