@@ -26,21 +26,21 @@ const (
 )
 
 // clockToWire describes a doubt of the clock; nil: there is none.
-func clockToWire(d store.ClockDoubt) *fireoncev1.ClockDoubt {
+func clockToWire(d store.SuspectClock) *fireoncev1.ClockDoubt {
 	if d.Why == "" {
 		return nil
 	}
 	return &fireoncev1.ClockDoubt{
-		Kind: fireoncev1.ClockDoubt_Kind(d.Kind), Message: text(clockWords(d)), SendingStopped: d.Stands, BeginTime: timeToWire(d.Since),
+		Kind: fireoncev1.ClockDoubt_Kind(d.Kind), Message: text(clockWords(d)), SendingStopped: d.Suspends, BeginTime: timeToWire(d.Since),
 	}
 }
 
 // clockWords describe a doubt of the clock; empty: there is none.
-func clockWords(d store.ClockDoubt) string {
+func clockWords(d store.SuspectClock) string {
 	switch {
 	case d.Why == "":
 		return ""
-	case d.Stands:
+	case d.Suspends:
 		return clockStands + ": " + d.Why + "."
 	default:
 		return clockGoesOn + ": " + d.Why + "."
@@ -85,7 +85,7 @@ func (v *shown) shut(ctx context.Context) *fireoncev1.BlockedReason {
 		return nil
 	case meta.Quarantined != "":
 		return because(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)
-	case meta.Clock.Stands:
+	case meta.Clock.Suspends:
 		return because(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
 	default:
 		return nil

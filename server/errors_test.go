@@ -184,7 +184,7 @@ func TestStoreErrors(t *testing.T) {
 		"unconfirmed":   {store.ErrUnconfirmed, connect.CodeUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE},
 		"stale":         {store.ErrStale, connect.CodeAborted, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH},
 		"quarantined":   {store.ErrQuarantined, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED},
-		"clock doubted": {store.ErrClockDoubted, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED},
+		"clock doubted": {store.ErrClockSuspect, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED},
 		"expired":       {store.ErrCursorExpired, connect.CodeOutOfRange, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED},
 		"illegal":       {store.ErrIllegal, connect.CodeInternal, 0},
 		"other":         {errors.New("disk on fire at /var/secret"), connect.CodeInternal, 0},

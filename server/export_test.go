@@ -186,7 +186,7 @@ func Samples() map[fireoncev1.ErrorReason]error {
 		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE: unsealable(store.Connection{ID: id}, vault.ErrKeyID),
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH: refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH,
 			"the code came to another redirect URL than the login's, so it may be of another platform; it was sent nowhere, log in again"),
-		fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:    store.ErrClockDoubted,
+		fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:    store.ErrClockSuspect,
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED: unfinished("X could not be asked for the account's tokens; log in again"),
 		fireoncev1.ErrorReason_ERROR_REASON_PREDECESSOR_ENDED: &job.StateError{
 			Current: job.Canceled, Cause: job.PredecessorStands, Predecessor: id,

@@ -73,8 +73,8 @@ func (s *Server) sends(ctx context.Context) error {
 		return err
 	case meta.Quarantined != "":
 		return store.ErrQuarantined
-	case meta.Clock.Stands:
-		return store.ErrClockDoubted
+	case meta.Clock.Suspends:
+		return store.ErrClockSuspect
 	default:
 		return nil
 	}

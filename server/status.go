@@ -180,7 +180,7 @@ type clockReport struct {
 	SendingStopped bool   `json:"sending_stopped"`
 }
 
-func reportClock(d store.ClockDoubt) *clockReport {
+func reportClock(d store.SuspectClock) *clockReport {
 	w := clockToWire(d)
 	if w == nil {
 		return nil

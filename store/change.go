@@ -92,8 +92,8 @@ type Applied struct {
 	// Owner is another job that owned the object which this change's effect names, if the
 	// effect was a direct answer; zero: none. Owner stays SUCCEEDED and got an event of cause
 	// EFFECT_SHARED, and both effects name the other job.
-	Told job.ID
+	Owner job.ID
 	// TakenOver reports whether Owner lost the object to this job, because only a look, a
 	// person or an assumption had assigned it to Owner.
-	Stolen bool
+	TakenOver bool
 }

@@ -9,10 +9,10 @@ import (
 
 // ErrClockSuspect: the database's clock has changed, and nothing proves the new time yet.
 // Until the clock is believed nothing is claimed, swept or removed (see SuspectClock).
-var ErrClockDoubted = errors.New("the time is not believed")
+var ErrClockSuspect = errors.New("the time is not believed")
 
 // DefaultSuspectFor is how long a changed clock stays suspect when nothing proves it right.
-const DefaultClockDoubt = 10 * time.Minute
+const DefaultSuspectFor = 10 * time.Minute
 
 // ClockAgreement is how far two clocks that show the same time may be apart.
 const ClockAgreement = time.Second
@@ -25,12 +25,12 @@ var AgeUnknown = time.Unix(365*24*60*60, 0).UTC()
 type ClockOptions struct {
 	// SuspectFor is how long a changed clock stays suspect when nothing proves it right; 0
 	// means DefaultSuspectFor.
-	Doubt time.Duration
+	SuspectFor time.Duration
 	// Trust states, on an operator's word, that the clock is right as the store is opened.
 	Trust bool
 	// Report, when set, is called when a clock becomes suspect, when that changes, and when
 	// it ends. It must not block, and must not call the store.
-	Tell func(ClockNews)
+	Report func(ClockNews)
 	// Read, when set, reads the clocks instead of the store, for tests.
 	Read func() ClockReading
 }
@@ -48,23 +48,23 @@ type ClockReading struct {
 }
 
 // SuspectKind is why a clock is suspect.
-type DoubtKind int
+type SuspectKind int
 
 // The reasons why a clock is suspect.
 const (
-	_ DoubtKind = iota
+	_ SuspectKind = iota
 	// SuspectSet: the clock was set, and nothing proves the new time yet.
-	DoubtSet
+	SuspectSet
 	// SuspectBehind: the clock is behind a time that was believed before the start.
-	DoubtBehind
+	SuspectBehind
 	// SuspectElsewhere: another server suspects the clock.
-	DoubtOther
+	SuspectElsewhere
 )
 
 // SuspectClock describes a clock that is not believed.
-type ClockDoubt struct {
+type SuspectClock struct {
 	// Kind is why the clock is suspect; zero: the clock is believed.
-	Kind DoubtKind
+	Kind SuspectKind
 	// Why says what happened, for operators; empty: the clock is believed.
 	Why string
 	// Since is when the clock became suspect, in the believed time.
@@ -73,13 +73,13 @@ type ClockDoubt struct {
 	Off time.Duration
 	// Suspends reports whether nothing is claimed, swept or removed meanwhile. Otherwise the
 	// believed time, and all work with it, goes on by the boot clock.
-	Stands bool
+	Suspends bool
 }
 
 // ClockNews is one change of the belief in a clock.
 type ClockNews struct {
 	// Suspect describes the clock now; its Why is empty when the clock is believed again.
-	Doubt ClockDoubt
+	Suspect SuspectClock
 	// Because says why the clock is believed again.
 	Because string
 	// Step is how far the believed time moved when that happened.
@@ -101,7 +101,7 @@ type ClockStep struct {
 	// what is stored moves; all in microseconds.
 	From, To, By int64
 	// Suspended is how long work was suspended: open start windows become that much longer.
-	Stood time.Duration
+	Suspended time.Duration
 	// Took is how long the reading took. To is the clock's time at a moment of the reading.
 	Took time.Duration
 	// AgesUnknown reports that the believed time was made up, so that the ages of the keys
@@ -116,9 +116,9 @@ type ClockStep struct {
 type Clock struct {
 	opts ClockOptions
 
-	mu   sync.Mutex
-	line Timeline
-	told ClockDoubt
+	mu       sync.Mutex
+	line     Timeline
+	reported SuspectClock
 	// trusting reports that the operator's word still counts: until the clock is believed.
 	trusting bool
 	// failures counts the attempts in a row to write a step that failed. No step is requested
@@ -137,10 +137,10 @@ const (
 // NewClock returns a clock that continues from what an earlier process saved, or from its
 // first reading.
 func NewClock(opts ClockOptions, line Timeline) *Clock {
-	if opts.Doubt <= 0 {
-		opts.Doubt = DefaultClockDoubt
+	if opts.SuspectFor <= 0 {
+		opts.SuspectFor = DefaultSuspectFor
 	}
-	line.bound = opts.Doubt
+	line.bound = opts.SuspectFor
 	return &Clock{opts: opts, line: line, trusting: opts.Trust}
 }
 
@@ -152,8 +152,8 @@ func (c *Clock) Read(r ClockReading) ClockMoment {
 		r.Proof = "an operator says that it is right"
 	}
 	m := c.line.Read(r)
-	c.trusting = c.trusting && m.Doubt.Why != ""
-	c.tell(m.Doubt, m.Ended, 0)
+	c.trusting = c.trusting && m.Suspect.Why != ""
+	c.tell(m.Suspect, m.Ended, 0)
 	if r.Boot < c.retry {
 		m.Step = nil
 	}
@@ -169,8 +169,8 @@ func (c *Clock) Failed(m ClockMoment, took time.Duration, err error) {
 	pause := min(stepPause<<min(c.failures, 10), maxStepPause)
 	c.failures++
 	c.retry = m.Boot + took + max(pause, took)
-	if c.opts.Tell != nil {
-		c.opts.Tell(ClockNews{Doubt: c.told, Failed: err})
+	if c.opts.Report != nil {
+		c.opts.Report(ClockNews{Suspect: c.reported, Failed: err})
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *Clock) Follow(s ClockStep) {
 	defer c.mu.Unlock()
 	c.line.Follow(s)
 	c.trusting, c.failures, c.retry = false, 0, 0
-	c.tell(ClockDoubt{}, s.Because, fromMicros(s.To-s.From))
+	c.tell(SuspectClock{}, s.Because, fromMicros(s.To-s.From))
 }
 
 // Adopt believes a reading that another process of the same database believes.
@@ -189,15 +189,15 @@ func (c *Clock) Adopt(r ClockReading, because string) ClockMoment {
 	defer c.mu.Unlock()
 	m := c.line.Adopt(r)
 	c.trusting, c.failures, c.retry = false, 0, 0
-	c.tell(ClockDoubt{}, because, 0)
+	c.tell(SuspectClock{}, because, 0)
 	return m
 }
 
 // Suspect describes the clock now, as far as the readings so far show.
-func (c *Clock) Doubt() ClockDoubt {
+func (c *Clock) Suspect() SuspectClock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.told
+	return c.reported
 }
 
 // Save returns what a later process needs to continue, as of the newest reading.
@@ -207,26 +207,26 @@ func (c *Clock) Save() SavedClock {
 	return c.line.save()
 }
 
-func (c *Clock) tell(d ClockDoubt, because string, step time.Duration) {
-	changed := d.Why != "" && (c.told.Why == "" || apart(d.Off, c.told.Off))
-	ended := d.Why == "" && c.told.Why != ""
-	if d.Why == "" || c.told.Why == "" {
-		c.told = d
+func (c *Clock) tell(d SuspectClock, because string, step time.Duration) {
+	changed := d.Why != "" && (c.reported.Why == "" || apart(d.Off, c.reported.Off))
+	ended := d.Why == "" && c.reported.Why != ""
+	if d.Why == "" || c.reported.Why == "" {
+		c.reported = d
 	} else if changed {
-		d.Since = c.told.Since
-		c.told = d
+		d.Since = c.reported.Since
+		c.reported = d
 	}
-	if (changed || ended) && c.opts.Tell != nil {
-		c.opts.Tell(ClockNews{Doubt: c.told, Because: because, Step: step})
+	if (changed || ended) && c.opts.Report != nil {
+		c.opts.Report(ClockNews{Suspect: c.reported, Because: because, Step: step})
 	}
 }
 
 func apart(a, b time.Duration) bool { return (a - b).Abs() > ClockAgreement }
 
 // Refuse returns ErrClockSuspect while work is suspended.
-func (d ClockDoubt) Refuse() error {
-	if d.Stands {
-		return fmt.Errorf("%w: %s", ErrClockDoubted, d.Why)
+func (d SuspectClock) Refuse() error {
+	if d.Suspends {
+		return fmt.Errorf("%w: %s", ErrClockSuspect, d.Why)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func CoolDowns(s job.Spec, connection time.Duration) []CoolDown {
 
 // LastArm is the last arm under a cool-down that was no repeat. The zero LastArm: there was
 // none.
-type CoolMark struct {
+type LastArm struct {
 	Job     job.ID
 	ArmedAt time.Time
 }

@@ -60,7 +60,7 @@ func (h *Hints) Watch(kind WatchKind) (<-chan struct{}, func()) {
 
 // Notify wakes the watchers of each kind that is set. A watcher whose channel has a token
 // already gets no other one.
-func (h *Hints) Give(given WatchKinds) {
+func (h *Hints) Notify(given WatchKinds) {
 	if given == (WatchKinds{}) {
 		return
 	}

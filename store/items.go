@@ -211,7 +211,7 @@ type ItemTarget struct {
 func (c ItemChange) Placed(queue Queue, next ScheduleItem, was int64) (place int64, after Queue, others []QueuedItem, err error) {
 	place = was
 	if c.Content != nil {
-		if err := queue.Room(next, 0); err != nil {
+		if err := queue.Fits(next, 0); err != nil {
 			return 0, nil, nil, err
 		}
 	}
@@ -306,7 +306,7 @@ type QueuedItem struct {
 
 // Fits returns a *QuotaError if the queue cannot take an item, which may be in it already.
 // most is NewItem.Most.
-func (q Queue) Room(i ScheduleItem, most int64) error {
+func (q Queue) Fits(i ScheduleItem, most int64) error {
 	if most <= 0 || most > MaxItems {
 		most = MaxItems
 	}

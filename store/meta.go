@@ -38,5 +38,5 @@ type Meta struct {
 	// oldest transaction that may still write events. Zero where there is only one writer.
 	EventLag time.Duration
 	// Clock is this process's suspicion of the clock.
-	Clock ClockDoubt
+	Clock SuspectClock
 }

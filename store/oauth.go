@@ -105,7 +105,7 @@ type RenewalRow struct {
 
 // Grant judges a request at now, and returns the row that results. present is the
 // connection's credential version.
-func (p RenewalParams) Turn(row RenewalRow, present int, now time.Time) (RenewalRow, Renewal, error) {
+func (p RenewalParams) Grant(row RenewalRow, present int, now time.Time) (RenewalRow, Renewal, error) {
 	if present == 0 || present != p.Version {
 		return row, Renewal{}, fmt.Errorf("%w: credential version %d, now %d", ErrStale, p.Version, present)
 	}

@@ -11,7 +11,7 @@ import (
 // meaning of stored rows.
 func TestEnumVectors(t *testing.T) {
 	for name, enum := range map[string]struct{ got, want []int }{
-		"DoubtKind":     {numbers(DoubtSet, DoubtBehind, DoubtOther), []int{1, 2, 3}},
+		"DoubtKind":     {numbers(SuspectSet, SuspectBehind, SuspectElsewhere), []int{1, 2, 3}},
 		"ErasePhase":    {numbers(EraseSchedules, EraseJobs, EraseRest, EraseLog, EraseHoldings, EraseDone), []int{0, 1, 2, 3, 4, 5}},
 		"ItemState":     {numbers(ItemWaiting, ItemUsed, ItemRemoved, ItemRefused), []int{1, 2, 3, 4}},
 		"Phase":         {numbers(PhaseEvents, PhaseJobs, PhaseKeys, PhaseObjects, PhaseFirings, PhaseDone), []int{0, 1, 2, 3, 4, 5}},

@@ -40,7 +40,7 @@ type Timeline struct {
 	bound time.Duration
 	// suspends reports that every suspect clock suspends work, and not only one that leaves
 	// the time unknown.
-	stands bool
+	suspends bool
 
 	anchored bool
 	// line was the believed time, in microseconds, when the boot clock showed boot, within
@@ -53,17 +53,17 @@ type Timeline struct {
 	floor int64
 	// elsewhere reports that a clock past the floor is no proof either, because another
 	// process suspects it.
-	suspect bool
+	elsewhere bool
 	// last is the newest believed time. It belongs to the newest reading that was judged,
 	// which began at judged on the boot clock and had ended at seen.
 	last         int64
 	judged, seen time.Duration
 
-	doubted bool
-	// since is when the clock became suspect or jumped again, on the boot clock; stood is
-	// when it first became suspect.
-	since, stood time.Duration
-	began, off   int64
+	suspected bool
+	// since is when the clock became suspect or jumped again, on the boot clock;
+	// suspectSince is when it first became suspect.
+	since, suspectSince time.Duration
+	began, off          int64
 }
 
 // ClockMoment is one reading, judged.
@@ -72,7 +72,7 @@ type ClockMoment struct {
 	Now  int64
 	Boot time.Duration
 	// Suspect describes a clock that is not believed.
-	Doubt ClockDoubt
+	Suspect SuspectClock
 	// Step, when set, must be written, and then followed.
 	Step *ClockStep
 	// Ended is why a clock is believed again without a step.
@@ -95,7 +95,7 @@ type SavedClock struct {
 }
 
 // Suspending returns a timeline on which every suspect clock suspends work.
-func Standing() Timeline { return Timeline{stands: true} }
+func Suspending() Timeline { return Timeline{suspends: true} }
 
 // After returns the timeline of a process that knows only the newest time that an earlier
 // process believed; 0: none.
@@ -107,7 +107,7 @@ func (t Timeline) After(newest int64) Timeline {
 // Suspect returns the timeline of a process that finds a clock which another process
 // suspects.
 func (t Timeline) Suspect() Timeline {
-	t.suspect = t.floor != 0
+	t.elsewhere = t.floor != 0
 	return t
 }
 
@@ -119,8 +119,8 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	}
 	t := Timeline{anchored: true, line: saved.At, boot: at, last: saved.At, floor: saved.Floor, judged: at, seen: at}
 	if saved.Since > 0 {
-		t.doubted, t.began, t.off = true, saved.At, saved.Off
-		t.since, t.stood = fromMicros(saved.Since), fromMicros(saved.Since)
+		t.suspected, t.began, t.off = true, saved.At, saved.Off
+		t.since, t.suspectSince = fromMicros(saved.Since), fromMicros(saved.Since)
 	}
 	return t
 }
@@ -129,7 +129,7 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 // together.
 func (t *Timeline) save() SavedClock {
 	s := SavedClock{At: t.last, Boot: t.judged.Microseconds()}
-	if t.doubted {
+	if t.suspected {
 		s.Since, s.Off, s.Floor = max(1, t.since.Microseconds()), t.off, t.floor
 	}
 	return s
@@ -139,7 +139,7 @@ func (t *Timeline) save() SavedClock {
 func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if !t.anchored {
 		t.first(r)
-	} else if r.Boot < t.seen && (r.Proof == "" || !t.doubted) {
+	} else if r.Boot < t.seen && (r.Proof == "" || !t.suspected) {
 		return t.late(r)
 	}
 	t.judged, t.seen = max(t.judged, r.Boot), max(t.seen, r.Boot+r.Took)
@@ -147,12 +147,12 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if t.floor == 0 && fromMicros(off).Abs() <= t.tolerance(r) {
 		return t.agree(r)
 	}
-	if !t.doubted {
-		t.doubted, t.since, t.stood, t.began, t.off = true, r.Boot, r.Boot, t.at(r), off
+	if !t.suspected {
+		t.suspected, t.since, t.suspectSince, t.began, t.off = true, r.Boot, r.Boot, t.at(r), off
 	} else if apart(fromMicros(off), fromMicros(t.off)) {
 		t.since, t.off = r.Boot, off // another jump: it has not lasted yet
 	}
-	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Doubt: t.doubt(off)}
+	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Suspect: t.describe(off)}
 	if because := t.convinced(r, off); because != "" {
 		m.Step = t.step(r, off, because)
 	}
@@ -162,8 +162,8 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 // late answers for a reading that adds no information.
 func (t *Timeline) late(r ClockReading) ClockMoment {
 	m := ClockMoment{Now: t.last, Boot: r.Boot, Late: true}
-	if t.doubted {
-		m.Doubt = t.doubt(t.off)
+	if t.suspected {
+		m.Suspect = t.describe(t.off)
 	}
 	return m
 }
@@ -171,7 +171,7 @@ func (t *Timeline) late(r ClockReading) ClockMoment {
 // first anchors the timeline at its first reading.
 func (t *Timeline) first(r ClockReading) {
 	t.anchored, t.line, t.boot, t.blur = true, r.Wall, r.Boot, r.Took
-	if t.suspect || r.Wall+ClockAgreement.Microseconds() < t.floor {
+	if t.elsewhere || r.Wall+ClockAgreement.Microseconds() < t.floor {
 		t.line, t.blur = t.floor, 0
 		return
 	}
@@ -202,15 +202,15 @@ func (t *Timeline) tolerance(r ClockReading) time.Duration {
 // agree follows a wall clock that is within the tolerance.
 func (t *Timeline) agree(r ClockReading) ClockMoment {
 	m := ClockMoment{Boot: r.Boot}
-	if t.doubted {
+	if t.suspected {
 		const because = "the clock is back where it should be"
-		if stood := t.stoodFor(r); stood > 0 {
+		if suspended := t.suspendedFor(r); suspended > 0 {
 			m.Now = t.forward(t.at(r))
-			m.Step = &ClockStep{From: m.Now, To: m.Now, Stood: stood, Because: because}
-			m.Doubt = t.doubt(t.off)
+			m.Step = &ClockStep{From: m.Now, To: m.Now, Suspended: suspended, Because: because}
+			m.Suspect = t.describe(t.off)
 			return m
 		}
-		t.doubted, t.off, m.Ended = false, 0, because
+		t.suspected, t.off, m.Ended = false, 0, because
 	}
 	if r.Boot-t.boot >= anchorEvery && r.Took <= anchorTook {
 		t.line, t.boot, t.blur = r.Wall, r.Boot, r.Took
@@ -221,7 +221,7 @@ func (t *Timeline) agree(r ClockReading) ClockMoment {
 
 // convinced returns why a suspect clock is believed from now on; empty: it is not.
 func (t *Timeline) convinced(r ClockReading, off int64) string {
-	unknown := t.floor != 0 && !t.suspect
+	unknown := t.floor != 0 && !t.elsewhere
 	switch {
 	case r.Proof != "":
 		return r.Proof
@@ -242,9 +242,9 @@ func (t *Timeline) convinced(r ClockReading, off int64) string {
 // the line: the line is what moves to the clock.
 func (t *Timeline) step(r ClockReading, off int64, because string) *ClockStep {
 	from := t.at(r)
-	s := &ClockStep{From: from, To: r.Wall, By: r.Wall - from, Took: r.Took, Stood: t.stoodFor(r), Because: because}
+	s := &ClockStep{From: from, To: r.Wall, By: r.Wall - from, Took: r.Took, Suspended: t.suspendedFor(r), Because: because}
 	if t.floor != 0 {
-		s.AgesUnknown = off < 0 || t.suspect && r.Proof == ""
+		s.AgesUnknown = off < 0 || t.elsewhere && r.Proof == ""
 		if off >= 0 {
 			s.By = 0
 		}
@@ -253,25 +253,25 @@ func (t *Timeline) step(r ClockReading, off int64, because string) *ClockStep {
 }
 
 // suspendedFor returns how long work was suspended.
-func (t *Timeline) stoodFor(r ClockReading) time.Duration {
-	if !t.stands && t.floor == 0 {
+func (t *Timeline) suspendedFor(r ClockReading) time.Duration {
+	if !t.suspends && t.floor == 0 {
 		return 0
 	}
-	return (r.Boot - t.stood).Truncate(time.Microsecond)
+	return (r.Boot - t.suspectSince).Truncate(time.Microsecond)
 }
 
-func (t *Timeline) doubt(off int64) ClockDoubt {
-	d := ClockDoubt{Since: time.UnixMicro(t.began).UTC(), Off: fromMicros(off), Stands: t.stands || t.floor != 0, Kind: DoubtSet}
+func (t *Timeline) describe(off int64) SuspectClock {
+	d := SuspectClock{Since: time.UnixMicro(t.began).UTC(), Off: fromMicros(off), Suspends: t.suspends || t.floor != 0, Kind: SuspectSet}
 	ahead := "ahead of"
 	if off < 0 {
 		ahead = "behind"
 	}
 	d.Why = fmt.Sprintf("the clock is %v %s the time that is believed", d.Off.Abs().Round(time.Millisecond), ahead)
 	switch {
-	case t.suspect:
-		d.Kind, d.Why = DoubtOther, "another server has doubted the clock, and nothing has proved it right since"
+	case t.elsewhere:
+		d.Kind, d.Why = SuspectElsewhere, "another server has doubted the clock, and nothing has proved it right since"
 	case t.floor != 0:
-		d.Kind, d.Why = DoubtBehind, fmt.Sprintf("the clock is behind %s, which was believed before the start",
+		d.Kind, d.Why = SuspectBehind, fmt.Sprintf("the clock is behind %s, which was believed before the start",
 			time.UnixMicro(t.floor).UTC().Format(time.RFC3339))
 	}
 	return d
@@ -287,12 +287,12 @@ func (t *Timeline) forward(now int64) int64 {
 func (t *Timeline) Follow(s ClockStep) {
 	t.line, t.last = t.line+s.To-s.From, t.last+s.To-s.From
 	t.blur = max(t.blur, s.Took)
-	t.floor, t.suspect, t.doubted, t.off = 0, false, false, 0
+	t.floor, t.elsewhere, t.suspected, t.off = 0, false, false, 0
 }
 
 // Adopt believes a reading without judging it.
 func (t *Timeline) Adopt(r ClockReading) ClockMoment {
-	t.anchored, t.doubted, t.floor, t.suspect, t.off = true, false, 0, false, 0
+	t.anchored, t.suspected, t.floor, t.elsewhere, t.off = true, false, 0, false, 0
 	t.line, t.boot, t.blur, t.last = r.Wall, r.Boot, r.Took, r.Wall
 	t.judged, t.seen = r.Boot, r.Boot+r.Took
 	return ClockMoment{Now: r.Wall, Boot: r.Boot}

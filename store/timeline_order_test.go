@@ -32,7 +32,7 @@ type crowd struct {
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	c := &crowd{T: t, clocks: clocks{wall: noon, boot: time.Hour}, rand: rand.New(rand.NewPCG(seed, 1))}
 	if c.rand.IntN(2) == 0 {
-		c.line = Standing()
+		c.line = Suspending()
 	}
 	switch c.rand.IntN(4) {
 	case 0:
@@ -82,8 +82,8 @@ func (c *crowd) act() {
 func (c *crowd) judge(r ClockReading) ClockMoment {
 	c.Helper()
 	m := c.line.Read(r)
-	if c.believed && m.Doubt.Why != "" {
-		c.Fatalf("%v after a step, and the clock was set %v ago: %s", c.boot-c.asked, c.boot-c.jumped, m.Doubt.Why)
+	if c.believed && m.Suspect.Why != "" {
+		c.Fatalf("%v after a step, and the clock was set %v ago: %s", c.boot-c.asked, c.boot-c.jumped, m.Suspect.Why)
 	}
 	if m.Now < c.newest {
 		c.Fatalf("the believed time goes back by %v", time.Duration(c.newest-m.Now)*time.Microsecond)
@@ -143,8 +143,8 @@ func TestASteadyClockIsBelievedHoweverItIsRead(t *testing.T) {
 			steps++
 		}
 		m := c.judge(ClockReading{Wall: c.wall.UnixMicro(), Boot: c.boot})
-		if m.Doubt.Why != "" {
-			t.Fatalf("seed %d: the clock was set %v ago and is doubted: %s", seed, c.boot-c.jumped, m.Doubt.Why)
+		if m.Suspect.Why != "" {
+			t.Fatalf("seed %d: the clock was set %v ago and is doubted: %s", seed, c.boot-c.jumped, m.Suspect.Why)
 		}
 		// What a reading took is not known of the clock that it read.
 		if off := time.UnixMicro(m.Now).Sub(c.wall).Abs(); off > 4*time.Second+clockTolerance {
@@ -159,11 +159,11 @@ func TestASteadyClockIsBelievedHoweverItIsRead(t *testing.T) {
 // The proof that a reading was right may come after the reading was judged, and after others
 // were.
 func TestAProofComesAfterItsReading(t *testing.T) {
-	c := NewClock(ClockOptions{}, Standing())
+	c := NewClock(ClockOptions{}, Suspending())
 	wall := time.Date(2030, 1, 2, 13, 0, 0, 0, time.UTC).UnixMicro()
 	c.Read(ClockReading{Wall: wall, Boot: time.Hour})
 	jumped := ClockReading{Wall: wall - time.Hour.Microseconds(), Boot: time.Hour + time.Second, Took: time.Millisecond}
-	if m := c.Read(jumped); m.Doubt.Why == "" || m.Step != nil {
+	if m := c.Read(jumped); m.Suspect.Why == "" || m.Step != nil {
 		t.Fatalf("after the jump: %+v", m)
 	}
 	next := jumped
@@ -175,7 +175,7 @@ func TestAProofComesAfterItsReading(t *testing.T) {
 		t.Fatalf("with a proof: %+v", m)
 	}
 	c.Follow(*m.Step)
-	if m := c.Read(ClockReading{Wall: next.Wall + 1000, Boot: next.Boot + time.Millisecond + time.Millisecond}); m.Doubt.Why != "" {
+	if m := c.Read(ClockReading{Wall: next.Wall + 1000, Boot: next.Boot + time.Millisecond + time.Millisecond}); m.Suspect.Why != "" {
 		t.Errorf("after the step: %+v", m)
 	}
 }
@@ -188,12 +188,12 @@ func TestALateReadingChangesNothing(t *testing.T) {
 	o.wall, o.proof = o.wall.Add(time.Hour), "the kernel says so"
 	o.pass(time.Millisecond)
 	m := o.believes(0, true)
-	if late := o.line.Read(before); !late.Late || late.Now != m.Now || late.Doubt != m.Doubt || late.Step != nil || late.Ended != "" {
+	if late := o.line.Read(before); !late.Late || late.Now != m.Now || late.Suspect != m.Suspect || late.Step != nil || late.Ended != "" {
 		t.Errorf("in the doubt: %+v", late)
 	}
 	o.line.Follow(*m.Step)
 	before.Proof = o.proof
-	if late := o.line.Read(before); !late.Late || late.Doubt.Why != "" || late.Step != nil {
+	if late := o.line.Read(before); !late.Late || late.Suspect.Why != "" || late.Step != nil {
 		t.Errorf("after the step: %+v", late)
 	}
 	o.believes(time.Hour, false)
@@ -213,8 +213,8 @@ func TestAStepOfASlowReadingLeavesNoDoubt(t *testing.T) {
 	}
 	o.line.Follow(*m.Step)
 	for range 100 {
-		if m := o.read(); m.Doubt.Why != "" {
-			t.Fatalf("%v later: %s", o.boot-r.Boot, m.Doubt.Why)
+		if m := o.read(); m.Suspect.Why != "" {
+			t.Fatalf("%v later: %s", o.boot-r.Boot, m.Suspect.Why)
 		}
 		o.pass(time.Second)
 	}
@@ -235,8 +235,8 @@ func TestAStepOfASlewedClockIsExact(t *testing.T) {
 	}
 	o.line.Follow(*m.Step)
 	o.wall = o.wall.Add(slewed)
-	if m := o.read(); m.Doubt.Why != "" {
-		t.Errorf("doubted: %s", m.Doubt.Why)
+	if m := o.read(); m.Suspect.Why != "" {
+		t.Errorf("doubted: %s", m.Suspect.Why)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestALateReadingIsNotSaved(t *testing.T) {
 func TestAStepThatFailsIsAskedForAfterAPause(t *testing.T) {
 	var news []ClockNews
 	o := clocks{wall: noon, boot: time.Hour}
-	c := NewClock(ClockOptions{Tell: func(n ClockNews) { news = append(news, n) }}, Timeline{})
+	c := NewClock(ClockOptions{Report: func(n ClockNews) { news = append(news, n) }}, Timeline{})
 	c.Read(o.reading())
 	o.wall, o.proof = o.wall.Add(time.Hour), "the kernel says so"
 	for _, tt := range []struct{ took, pause time.Duration }{
@@ -270,11 +270,11 @@ func TestAStepThatFailsIsAskedForAfterAPause(t *testing.T) {
 		}
 		news = nil
 		c.Failed(m, tt.took, ErrUnavailable)
-		if len(news) != 1 || news[0].Failed == nil || news[0].Doubt.Why == "" {
+		if len(news) != 1 || news[0].Failed == nil || news[0].Suspect.Why == "" {
 			t.Fatalf("news: %+v", news)
 		}
 		o.pass(tt.took + tt.pause - time.Microsecond)
-		if m := c.Read(o.reading()); m.Step != nil || m.Doubt.Why == "" {
+		if m := c.Read(o.reading()); m.Step != nil || m.Suspect.Why == "" {
 			t.Errorf("an attempt took %v, and the step is asked for before %v: %+v", tt.took, tt.pause, m)
 		}
 		o.pass(time.Microsecond)
@@ -296,7 +296,7 @@ func TestAClockIsReadByManyGoroutines(t *testing.T) {
 		o.pass(time.Millisecond)
 		return o.reading()
 	}
-	c := NewClock(ClockOptions{Doubt: time.Second, Tell: func(ClockNews) {}}, Timeline{})
+	c := NewClock(ClockOptions{SuspectFor: time.Second, Report: func(ClockNews) {}}, Timeline{})
 	c.Read(read())
 	var readers sync.WaitGroup
 	for range 8 {
@@ -304,7 +304,7 @@ func TestAClockIsReadByManyGoroutines(t *testing.T) {
 			for range 2_000 {
 				c.Read(read())
 				c.Save()
-				c.Doubt()
+				c.Suspect()
 			}
 		})
 	}
@@ -319,7 +319,7 @@ func TestAClockIsReadByManyGoroutines(t *testing.T) {
 		c.Follow(*m.Step)
 	}
 	readers.Wait()
-	if m := c.Read(read()); m.Doubt.Why != "" || m.Now < noon.Add(20*time.Hour).UnixMicro() {
+	if m := c.Read(read()); m.Suspect.Why != "" || m.Now < noon.Add(20*time.Hour).UnixMicro() {
 		t.Errorf("%+v", m)
 	}
 }

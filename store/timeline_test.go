@@ -44,8 +44,8 @@ func (o *observed) believes(off time.Duration, doubted bool) ClockMoment {
 	if got := time.UnixMicro(m.Now).Sub(o.true); got != off {
 		o.Errorf("the believed time is %v off, want %v", got, off)
 	}
-	if (m.Doubt.Why != "") != doubted {
-		o.Errorf("doubt: %q, want %v", m.Doubt.Why, doubted)
+	if (m.Suspect.Why != "") != doubted {
+		o.Errorf("doubt: %q, want %v", m.Suspect.Why, doubted)
 	}
 	return m
 }
@@ -56,7 +56,7 @@ func TestAJumpIsNotFollowed(t *testing.T) {
 		o.believes(0, false)
 		o.wall = o.wall.Add(jump)
 		o.pass(time.Second)
-		if m := o.believes(0, true); m.Step != nil || m.Doubt.Stands || m.Doubt.Off != jump {
+		if m := o.believes(0, true); m.Step != nil || m.Suspect.Suspends || m.Suspect.Off != jump {
 			t.Errorf("%v: %+v", jump, m)
 		}
 		o.wall = o.wall.Add(-jump)
@@ -77,7 +77,7 @@ func TestAJumpIsFollowedAtItsBound(t *testing.T) {
 		o.believes(0, true)
 		o.pass(time.Microsecond)
 		m := o.believes(0, true)
-		if m.Step == nil || m.Step.By != jump.Microseconds() || m.Step.To != m.Step.From+m.Step.By || m.Step.AgesUnknown || m.Step.Stood != 0 {
+		if m.Step == nil || m.Step.By != jump.Microseconds() || m.Step.To != m.Step.From+m.Step.By || m.Step.AgesUnknown || m.Step.Suspended != 0 {
 			t.Fatalf("%v: %+v", jump, m.Step)
 		}
 		o.pass(time.Second) // it takes a while to be stored
@@ -123,7 +123,7 @@ func TestSlewingIsNoJump(t *testing.T) {
 	for range 100_000 { // more than a day: 43 s are slewed
 		o.pass(time.Second)
 		o.wall = o.wall.Add(500 * time.Microsecond)
-		if m := o.read(); m.Doubt.Why != "" || m.Now != o.wall.UnixMicro() {
+		if m := o.read(); m.Suspect.Why != "" || m.Now != o.wall.UnixMicro() {
 			t.Fatalf("%v: %+v", o.boot, m)
 		}
 	}
@@ -142,14 +142,14 @@ func TestASlowReadingIsNoJump(t *testing.T) {
 	o.believes(0, false)
 	r := o.reading()
 	r.Took, r.Wall = 5*time.Second, r.Wall+(5*time.Second).Microseconds()
-	if m := o.line.Read(r); m.Doubt.Why != "" {
-		t.Errorf("doubted: %v", m.Doubt.Why)
+	if m := o.line.Read(r); m.Suspect.Why != "" {
+		t.Errorf("doubted: %v", m.Suspect.Why)
 	}
 	o.pass(5 * time.Second)
 	r = o.reading()
 	r.Took, r.Wall = 4*time.Second, r.Wall+(5*time.Second).Microseconds()
-	if m := o.line.Read(r); m.Doubt.Off != time.Second {
-		t.Errorf("off by %v", m.Doubt.Off)
+	if m := o.line.Read(r); m.Suspect.Off != time.Second {
+		t.Errorf("off by %v", m.Suspect.Off)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestTheBelievedTimeNeverGoesBack(t *testing.T) {
 	o := observe(t, Timeline{})
 	before := o.read().Now
 	o.wall = o.wall.Add(-100 * time.Millisecond)
-	if m := o.read(); m.Now != before || m.Doubt.Why != "" {
+	if m := o.read(); m.Now != before || m.Suspect.Why != "" {
 		t.Errorf("%+v, before %d", m, before)
 	}
 }
@@ -172,7 +172,7 @@ func TestARestartInOneRunOfTheMachineIsExact(t *testing.T) {
 		o.wall = o.wall.Add(jump)
 		o.line = Resume(saved, "this run", o.boot)
 		o.line.bound = 10 * time.Minute
-		if m := o.believes(0, jump != 0); m.Step != nil || m.Doubt.Stands {
+		if m := o.believes(0, jump != 0); m.Step != nil || m.Suspect.Suspends {
 			t.Errorf("%v: %+v", jump, m)
 		}
 	}
@@ -240,7 +240,7 @@ func TestADowntimeIsNoJump(t *testing.T) {
 func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 	t.Run("until it has passed the newest time", func(t *testing.T) {
 		o := startAfter(t, noon.Add(-110*time.Second), noon)
-		if m := o.believes(0, true); !m.Doubt.Stands {
+		if m := o.believes(0, true); !m.Suspect.Suspends {
 			t.Error("nothing stands")
 		}
 		o.pass(110*time.Second - time.Microsecond)
@@ -248,7 +248,7 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 		o.pass(time.Microsecond)
 		m := o.believes(0, true)
 		want := ClockStep{
-			From: m.Now, To: o.wall.UnixMicro(), By: -(110 * time.Second).Microseconds(), Stood: 110 * time.Second, AgesUnknown: true,
+			From: m.Now, To: o.wall.UnixMicro(), By: -(110 * time.Second).Microseconds(), Suspended: 110 * time.Second, AgesUnknown: true,
 		}
 		if m.Step == nil {
 			t.Fatal("it stays doubted")
@@ -263,7 +263,7 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 		o.wall = noon.Add(time.Hour)
 		o.pass(time.Second)
 		m := o.believes(0, true)
-		if m.Step == nil || m.Step.By != 0 || m.Step.AgesUnknown || m.Step.To != o.wall.UnixMicro() || m.Step.Stood != time.Second {
+		if m.Step == nil || m.Step.By != 0 || m.Step.AgesUnknown || m.Step.To != o.wall.UnixMicro() || m.Step.Suspended != time.Second {
 			t.Fatalf("%+v", m.Step)
 		}
 		o.line.Follow(*m.Step)
@@ -274,7 +274,7 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 		o.believes(0, true)
 		o.pass(10 * time.Minute)
 		m := o.believes(0, true)
-		if m.Step == nil || m.Step.By != -time.Hour.Microseconds() || !m.Step.AgesUnknown || m.Step.Stood != 10*time.Minute {
+		if m.Step == nil || m.Step.By != -time.Hour.Microseconds() || !m.Step.AgesUnknown || m.Step.Suspended != 10*time.Minute {
 			t.Fatalf("%+v", m.Step)
 		}
 		o.line.Follow(*m.Step)
@@ -288,7 +288,7 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 		o.pass(time.Minute)
 		o.line = Resume(saved, "this run", o.boot)
 		o.line.bound = 10 * time.Minute
-		if m := o.believes(0, true); !m.Doubt.Stands || m.Step != nil {
+		if m := o.believes(0, true); !m.Suspect.Suspends || m.Step != nil {
 			t.Errorf("%+v", m)
 		}
 		o.pass(9 * time.Minute)
@@ -299,16 +299,16 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 }
 
 func TestAStandingTimelineStandsInEveryDoubt(t *testing.T) {
-	o := observe(t, Standing().After(noon.Add(-time.Minute).UnixMicro()))
+	o := observe(t, Suspending().After(noon.Add(-time.Minute).UnixMicro()))
 	o.believes(0, false)
 	o.wall = o.wall.Add(time.Hour)
-	if m := o.believes(0, true); !m.Doubt.Stands {
+	if m := o.believes(0, true); !m.Suspect.Suspends {
 		t.Error("nothing stands")
 	}
 	o.pass(2 * time.Second)
 	o.wall = o.wall.Add(-time.Hour)
 	m := o.believes(0, true)
-	if m.Step == nil || m.Step.By != 0 || m.Step.To != m.Step.From || m.Step.Stood != 2*time.Second {
+	if m.Step == nil || m.Step.By != 0 || m.Step.To != m.Step.From || m.Step.Suspended != 2*time.Second {
 		t.Fatalf("%+v", m.Step)
 	}
 	o.line.Follow(*m.Step)
@@ -316,8 +316,8 @@ func TestAStandingTimelineStandsInEveryDoubt(t *testing.T) {
 }
 
 func TestASuspectClockNeedsAProof(t *testing.T) {
-	o := observe(t, Standing().After(noon.Add(-time.Minute).UnixMicro()).Suspect())
-	if m := o.believes(-time.Minute, true); m.Step != nil || !m.Doubt.Stands {
+	o := observe(t, Suspending().After(noon.Add(-time.Minute).UnixMicro()).Suspect())
+	if m := o.believes(-time.Minute, true); m.Step != nil || !m.Suspect.Suspends {
 		t.Fatalf("%+v", m)
 	}
 	o.pass(10 * time.Minute)
@@ -335,24 +335,24 @@ func TestASuspectClockNeedsAProof(t *testing.T) {
 func TestAClockTellsOfEachChange(t *testing.T) {
 	var news []ClockNews
 	o := clocks{wall: noon, boot: time.Hour}
-	c := NewClock(ClockOptions{Tell: func(n ClockNews) { news = append(news, n) }}, Timeline{})
+	c := NewClock(ClockOptions{Report: func(n ClockNews) { news = append(news, n) }}, Timeline{})
 	read := func() ClockMoment { return c.Read(o.reading()) }
 	read()
 	o.wall = o.wall.Add(time.Hour)
 	for range 3 {
 		read()
 	}
-	if len(news) != 1 || news[0].Doubt.Off != time.Hour || !news[0].Doubt.Since.Equal(noon) {
+	if len(news) != 1 || news[0].Suspect.Off != time.Hour || !news[0].Suspect.Since.Equal(noon) {
 		t.Fatalf("%+v", news)
 	}
-	o.pass(DefaultClockDoubt)
+	o.pass(DefaultSuspectFor)
 	c.Follow(*read().Step)
 	read()
-	if len(news) != 2 || news[1].Doubt.Why != "" || news[1].Step != time.Hour || news[1].Because == "" {
+	if len(news) != 2 || news[1].Suspect.Why != "" || news[1].Step != time.Hour || news[1].Because == "" {
 		t.Fatalf("%+v", news)
 	}
-	if c.Doubt().Why != "" {
-		t.Errorf("still doubted: %v", c.Doubt())
+	if c.Suspect().Why != "" {
+		t.Errorf("still doubted: %v", c.Suspect())
 	}
 }
 
@@ -365,7 +365,7 @@ func TestAnOperatorsWordIsAboutTheStart(t *testing.T) {
 	}
 	c.Follow(*m.Step)
 	o.wall = o.wall.Add(time.Hour)
-	if m := c.Read(o.reading()); m.Step != nil || m.Doubt.Why == "" {
+	if m := c.Read(o.reading()); m.Step != nil || m.Suspect.Why == "" {
 		t.Errorf("a later jump is believed: %+v", m)
 	}
 }

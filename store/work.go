@@ -68,7 +68,7 @@ type ClaimParams struct {
 	// I/O and calls no store. A transaction that is retried calls it again, and only its last
 	// result for a job counts. One goroutine at a time calls it, and none after Claim has
 	// returned.
-	Intend func(Leased) *Arm
+	Intent func(Leased) *Arm
 }
 
 // LeaseRef names a lease.

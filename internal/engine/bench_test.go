@@ -187,7 +187,7 @@ func (s *instant) Claim(_ context.Context, p store.ClaimParams) ([]store.Leased,
 	out := s.jobs[:n]
 	s.jobs = s.jobs[n:]
 	for i := range out {
-		if a := p.Intend(out[i]); a != nil {
+		if a := p.Intent(out[i]); a != nil {
 			armed := armedBy(*a, time.Now())
 			out[i].Armed = &armed
 		}

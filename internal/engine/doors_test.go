@@ -27,8 +27,8 @@ func (r *rotating) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leas
 
 // claimAs claims jobs whose connections are as they are edited.
 func claimAs(ctx context.Context, s engine.Store, p store.ClaimParams, edit func(*store.Connection)) ([]store.Leased, error) {
-	intend := p.Intend
-	p.Intend = func(l store.Leased) *store.Arm {
+	intend := p.Intent
+	p.Intent = func(l store.Leased) *store.Arm {
 		edit(&l.Connection)
 		return intend(l)
 	}

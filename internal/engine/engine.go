@@ -290,7 +290,7 @@ func (s *seat) leave() {
 // work. It tells how many jobs it got.
 func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 	f := e.fuse(free)
-	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intend: f.intend})
+	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intent: f.intend})
 	e.trouble.store(ctx, opClaim, err)
 	inDoubt := f.end(leased, err)
 	left := free - len(leased) - len(inDoubt)

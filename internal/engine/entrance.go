@@ -30,7 +30,7 @@ func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	}
 	f := d.e.fuse(1)
 	item := items[0]
-	item.Start = &store.ClaimParams{Worker: d.e.Worker, Lease: d.e.Lease, Limit: 1, Intend: f.intend}
+	item.Start = &store.ClaimParams{Worker: d.e.Worker, Lease: d.e.Lease, Limit: 1, Intent: f.intend}
 	out, err := d.Jobs.Create(ctx, []store.NewJob{item})
 	var started []store.Leased
 	if err == nil && out[0].Started != nil {

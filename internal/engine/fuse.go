@@ -58,7 +58,7 @@ func (e *Engine) fuse(most int) *fused {
 	return f
 }
 
-// intend is store.ClaimParams.Intend. What it gave for a job before counts for
+// intend is store.ClaimParams.Intent. What it gave for a job before counts for
 // nothing: the transaction runs anew.
 func (f *fused) intend(l store.Leased) *store.Arm {
 	f.mu.Lock()

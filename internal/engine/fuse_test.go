@@ -151,8 +151,8 @@ func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 func TestARefusedIntentLeavesALease(t *testing.T) {
 	c := &claims{}
 	c.claim = func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
-		intend := p.Intend
-		p.Intend = func(l store.Leased) *store.Arm {
+		intend := p.Intent
+		p.Intent = func(l store.Leased) *store.Arm {
 			a := intend(l)
 			a.Version++
 			return a
@@ -193,7 +193,7 @@ func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
 		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 			was, err := s.Job(ctx, store.Ref{ID: id})
 			was.State, was.Version, was.ClaimToken = job.Claimed, was.Version+1, newID()
-			if err != nil || p.Intend(store.Leased{Snapshot: was, Connection: w.conn}) == nil {
+			if err != nil || p.Intent(store.Leased{Snapshot: was, Connection: w.conn}) == nil {
 				w.t.Error("no intent", err)
 			}
 			return nil, store.ErrUnconfirmed
@@ -276,7 +276,7 @@ func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
 		was, err := s.Job(ctx, store.Ref{ID: id})
 		leased := was
 		leased.State, leased.Version, leased.ClaimToken = job.Claimed, was.Version+1, newID()
-		if err != nil || p.Intend(store.Leased{Snapshot: leased, Connection: w.conn}) == nil {
+		if err != nil || p.Intent(store.Leased{Snapshot: leased, Connection: w.conn}) == nil {
 			w.t.Error("no intent", err)
 		}
 		tomorrow = job.Micros(time.Now().Add(24 * time.Hour))
@@ -302,7 +302,7 @@ func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
 // next death must count.
 func TestWhatMayHaveKilledItsWorkerIsLeasedFirst(t *testing.T) {
 	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
-		p.Intend = nil
+		p.Intent = nil
 		_, err := s.Claim(ctx, p) // nobody works under it
 		return nil, err
 	})}

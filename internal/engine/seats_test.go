@@ -251,8 +251,8 @@ func TestEverySeatIsLeftOnce(t *testing.T) {
 		{
 			name: "a claim in doubt whose intents were refused", idle: true,
 			claim: func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
-				intend := p.Intend
-				p.Intend = func(l store.Leased) *store.Arm {
+				intend := p.Intent
+				p.Intent = func(l store.Leased) *store.Arm {
 					a := intend(l)
 					if a != nil {
 						a.Version++

@@ -114,9 +114,9 @@ func (e *Engine) settleOnce(
 	if applied[0].Err != nil {
 		return s, false, applied[0].Err
 	}
-	if told := applied[0].Told; !told.IsZero() {
+	if told := applied[0].Owner; !told.IsZero() {
 		e.Log.ErrorContext(e.about(w, s), "the platform answered two jobs with one object; one of them may have no effect",
-			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
+			"job", s.ID.String(), "other", told.String(), "taken", applied[0].TakenOver)
 	}
 	after = &applied[0].Snapshot
 	after.Complete(&s.Spec)

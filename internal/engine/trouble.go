@@ -46,7 +46,7 @@ func (t *trouble) store(ctx context.Context, op string, err error) {
 			t.quarantined = true
 			t.log.Error("the database is quarantined: nothing is sent until an operator releases it", "err", err)
 		}
-	case errors.Is(err, store.ErrClockDoubted): // the store itself tells of its doubts
+	case errors.Is(err, store.ErrClockSuspect): // the store itself tells of its doubts
 	case err != nil:
 		t.metrics.StoreFailed(op)
 		t.failed(op, err)
@@ -102,7 +102,7 @@ func (e *Engine) afterFailure(err error) time.Duration {
 	switch {
 	case errors.Is(err, store.ErrQuarantined):
 		return max(e.Poll, quarantinePause)
-	case errors.Is(err, store.ErrClockDoubted):
+	case errors.Is(err, store.ErrClockSuspect):
 		return max(e.Poll, doubtPause)
 	default:
 		return e.Poll

@@ -185,7 +185,7 @@ func (v *vitals) Collect(ch chan<- prometheus.Metric) {
 	gauge(eventLag, r.Meta.EventLag.Seconds())
 	gauge(quarantine, flag(r.Meta.Quarantined != ""))
 	gauge(clockDoubt, flag(r.Meta.Clock.Why != ""))
-	gauge(stands, flag(r.Meta.Clock.Stands))
+	gauge(stands, flag(r.Meta.Clock.Suspends))
 }
 
 func flag(b bool) float64 {

@@ -80,7 +80,7 @@ func (c Config) step(ctx context.Context, p store.RetainParams) (store.Retained,
 // tell logs how a pass ended. Under a quarantine, and while the clock is not believed,
 // nothing is removed, and others have logged why.
 func (c Config) tell(ctx context.Context, sum store.Retained, err error, took, worked time.Duration) {
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrQuarantined) && !errors.Is(err, store.ErrClockDoubted) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrQuarantined) && !errors.Is(err, store.ErrClockSuspect) {
 		c.Log.Error("what is no longer kept could not be removed; it is tried again", "err", err)
 	}
 	if sum == (store.Retained{}) || sum == (store.Retained{Done: true}) {

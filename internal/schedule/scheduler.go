@@ -123,7 +123,7 @@ func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 		if *failing = false; was {
 			s.cfg.Log.InfoContext(ctx, "schedules fire again")
 		}
-	case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockDoubted): // the store says so itself
+	case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockSuspect): // the store says so itself
 	default:
 		if *failing = true; !was {
 			s.cfg.Log.WarnContext(ctx, "schedules cannot fire; trying again", "error", err)

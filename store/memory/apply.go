@@ -38,7 +38,7 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	c := &change{tx: t, record: r, old: r.job, owner: t.ownerOf(r, in.Decision.Effect)}
 	var err error
 	c.Plan, err = rules.NewPlan(in, rules.Changeable{
-		Job: r.job, Marks: r.marks(), Owner: c.owner, Deleted: !t.conns[r.job.Connection].Deleted.IsZero(), Now: t.now,
+		Job: r.job, Attempts: r.attemptViews(), Owner: c.owner, Deleted: !t.conns[r.job.Connection].Deleted.IsZero(), Now: t.now,
 	})
 	if err != nil {
 		return store.Applied{}, err
@@ -67,8 +67,8 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
 	})
 	out := store.Applied{Snapshot: lean(r.snapshot(t.now))}
-	if c.Tells {
-		out.Told, out.Stolen = c.owner.Job, c.Takes
+	if c.Notifies {
+		out.Owner, out.TakenOver = c.owner.Job, c.Takes
 	}
 	return out, nil
 }
@@ -153,15 +153,15 @@ func (c *change) write(next job.Job) {
 	}
 	c.put(c.record, next)
 	if c.OpensGate {
-		c.releaseGate(c.record)
+		c.closeIntent(c.record)
 	}
 	if full && c.bounds(conn).Free() > 0 {
 		c.hint[store.WatchWork] = true
 	}
 	c.hold(next, c.Decision.Hold)
 	c.wakeSchedule(from, to, next.Schedule)
-	if c.TellsReplies {
-		c.tellReplies(next.ID, to)
+	if c.NotifiesReplies {
+		c.notifyReplies(next.ID, to)
 	}
 	c.runnable(next)
 	if c.Wakes {
@@ -172,9 +172,9 @@ func (c *change) write(next job.Job) {
 // tellReplies tells the jobs that wait for a job of its end, or that it goes on after
 // one; those of one that has SUCCEEDED may start. It is no change of theirs: no
 // version, no event.
-func (t *tx) tellReplies(id job.ID, state job.State) {
+func (t *tx) notifyReplies(id job.ID, state job.State) {
 	for _, r := range t.waiting[id] {
-		r.job = rules.ToldReply(r.job, state, t.now)
+		r.job = rules.ReplyAfter(r.job, state, t.now)
 		if state == job.Succeeded {
 			t.runnable(r.job)
 		} else {

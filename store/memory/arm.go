@@ -50,8 +50,8 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)
-	for _, d := range rules.Marked(a, j.CoolDowns) {
-		t.cooling[d.Owner] = store.CoolMark{Job: a.Job, ArmedAt: t.now}
+	for _, d := range rules.CoolDownsOf(a, j.CoolDowns) {
+		t.cooling[d.Owner] = store.LastArm{Job: a.Job, ArmedAt: t.now}
 	}
 	t.put(r, next.Job)
 	t.event(r, job.Event{From: from, Cause: job.CauseArmed, Attempt: attempt.Number, Actor: a.Worker})
@@ -64,20 +64,20 @@ func armed(t *tx, r *record, a Attempt) store.Armed {
 
 // armable is a job as an intent finds it; view is the job as it is.
 func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
-	marks := r.marks()
+	marks := r.attemptViews()
 	return rules.Armable{
-		Snapshot: view, ClaimedAt: r.claimedAt, Held: t.held(readyKey{r.job.Connection, r.job.HoldKey}), Still: t.still(),
+		Snapshot: view, ClaimedAt: r.claimedAt, Held: t.held(runnableKey{r.job.Connection, r.job.HoldKey}), Suspension: t.suspension(),
 		UnderWay: marks.UnderWay(), RoundDigest: marks.RoundDigest(r.job.Round),
 		CoolDowns: store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown),
-		Last:      func(owner job.ID) store.CoolMark { return t.cooling[owner] },
+		Last:      func(owner job.ID) store.LastArm { return t.cooling[owner] },
 	}
 }
 
 // gate is a content on an account.
-type gate struct{ account, fingerprint string }
+type openContent struct{ account, fingerprint string }
 
-func (t *tx) gateOf(r *record, a store.Arm) gate {
-	return gate{rules.Account(r.job.Connection, r.job.HoldKey, a.AccountIdentity), string(a.Gate)}
+func (t *tx) gateOf(r *record, a store.Arm) openContent {
+	return openContent{rules.Account(r.job.Connection, r.job.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
 // mayPass checks that no other open intent has the same content, and that the job
@@ -106,7 +106,7 @@ func (t *tx) takeGate(r *record, a store.Arm) {
 }
 
 // releaseGate ends the job's open intent.
-func (t *tx) releaseGate(r *record) {
+func (t *tx) closeIntent(r *record) {
 	if r.intent == nil {
 		return
 	}

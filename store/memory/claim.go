@@ -73,7 +73,7 @@ func (t *tx) claimable(r *record) bool {
 
 // serve claims up to n jobs of a queue.
 func (t *tx) serve(q *queue, n int, p store.ClaimParams) []store.Leased {
-	n = min(n, t.room(q.conn))
+	n = min(n, t.capacity(q.conn))
 	if n <= 0 {
 		return nil
 	}
@@ -108,10 +108,10 @@ func (t *tx) claim(r *record, p store.ClaimParams) store.Leased {
 // intended arms a job with its claim, if that is wanted and every guard of an arm
 // holds; if not, it is leased and no more.
 func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
-	if p.Intend == nil {
+	if p.Intent == nil {
 		return nil
 	}
-	a := p.Intend(l)
+	a := p.Intent(l)
 	if a == nil || !a.Intended(l) {
 		return nil
 	}

@@ -57,14 +57,14 @@ func (s *Store) step(step store.ClockStep) {
 			}
 		}
 		j := &r.job
-		if windowed(j.State) && !j.ScheduleTime.After(to) && j.StartDeadline.After(to.Add(-step.Stood)) {
-			j.StartDeadline = j.StartDeadline.Add(step.Stood)
+		if windowed(j.State) && !j.ScheduleTime.After(to) && j.StartDeadline.After(to.Add(-step.Suspended)) {
+			j.StartDeadline = j.StartDeadline.Add(step.Suspended)
 		}
 	}
 	if by == 0 {
 		return
 	}
-	for _, row := range s.ready {
+	for _, row := range s.rows {
 		row.rateLimitedUntil = ahead(row.rateLimitedUntil, from, by)
 		if row.servedAt.After(to) {
 			row.servedAt = to

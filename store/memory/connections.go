@@ -87,8 +87,8 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 func (t *tx) public(c *connection) store.Connection {
 	out := c.Connection
 	out.Settings, out.Labels = slices.Clone(out.Settings), maps.Clone(out.Labels)
-	var oldest readyKey
-	for k, row := range t.ready {
+	var oldest runnableKey
+	for k, row := range t.rows {
 		if k.conn != c.ID {
 			continue
 		}
@@ -109,7 +109,7 @@ func (t *tx) public(c *connection) store.Connection {
 // Hold implements store.Store.
 func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
 	return call(ctx, s, "hold", func(t *tx) (store.Hold, error) {
-		row, ok := t.ready[readyKey{connection, holdKey}]
+		row, ok := t.rows[runnableKey{connection, holdKey}]
 		if !ok {
 			return store.Hold{}, nil
 		}

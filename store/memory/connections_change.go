@@ -53,12 +53,12 @@ func (s *Store) ChangeConnection(ctx context.Context, change store.ConnectionCha
 // unhold ends what a change ends for the hold keys of a connection.
 func (t *tx) unhold(conn job.ID, change store.ConnectionChange) {
 	if change.Delete {
-		maps.DeleteFunc(t.ready, func(k readyKey, _ *readyRow) bool { return k.conn == conn })
+		maps.DeleteFunc(t.rows, func(k runnableKey, _ *runnableRow) bool { return k.conn == conn })
 		return
 	}
 	if change.Credential != nil {
 		held := false
-		for k, row := range t.ready {
+		for k, row := range t.rows {
 			if k.conn == conn {
 				held = held || !row.authHoldAt.IsZero()
 				row.authHoldAt, row.authHoldReason, row.authHoldCause = time.Time{}, "", 0

@@ -84,11 +84,11 @@ func (t *tx) waitingFor(id job.ID) (n int64) {
 
 // start claims a job that has just been stored, if it is the next of its queue.
 func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
-	if p == nil || t.still().Stands() {
+	if p == nil || t.suspension().Suspended() {
 		return nil
 	}
 	for _, q := range t.queues() {
-		if q.key != (readyKey{r.job.Connection, r.job.HoldKey}) || q.jobs[0] != r {
+		if q.key != (runnableKey{r.job.Connection, r.job.HoldKey}) || q.jobs[0] != r {
 			continue
 		}
 		if at, ok := t.runnableAt(q); !ok || at.After(t.now) {

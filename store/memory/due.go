@@ -13,7 +13,7 @@ import (
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return call(ctx, s, "overdue", func(t *tx) ([]job.Snapshot, error) {
 		var ended, over, left []*record
-		if t.doubt.Stands {
+		if t.suspect.Suspends {
 			return nil, nil
 		}
 		for _, r := range t.active {
@@ -34,7 +34,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		slices.SortStableFunc(left, func(a, b *record) int { return a.job.Updated.Compare(b.job.Updated) })
 		var out []job.Snapshot
 		// Neither kind may keep the other waiting.
-		for _, r := range rules.TakeTurns(rules.Page(limit), ended, over, left) {
+		for _, r := range rules.Interleave(rules.Page(limit), ended, over, left) {
 			out = append(out, r.snapshot(t.now))
 		}
 		return out, nil
@@ -73,7 +73,7 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 // window, so nothing of these counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return call(ctx, s, "next due", func(t *tx) (time.Duration, error) {
-		if t.still().Stands() {
+		if t.suspension().Suspended() {
 			return limit, nil
 		}
 		next := limit

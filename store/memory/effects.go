@@ -53,7 +53,7 @@ func (t *tx) owner(o object, but job.ID) rules.Owner {
 	}
 	e := t.effectOf(id)
 	_, there := t.jobs[id]
-	return rules.Another(rules.Owner{Job: id, Proof: e.Proof, Removed: !there, Told: e.Told}, but, o.externalID)
+	return rules.Another(rules.Owner{Job: id, Proof: e.Proof, Removed: !there, Notified: e.Notified}, but, o.externalID)
 }
 
 // takeEffect writes the effect, in the place of an earlier one.
@@ -62,8 +62,8 @@ func (c *change) takeEffect() {
 	if effect == nil {
 		return
 	}
-	if c.Tells {
-		c.tell()
+	if c.Notifies {
+		c.notifyOwner()
 	}
 	if c.Takes {
 		delete(c.removedEffects, c.owner.Job)
@@ -84,10 +84,10 @@ func (t *tx) unown(r *record) {
 
 // tell tells the other job's readers that its object is another job's too, or is not
 // its own.
-func (c *change) tell() {
+func (c *change) notifyOwner() {
 	other := c.jobs[c.owner.Job]
 	effect := *other.effect
-	effect.SharedWith, effect.Told = c.old.ID, true
+	effect.SharedWith, effect.Notified = c.old.ID, true
 	if c.Takes {
 		c.unown(other)
 		effect.Owns = false
@@ -97,7 +97,7 @@ func (c *change) tell() {
 	next.Version, next.Updated = next.Version+1, c.now
 	c.put(other, next)
 	c.event(other, job.Event{
-		From: next.State, Cause: job.CauseEffectShared, Detail: c.Told(c.old.ID),
+		From: next.State, Cause: job.CauseEffectShared, Detail: c.Detail(c.old.ID),
 	})
 }
 

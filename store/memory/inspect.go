@@ -45,7 +45,7 @@ type Effect struct {
 	Account, Namespace string
 	Owns               bool
 	// Told says that the job has got its event of cause EFFECT_SHARED.
-	Told bool
+	Notified bool
 }
 
 func (e *Effect) object() object { return object{e.Account, e.Namespace, e.ExternalID} }
@@ -57,7 +57,7 @@ type Intent struct {
 	Attempt int
 }
 
-func (i *Intent) gate() gate { return gate{i.Account, i.Fingerprint} }
+func (i *Intent) gate() openContent { return openContent{i.Account, i.Fingerprint} }
 
 // Version counts the writes to jobs, leases included.
 func (s *Store) Version() uint64 {

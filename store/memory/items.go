@@ -69,7 +69,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 			return store.ScheduleItem{}, err
 		}
 		queue := c.queue()
-		if err := queue.Room(next, n.Most); err != nil {
+		if err := queue.Fits(next, n.Most); err != nil {
 			return store.ScheduleItem{}, err
 		}
 		place, _, err := queue.Put(next.ID, store.ItemTarget{Front: n.Front})

@@ -71,9 +71,9 @@ type Store struct {
 	waiting map[job.ID][]*record
 	// tokens are those of all arms.
 	tokens map[job.ID]bool
-	gates  map[gate]job.ID
+	gates  map[openContent]job.ID
 	// cooling are the last arms of the connections and schedules with a cool-down.
-	cooling map[job.ID]store.CoolMark
+	cooling map[job.ID]store.LastArm
 	// effectKeys are the digests of callers' own effect keys.
 	effectKeys map[[32]byte]bool
 	owners     map[object]job.ID
@@ -104,7 +104,7 @@ type Store struct {
 	// scheduleKeys are those that are bound to schedules.
 	scheduleKeys map[key]*schedule
 	apiKeys      map[string]*store.APIKey
-	ready        map[readyKey]*readyRow
+	rows         map[runnableKey]*runnableRow
 	logins       map[string]store.Login
 	renewals     map[job.ID]store.RenewalRow
 	// enlisted are the workers that are alive.
@@ -140,12 +140,12 @@ func Open(opts Options) *Store {
 	s := &Store{
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
-		gates: make(map[gate]job.ID), cooling: make(map[job.ID]store.CoolMark), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
+		gates: make(map[openContent]job.ID), cooling: make(map[job.ID]store.LastArm), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
 		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
 		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
-		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
+		rows: make(map[runnableKey]*runnableRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 		lags:    make(map[job.ID]time.Duration),
 		erased:  make(map[job.ID]store.ErasedJob),
 		rollups: make(map[store.RollKey]int64),
@@ -175,8 +175,8 @@ type tx struct {
 	*Store
 	now time.Time
 	// doubt is what is not believed of the time.
-	doubt store.ClockDoubt
-	hint  store.WatchKinds
+	suspect store.SuspectClock
+	hint    store.WatchKinds
 }
 
 // call runs fn as one transaction.
@@ -191,12 +191,12 @@ func call[T any](ctx context.Context, s *Store, name string, fn func(*tx) (T, er
 		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
 	}
 	m := s.moment()
-	t := &tx{Store: s, now: time.UnixMicro(m.Now).UTC(), doubt: m.Doubt}
+	t := &tx{Store: s, now: time.UnixMicro(m.Now).UTC(), suspect: m.Suspect}
 	v, err := fn(t)
 	if err != nil {
 		return zero, fmt.Errorf("%s: %w", name, err)
 	}
-	s.hints.Give(t.hint)
+	s.hints.Notify(t.hint)
 	return v, nil
 }
 

@@ -14,7 +14,7 @@ import (
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
 		m := t.meta
-		m.Now, m.Clock = t.now, t.doubt
+		m.Now, m.Clock = t.now, t.suspect
 		return m, nil
 	})
 }
@@ -72,10 +72,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // still is why nothing may start.
-func (t *tx) still() rules.Still { return rules.Still{Quarantined: t.meta.Quarantined, Doubt: t.doubt} }
+func (t *tx) suspension() rules.Suspension {
+	return rules.Suspension{Quarantined: t.meta.Quarantined, Clock: t.suspect}
+}
 
-func (t *tx) refuseClosed() error      { return t.still().Refuse() }
-func (t *tx) refuseQuarantined() error { return t.still().RefuseQuarantined() }
+func (t *tx) refuseClosed() error      { return t.suspension().Refuse() }
+func (t *tx) refuseQuarantined() error { return t.suspension().RefuseQuarantined() }
 
 // SetNamespace implements store.Store.
 func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {

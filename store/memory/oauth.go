@@ -70,7 +70,7 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if !ok {
 			return store.Renewal{}, store.ErrNotFound
 		}
-		row, turn, err := p.Turn(t.renewals[p.Connection], c.CredentialVersion, t.now)
+		row, turn, err := p.Grant(t.renewals[p.Connection], c.CredentialVersion, t.now)
 		if err == nil && turn.Granted {
 			t.renewals[p.Connection] = row
 		}

@@ -28,7 +28,7 @@ func (s *Store) Dismiss(worker string) {
 // Orphans implements store.Store.
 func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return call(ctx, s, "orphans", func(t *tx) ([]store.Leased, error) {
-		if t.still().Stands() {
+		if t.suspension().Suspended() {
 			return nil, nil
 		}
 		var list []*record

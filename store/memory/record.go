@@ -29,7 +29,7 @@ type record struct {
 // view is the job as it is, sharing the record's memory.
 func (r *record) view(now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: r.job, Now: now}
-	r.marks().Complete(&s)
+	r.attemptViews().Complete(&s)
 	if r.job.State == job.Succeeded && r.effect != nil {
 		s.Effect = &r.effect.Effect
 	}
@@ -37,10 +37,10 @@ func (r *record) view(now time.Time) job.Snapshot {
 }
 
 // marks are what the rules ask of the attempts.
-func (r *record) marks() rules.Marks {
-	out := make(rules.Marks, len(r.attempts))
+func (r *record) attemptViews() rules.AttemptViews {
+	out := make(rules.AttemptViews, len(r.attempts))
 	for i, a := range r.attempts {
-		out[i] = rules.Mark{
+		out[i] = rules.AttemptView{
 			Number: a.Number, Round: a.Round, Result: a.Result, ArmedAt: a.ArmedAt, Fence: a.Fence, Handle: a.Handle,
 			EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 		}

@@ -56,7 +56,7 @@ func (t *tx) rollEvent(e job.Event) store.RollEvent {
 }
 
 func (t *tx) removeRollups() (out store.Rolled) {
-	if t.doubt.Stands {
+	if t.suspect.Suspends {
 		return out
 	}
 	for k := range t.rollups {

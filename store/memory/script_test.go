@@ -284,7 +284,7 @@ func (p *script) judge(s job.Snapshot, e job.Evidence, content *store.Content) {
 func (p *script) apply(what string, c store.Change) {
 	out, err := p.s.Apply(p.ctx(), []store.Change{c})
 	p.note("applies", err)
-	p.note(what, out[0].Err, answered(out[0].Snapshot), out[0].Told, out[0].Stolen)
+	p.note(what, out[0].Err, answered(out[0].Snapshot), out[0].Owner, out[0].TakenOver)
 }
 
 func (p *script) outcome() {

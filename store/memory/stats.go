@@ -43,7 +43,7 @@ func (m *measure) add(r *record) {
 	if !j.State.Terminal() || !j.Ended.Before(m.since) {
 		m.out.Counts[j.State]++
 	}
-	if j.State.Runnable() && j.WaitsFor.IsZero() && !m.held(readyKey{j.Connection, j.HoldKey}) {
+	if j.State.Runnable() && j.WaitsFor.IsZero() && !m.held(runnableKey{j.Connection, j.HoldKey}) {
 		m.out.OldestDue = max(m.out.OldestDue, m.now.Sub(j.NextAt))
 	}
 	m.out.OldestUnresolved = max(m.out.OldestUnresolved, m.unknownFor(r))

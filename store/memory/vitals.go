@@ -57,7 +57,7 @@ func (t *tx) holds() map[store.HeldBy]int64 {
 			held = append(held, store.Held{HeldBy: store.HeldBy{Connector: c.Connector, Cause: cause}, Connection: c.ID})
 		}
 	}
-	for k, r := range t.ready {
+	for k, r := range t.rows {
 		if !r.authHoldAt.IsZero() {
 			add(t.conns[k.conn], store.HoldAuth)
 		}

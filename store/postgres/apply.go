@@ -244,7 +244,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 		return nil, err
 	}
 	plan, err := rules.NewPlan(c, rules.Changeable{
-		Job: old.Job, Marks: old.marks, Owner: owner, Deleted: b.deleted[old.Connection], Now: b.now,
+		Job: old.Job, Attempts: old.marks, Owner: owner, Deleted: b.deleted[old.Connection], Now: b.now,
 	})
 	if err != nil {
 		return nil, err
@@ -362,12 +362,12 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		if err != nil {
 			return err
 		}
-		if p.effect != nil && p.Tells {
+		if p.effect != nil && p.Notifies {
 			other := p.effect.told
 			told := other.Job
 			told.Version, told.Updated = told.Version+1, b.now
 			err := add(told, other.resolution, other.effect, outcome{}, job.Event{
-				From: other.State, Cause: job.CauseEffectShared, Detail: p.Told(p.Job),
+				From: other.State, Cause: job.CauseEffectShared, Detail: p.Detail(p.Job),
 			})
 			if err != nil {
 				return err
@@ -400,7 +400,7 @@ func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 		if p.OpensGate {
 			gates = append(gates, p.Job)
 		}
-		if p.TellsReplies {
+		if p.NotifiesReplies {
 			told = append(told, p.Job)
 		}
 		if p.Frees {
@@ -471,10 +471,10 @@ func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
 			reply = p.job
 		}
 		p, ok := moved[reply.WaitsFor]
-		if !ok || !p.TellsReplies {
+		if !ok || !p.NotifiesReplies {
 			continue
 		}
-		reply = rules.ToldReply(reply, p.job.State, b.now)
+		reply = rules.ReplyAfter(reply, p.job.State, b.now)
 		addTold(&replies, reply)
 		switch {
 		case !reply.State.Runnable():
@@ -505,8 +505,8 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 		if p.ruling != 0 || p.job.State == job.Succeeded && p.effect == nil {
 			referring = append(referring, p.Job)
 		}
-		if p.effect != nil && p.Tells {
-			out.Told, out.Stolen = p.effect.owner, p.Takes
+		if p.effect != nil && p.Notifies {
+			out.Owner, out.TakenOver = p.effect.owner, p.Takes
 		}
 	}
 	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {

@@ -109,7 +109,7 @@ type arming struct {
 	// downs are the cool-downs of the jobs that have any, and marks their last arms,
 	// whose rows are locked.
 	downs map[job.ID][]store.CoolDown
-	marks map[job.ID]store.CoolMark
+	marks map[job.ID]store.LastArm
 }
 
 // gateKey names an open intent.
@@ -210,9 +210,9 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 	if err != nil {
 		return fmt.Errorf("cool-downs: %w", err)
 	}
-	b.marks = make(map[job.ID]store.CoolMark, len(rows))
+	b.marks = make(map[job.ID]store.LastArm, len(rows))
 	for _, r := range rows {
-		b.marks[toID(r.Owner)] = store.CoolMark{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
+		b.marks[toID(r.Owner)] = store.LastArm{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 func (b *arming) mark(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
-		for _, d := range rules.Marked(in.Arm, b.downs[in.Job]) {
-			b.marks[d.Owner] = store.CoolMark{Job: in.Job, ArmedAt: b.now}
+		for _, d := range rules.CoolDownsOf(in.Arm, b.downs[in.Job]) {
+			b.marks[d.Owner] = store.LastArm{Job: in.Job, ArmedAt: b.now}
 			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
 		}
 	}
@@ -245,9 +245,9 @@ func (b *arming) held(l *locking) map[job.ID]bool {
 func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 	s := j.snapshot(b.now)
 	return rules.Armable{
-		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Still: b.still(),
+		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Suspension: b.suspension(),
 		UnderWay: j.marks.UnderWay(), RoundDigest: j.marks.RoundDigest(j.Round),
-		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.CoolMark { return b.marks[owner] },
+		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.LastArm { return b.marks[owner] },
 	}
 }
 

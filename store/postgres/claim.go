@@ -37,8 +37,8 @@ import (
 // refuses of an intent is no fault of the claim, which is made again without.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	out, err := s.claim(ctx, p)
-	if p.Intend != nil && errors.Is(err, store.ErrIllegal) && !errors.Is(err, store.ErrUnconfirmed) {
-		p.Intend = nil
+	if p.Intent != nil && errors.Is(err, store.ErrIllegal) && !errors.Is(err, store.ErrUnconfirmed) {
+		p.Intent = nil
 		return s.claim(ctx, p)
 	}
 	return out, err
@@ -192,7 +192,7 @@ func (c *claimer) measure(d *dueRows) error {
 			continue
 		}
 		t := &turn{bucket: store.Bucket{At: at, PerMinute: r.Connection.MaxPerMinute}}
-		t.room = c.bounds(r.Connection.MaxInFlight, r.Busy, t.bucket).Room(c.now.UnixMicro())
+		t.room = c.bounds(r.Connection.MaxInFlight, r.Busy, t.bucket).Capacity(c.now.UnixMicro())
 		c.turns[conn.ID], c.conns[conn.ID] = t, conn
 	}
 	return nil
@@ -253,7 +253,7 @@ func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb
 		return named("due jobs", err)
 	})
 	var held []pgdb.HeldRowsRow
-	if c.p.Intend != nil {
+	if c.p.Intent != nil {
 		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 			held, err = pgdb.New(db).HeldRows(ctx, pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
 			return named("holds", err)

@@ -84,7 +84,7 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return fmt.Errorf("read what is believed of the time: %w", err)
 	}
-	line := store.Standing()
+	line := store.Suspending()
 	if s.opts.Now == nil {
 		line = line.After(max(0, row.At.UnixMicro()))
 	}
@@ -95,9 +95,9 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	s.clock.belief, s.clock.steps = store.NewClock(s.opts.Clock, line), row.ClockSteps
 	m := s.moment(row.Now, begun, row.ClockSteps)
 	if s.real() {
-		s.proof(row.Now.Sub(hostclock.Wall()), m.Doubt.Why != "")
+		s.proof(row.Now.Sub(hostclock.Wall()), m.Suspect.Why != "")
 	}
-	if s.opts.Now != nil || m.Doubt.Why != "" {
+	if s.opts.Now != nil || m.Suspect.Why != "" {
 		return nil
 	}
 	// At once: this process may end before it compares clocks for the first time.
@@ -125,7 +125,7 @@ func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
 		m = c.belief.Read(r)
 	}
 	switch {
-	case m.Doubt.Why == "":
+	case m.Suspect.Why == "":
 		c.doubted = time.Time{}
 	case c.doubted.IsZero():
 		c.doubted = time.UnixMicro(r.Wall)
@@ -193,7 +193,7 @@ func (s *Store) compareClocks(ctx context.Context) error {
 	m := s.judge(r, row.ClockSteps)
 	if s.real() {
 		skew := row.Now.Sub(hostclock.Wall())
-		if r.Proof = s.proof(skew, m.Doubt.Why != ""); r.Proof != "" {
+		if r.Proof = s.proof(skew, m.Suspect.Why != ""); r.Proof != "" {
 			m = s.judge(r, row.ClockSteps)
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Store) compareClocks(ctx context.Context) error {
 			s.clock.belief.Failed(m, hostclock.Boot()-begun, err)
 		}
 		return err
-	case m.Doubt.Why == "":
+	case m.Suspect.Why == "":
 		return q.BelieveClock(ctx, pgdb.BelieveClockParams{Now: time.UnixMicro(m.Now), Steps: row.ClockSteps})
 	case s.othersBelieve(row, r):
 		return nil
@@ -349,10 +349,10 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 			return q.ForgetNewestKeyAges(ctx, pgdb.ForgetNewestKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
 		})
 	}
-	if step.Stood > 0 {
+	if step.Suspended > 0 {
 		parts = append(parts, func(ctx context.Context) error {
 			return q.StepWindows(ctx, pgdb.StepWindowsParams{
-				Stood: pgtype.Interval{Microseconds: micros(step.Stood), Valid: true}, Now: now, Since: now.Add(-step.Stood),
+				Stood: pgtype.Interval{Microseconds: micros(step.Suspended), Valid: true}, Now: now, Since: now.Add(-step.Suspended),
 			})
 		})
 	}

@@ -222,7 +222,7 @@ func TestLostCommitOfAnIntendedClaim(t *testing.T) {
 		c.mode.Store(mode)
 		got, err := s.Claim(t.Context(), store.ClaimParams{
 			Worker: "w", Lease: time.Minute, Limit: 1,
-			Intend: func(l store.Leased) *store.Arm {
+			Intent: func(l store.Leased) *store.Arm {
 				a = intentOf(l)
 				a.Class = job.Keyed
 				return &a
@@ -260,7 +260,7 @@ func TestLostCommitOfAStart(t *testing.T) {
 		}
 		var a store.Arm
 		n := newSpec(conn)
-		n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: func(l store.Leased) *store.Arm {
+		n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intent: func(l store.Leased) *store.Arm {
 			a = intentOf(l)
 			return &a
 		}}

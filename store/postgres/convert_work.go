@@ -67,18 +67,18 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 }
 
 // newestMark is the attempt that a job's own row has; nil: there was none.
-func newestMark(st pgdb.JobHead) *rules.Mark {
+func newestMark(st pgdb.JobHead) *rules.AttemptView {
 	if st.Attempt == 0 || st.ArmedRound == nil || st.Result == nil {
 		return nil
 	}
-	return &rules.Mark{
+	return &rules.AttemptView{
 		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result), ArmedAt: toTime(st.ArmedAt),
 		Fence: toTime(st.FenceAt), Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
 	}
 }
 
-func toMark(r pgdb.MarksRow) rules.Mark {
-	return rules.Mark{
+func toMark(r pgdb.MarksRow) rules.AttemptView {
+	return rules.AttemptView{
 		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(),
 		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
 	}
@@ -213,7 +213,7 @@ func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
-	j.marks = rules.Marks{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
+	j.marks = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
 	return j
 }
 

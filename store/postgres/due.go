@@ -19,7 +19,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		if v.doubt.Stands {
+		if v.suspect.Suspends {
 			return nil, nil
 		}
 		if m.Quarantined != "" {
@@ -47,7 +47,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 
 // inTurn reads the jobs of lists that take turns.
 func (v view) inTurn(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
-	ids := toIDs(rules.TakeTurns(most, lists...))
+	ids := toIDs(rules.Interleave(most, lists...))
 	snaps, err := v.snapshots(ctx, ids, true)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return 0, err
 		}
 		m := s.moment(row.Now, v.begun, unknownStep)
-		if m.Doubt.Stands {
+		if m.Suspect.Suspends {
 			return limit, nil
 		}
 		return min(limit, max(0, row.At.Sub(time.UnixMicro(m.Now)))), nil

@@ -55,7 +55,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	for _, r := range rows {
 		id := toID(r.JobID)
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
-		owner := rules.Owner{Job: toID(r.Owner), Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Told: r.OwnerTold}
+		owner := rules.Owner{Job: toID(r.Owner), Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Notified: r.OwnerTold}
 		o.Owner = rules.Another(owner, id, o.key.externalID)
 		out[id] = o
 	}
@@ -112,7 +112,7 @@ func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 	}
 	effect := &plannedEffect{Effect: *e, owner: owner.Job}
 	effect.At = b.now
-	if p.Tells {
+	if p.Notifies {
 		if effect.told = b.locked[owner.Job]; effect.told == nil {
 			return errRestart
 		}
@@ -133,7 +133,7 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 		if !unnamed(p.effect.Effect) {
 			addEffect(&effects, p.Job, p.Owns, p.effect.Effect)
 		}
-		if p.Tells || p.Takes {
+		if p.Notifies || p.Takes {
 			shared.Jobs = append(shared.Jobs, fromID(p.effect.owner))
 			shared.Others = append(shared.Others, fromID(p.Job))
 			shared.Takes = append(shared.Takes, p.Takes)

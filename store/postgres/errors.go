@@ -31,7 +31,7 @@ func translate(err error) error {
 	case err == nil, rules.Verdict(err),
 		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
 		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
-		errors.Is(err, store.ErrClockDoubted),
+		errors.Is(err, store.ErrClockSuspect),
 		errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, pgx.ErrNoRows):

@@ -234,7 +234,7 @@ func TestFleetEffectsAnswered(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if !a.Told.IsZero() {
+		if !a.Owner.IsZero() {
 			told.Add(1)
 		}
 	})

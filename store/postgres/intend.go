@@ -28,19 +28,19 @@ func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 // intend asks for intents, and queues what is written of the jobs for which every guard
 // of an arm lets one through.
 func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
-	if c.p.Intend == nil {
+	if c.p.Intent == nil {
 		return nil
 	}
 	p := pgdb.ClaimArmedParams{Now: c.now}
 	for i := range leased {
 		l := &leased[i]
-		a := c.p.Intend(*l)
+		a := c.p.Intent(*l)
 		if a == nil || !a.Intended(*l) {
 			continue
 		}
 		// What is open says of all attempts that each has an outcome: the job was RETRYING.
 		j := rules.Armable{
-			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[readyKey{l.Spec.Connection, l.HoldKey}], Still: c.still(),
+			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[readyKey{l.Spec.Connection, l.HoldKey}], Suspension: c.suspension(),
 		}
 		if !rules.MayArm(*a, j) {
 			continue

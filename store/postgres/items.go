@@ -46,7 +46,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
-		if err := queue.Room(item, n.Most); err != nil {
+		if err := queue.Fits(item, n.Most); err != nil {
 			return store.ScheduleItem{}, err
 		}
 		place, _, err := queue.Put(item.ID, store.ItemTarget{Front: n.Front})

@@ -134,7 +134,7 @@ func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
 			kinds[kind] = kinds[kind] || word == name
 		}
 	}
-	b.s.hints.Give(kinds)
+	b.s.hints.Notify(kinds)
 }
 
 // listen keeps a connection listening until ctx ends.
@@ -173,7 +173,7 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 	if first {
 		close(b.listening)
 	} else {
-		b.s.hints.Give(store.WatchKinds{true, true, true})
+		b.s.hints.Notify(store.WatchKinds{true, true, true})
 	}
 	for {
 		if workers, err = b.s.roll.take(ctx, conn, workers); err != nil {

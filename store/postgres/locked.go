@@ -22,9 +22,9 @@ type lockedJob struct {
 	// effect is the one that the row itself tells of.
 	effect *job.Effect
 	// newest is the attempt that the row itself has; nil: there was none.
-	newest *rules.Mark
+	newest *rules.AttemptView
 	// marks are the job's attempts, oldest first.
-	marks rules.Marks
+	marks rules.AttemptViews
 }
 
 // snapshot is the job as it is, without its effect and its ruling.

@@ -37,7 +37,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 			return store.Meta{}, fmt.Errorf("lag: %w", err)
 		}
 		m := toMeta(row)
-		m.Now, m.Clock = v.at(now).UTC(), s.clock.belief.Doubt()
+		m.Now, m.Clock = v.at(now).UTC(), s.clock.belief.Suspect()
 		if lag != nil {
 			m.EventLag = max(0, *lag)
 		}

@@ -82,7 +82,7 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if err != nil {
 			return store.Renewal{}, orNotFound(err)
 		}
-		next, turn, err := p.Turn(toRenewal(row), int(present), t.now)
+		next, turn, err := p.Grant(toRenewal(row), int(present), t.now)
 		if err != nil || !turn.Granted {
 			return turn, err
 		}

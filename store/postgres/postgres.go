@@ -188,7 +188,7 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 
 // give wakes this process's watchers, and the other servers'.
 func (s *Store) give(kinds store.WatchKinds) {
-	s.hints.Give(kinds)
+	s.hints.Notify(kinds)
 	s.bell.ring(kinds)
 }
 

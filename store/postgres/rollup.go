@@ -154,7 +154,7 @@ func (v view) past(ctx context.Context, rows []store.RollEvent) (map[int][]store
 
 // oldRollups finds the widths that have buckets to remove.
 func (v view) oldRollups(ctx context.Context, r *rolling) error {
-	if v.doubt.Stands {
+	if v.suspect.Suspends {
 		return nil
 	}
 	for _, w := range store.Widths {

@@ -23,7 +23,7 @@ import (
 // starts gives the jobs of the batch that are to be started, by their ready rows.
 func (b *submissions) starts() map[readyKey][]*submission {
 	var out map[readyKey][]*submission
-	if b.quarantined != "" || b.doubt.Stands {
+	if b.quarantined != "" || b.suspect.Suspends {
 		return nil
 	}
 	for i := range b.jobs {

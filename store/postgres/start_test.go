@@ -20,7 +20,7 @@ func startOf(s *Store, conn store.Connection) (store.Created, error) {
 	n := newSpec(conn)
 	n.Start = &store.ClaimParams{
 		Worker: "w", Lease: time.Minute,
-		Intend: func(l store.Leased) *store.Arm {
+		Intent: func(l store.Leased) *store.Arm {
 			a := intentOf(l)
 			return &a
 		},
@@ -86,7 +86,7 @@ func TestStartReply(t *testing.T) {
 	}
 	n := newSpec(conn, func(spec *job.Spec) { spec.ReplyTo = first.ID })
 	var knew string
-	n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: func(l store.Leased) *store.Arm {
+	n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intent: func(l store.Leased) *store.Arm {
 		knew = l.ReplyTo
 		a := intentOf(l)
 		return &a
@@ -114,7 +114,7 @@ func TestStartHeld(t *testing.T) {
 	free := -1
 	n.Start = &store.ClaimParams{
 		Worker: "w", Lease: time.Minute,
-		Intend: func(l store.Leased) *store.Arm {
+		Intent: func(l store.Leased) *store.Arm {
 			free = f.count("SELECT count(*) FROM (SELECT 1 FROM connection_ready FOR NO KEY UPDATE SKIP LOCKED) AS r")
 			a := intentOf(l)
 			return &a

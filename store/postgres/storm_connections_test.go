@@ -164,7 +164,7 @@ func (w *reviser) visit() error {
 	n := newSpec(conn, func(s *job.Spec) { s.HoldKey = fmt.Sprint("key ", w.r.IntN(3)) })
 	switch w.r.IntN(3) {
 	case 0:
-		n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: func(l store.Leased) *store.Arm {
+		n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intent: func(l store.Leased) *store.Arm {
 			a := intentOf(l)
 			return &a
 		}}

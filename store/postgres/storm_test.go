@@ -176,7 +176,7 @@ func (w *storm) create() error {
 			items[i].ScheduleTime = time.UnixMicro(w.now.Load()).Add(time.Duration(w.r.IntN(5)) * time.Second)
 		}
 		if w.r.IntN(2) == 0 {
-			items[i].Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: w.intend}
+			items[i].Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intent: w.intend}
 		}
 	}
 	out, err := w.s.Create(context.Background(), items)
@@ -202,7 +202,7 @@ func (w *storm) create() error {
 func (w *storm) work() error {
 	p := store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 1 + w.r.IntN(10)}
 	if w.r.IntN(2) == 0 {
-		p.Intend = w.intend
+		p.Intent = w.intend
 	}
 	all, err := w.s.Claim(context.Background(), p)
 	if err != nil {

@@ -51,7 +51,7 @@ type tx struct {
 	// now counts as the present for all that the transaction does.
 	now time.Time
 	// doubt is what is not believed of it.
-	doubt store.ClockDoubt
+	suspect store.SuspectClock
 	// quarantined says why claims are off; empty: they are on.
 	quarantined string
 	// base is below every event position of this transaction and not below any of
@@ -84,14 +84,16 @@ func (t *tx) inOrder(position int64) error {
 
 // refuseClosed guards the calls that lead to sending, and those that end or remove
 // something because its time is over.
-func (t *tx) refuseClosed() error { return t.still().Refuse() }
+func (t *tx) refuseClosed() error { return t.suspension().Refuse() }
 
 // refuseQuarantined refuses what another copy of the database may be doing. A quarantine
 // that is committed while such a call runs stops the next one.
-func (t *tx) refuseQuarantined() error { return t.still().RefuseQuarantined() }
+func (t *tx) refuseQuarantined() error { return t.suspension().RefuseQuarantined() }
 
 // still is why nothing may start.
-func (t *tx) still() rules.Still { return rules.Still{Quarantined: t.quarantined, Doubt: t.doubt} }
+func (t *tx) suspension() rules.Suspension {
+	return rules.Suspension{Quarantined: t.quarantined, Clock: t.suspect}
+}
 
 // write runs fn in one transaction and gives its value once that is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
@@ -253,7 +255,7 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 		t.quarantined = "the namespace was changed from " + mine + " to " + namespace + " under this server: start it again"
 	}
 	m := s.moment(t.now, begun, steps)
-	t.now, t.doubt = time.UnixMicro(m.Now).UTC(), m.Doubt
+	t.now, t.suspect = time.UnixMicro(m.Now).UTC(), m.Suspect
 	return t, nil
 }
 
@@ -294,7 +296,7 @@ type view struct {
 	conn *pgx.Conn
 	now  time.Time
 	// doubt is what is not believed of the time.
-	doubt store.ClockDoubt
+	suspect store.SuspectClock
 	// begun is when the call began, on the boot clock.
 	begun time.Duration
 }
@@ -308,7 +310,7 @@ func (v view) at(server time.Time) time.Time {
 	return v.now
 }
 
-func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now, doubt: t.doubt} }
+func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now, suspect: t.suspect} }
 
 // read runs fn on one state of the database.
 func read[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
@@ -323,7 +325,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 			return zero, aborted(ctx, conn, err)
 		}
 		m := s.moment(v.now, v.begun, steps)
-		v.now, v.doubt = time.UnixMicro(m.Now).UTC(), m.Doubt
+		v.now, v.suspect = time.UnixMicro(m.Now).UTC(), m.Suspect
 		ended := false
 		defer func() {
 			if !ended { // fn panicked

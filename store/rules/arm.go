@@ -20,8 +20,8 @@ type Armable struct {
 	*job.Snapshot
 	ClaimedAt time.Time
 	// Held reports whether its hold key is held (see Hold).
-	Held  bool
-	Still Still
+	Held       bool
+	Suspension Suspension
 	// UnderWay is the attempt that has no outcome; 0: each has one.
 	UnderWay int
 	// RoundDigest is the digest of the first attempt of the job's round. Only a repeat
@@ -29,7 +29,7 @@ type Armable struct {
 	RoundDigest string
 	// CoolDowns are those that apply to the job, and Last returns the last arm of one.
 	CoolDowns []store.CoolDown
-	Last      func(owner job.ID) store.CoolMark
+	Last      func(owner job.ID) store.LastArm
 }
 
 // Arm returns nil if an intent may be written, as far as the job itself says. Gate has the
@@ -76,7 +76,7 @@ func wanted(_ *store.Arm, j *Armable) error {
 	case j.Held:
 		return store.ErrHeld
 	}
-	return j.Still.hold()
+	return j.Suspension.hold()
 }
 
 // attempted checks the earlier attempts. A first arm of an effect needs each of them
@@ -139,8 +139,8 @@ func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
 }
 
 // MarkOf is an attempt that has just begun.
-func MarkOf(s job.Snapshot, a job.Attempt) Mark {
-	return Mark{
+func ViewOf(s job.Snapshot, a job.Attempt) AttemptView {
+	return AttemptView{
 		Number: a.Number, Round: a.Round, ArmedAt: a.ArmedAt, Fence: s.Fence, Handle: a.Handle,
 		EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 	}

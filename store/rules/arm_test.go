@@ -60,12 +60,12 @@ var guards = []guard{
 	{"canceled", func(_ *store.Arm, j *rules.Armable) { j.CancelAsked = now }, store.ErrStale},
 	{"the window is over", func(_ *store.Arm, j *rules.Armable) { j.StartDeadline = now }, store.ErrWindowOver},
 	{"held", func(_ *store.Arm, j *rules.Armable) { j.Held = true }, store.ErrHeld},
-	{"quarantined", func(_ *store.Arm, j *rules.Armable) { j.Still.Quarantined = "a copy" }, store.ErrHeld},
-	{"in doubt", func(_ *store.Arm, j *rules.Armable) { j.Still.Doubt = store.ClockDoubt{Stands: true} }, store.ErrHeld},
+	{"quarantined", func(_ *store.Arm, j *rules.Armable) { j.Suspension.Quarantined = "a copy" }, store.ErrHeld},
+	{"in doubt", func(_ *store.Arm, j *rules.Armable) { j.Suspension.Clock = store.SuspectClock{Suspends: true} }, store.ErrHeld},
 	{"under way", func(_ *store.Arm, j *rules.Armable) { j.UnderWay = 1 }, store.ErrIllegal},
 	{"cooling", func(_ *store.Arm, j *rules.Armable) {
 		j.CoolDowns = []store.CoolDown{{Owner: j.Spec.Connection, For: time.Hour}}
-		j.Last = func(job.ID) store.CoolMark { return store.CoolMark{Job: other, ArmedAt: now.Add(-time.Minute)} }
+		j.Last = func(job.ID) store.LastArm { return store.LastArm{Job: other, ArmedAt: now.Add(-time.Minute)} }
 	}, store.ErrCoolDown},
 }
 
@@ -184,9 +184,9 @@ func same(a, b job.Snapshot) error {
 func TestBeginIsWhatItsRowsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, j := claimed()
-		var marks rules.Marks
+		var marks rules.AttemptViews
 		for n := range rapid.IntRange(0, 4).Draw(t, "attempts") {
-			marks = append(marks, rules.Mark{
+			marks = append(marks, rules.AttemptView{
 				Number: n + 1, Round: 1 + n/2, Result: rapid.SampledFrom([]job.Result{job.ResultRejected, job.ResultUnknown}).Draw(t, "result"),
 				ArmedAt: now.Add(time.Duration(n-9) * time.Minute), Fence: now.Add(time.Duration(n-8) * time.Minute),
 				Handle: rapid.SampledFrom([]string{"", "handle"}).Draw(t, "handle"), EffectKey: "key", Digest: "digest",
@@ -197,7 +197,7 @@ func TestBeginIsWhatItsRowsSay(t *testing.T) {
 		marks.Complete(j.Snapshot)
 		got, attempt := rules.Begin(a, j)
 		want := job.Snapshot{Now: now, Job: got.Job}
-		append(marks, rules.MarkOf(got, attempt)).Complete(&want)
+		append(marks, rules.ViewOf(got, attempt)).Complete(&want)
 		if !slices.Equal(got.Open, want.Open) || !got.RoundArmed.Equal(want.RoundArmed) || got.RoundKey != want.RoundKey ||
 			!got.Fence.Equal(want.Fence) || got.Handle != want.Handle {
 			t.Fatalf("it leaves %+v, its rows say %+v", got, want)
@@ -206,12 +206,12 @@ func TestBeginIsWhatItsRowsSay(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	marks := rules.Marks{{Number: 1, Round: 1, Result: job.ResultUnknown, Digest: "1"}, {Number: 2, Round: 2, Digest: "2", Fence: now}}
+	marks := rules.AttemptViews{{Number: 1, Round: 1, Result: job.ResultUnknown, Digest: "1"}, {Number: 2, Round: 2, Digest: "2", Fence: now}}
 	if marks.UnderWay() != 2 || marks.RoundDigest(2) != "2" || marks.RoundDigest(3) != "" || !marks.Fence().Equal(now) ||
 		!slices.Equal(marks.Results(), []job.Result{job.ResultUnknown, 0}) {
 		t.Errorf("%+v", marks)
 	}
-	if none := rules.Marks(nil); none.UnderWay() != 0 || !none.Fence().IsZero() || len(none.Results()) != 0 {
+	if none := rules.AttemptViews(nil); none.UnderWay() != 0 || !none.Fence().IsZero() || len(none.Results()) != 0 {
 		t.Errorf("%+v", none)
 	}
 }
@@ -234,17 +234,17 @@ func TestHold(t *testing.T) {
 }
 
 func TestStill(t *testing.T) {
-	doubt := store.ClockDoubt{Stands: true, Why: "ahead"}
+	doubt := store.SuspectClock{Suspends: true, Why: "ahead"}
 	for _, tt := range []struct {
-		still          rules.Still
+		still          rules.Suspension
 		refuse, copied error
 	}{
-		{rules.Still{}, nil, nil},
-		{rules.Still{Doubt: store.ClockDoubt{Why: "ahead"}}, nil, nil},
-		{rules.Still{Doubt: doubt}, store.ErrClockDoubted, nil},
-		{rules.Still{Quarantined: "a copy", Doubt: doubt}, store.ErrQuarantined, store.ErrQuarantined},
+		{rules.Suspension{}, nil, nil},
+		{rules.Suspension{Clock: store.SuspectClock{Why: "ahead"}}, nil, nil},
+		{rules.Suspension{Clock: doubt}, store.ErrClockSuspect, nil},
+		{rules.Suspension{Quarantined: "a copy", Clock: doubt}, store.ErrQuarantined, store.ErrQuarantined},
 	} {
-		if got := tt.still.Refuse(); !errors.Is(got, tt.refuse) || tt.still.Stands() != (tt.refuse != nil) {
+		if got := tt.still.Refuse(); !errors.Is(got, tt.refuse) || tt.still.Suspended() != (tt.refuse != nil) {
 			t.Errorf("%+v: %v", tt.still, got)
 		}
 		if got := tt.still.RefuseQuarantined(); !errors.Is(got, tt.copied) {

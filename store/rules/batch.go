@@ -42,7 +42,7 @@ func Verdict(err error) bool {
 
 // TakeTurns merges lists, each item once and at most most of them, so that none keeps
 // another waiting.
-func TakeTurns[T comparable](most int, lists ...[]T) []T {
+func Interleave[T comparable](most int, lists ...[]T) []T {
 	var out []T
 	seen := make(map[T]bool)
 	for i, more := 0, true; more && len(out) < most; i++ {

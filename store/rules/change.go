@@ -12,8 +12,8 @@ import (
 // Changeable is a job as a decision finds it, from rows that stay locked until the decision
 // is written.
 type Changeable struct {
-	Job   job.Job
-	Marks Marks
+	Job      job.Job
+	Attempts AttemptViews
 	// Owner is the owner of the object that the decision's effect names.
 	Owner Owner
 	// Deleted reports whether the job's connection is. Only a decision that Restarts asks.
@@ -41,7 +41,7 @@ type Follows struct {
 	// Frees: its connection may have one more job under way.
 	Frees bool
 	// TellsReplies: the jobs that wait for it learn of it (see ToldReply).
-	TellsReplies bool
+	NotifiesReplies bool
 	// Wakes: something of it that no claim takes is due at another time than before.
 	Wakes bool
 }
@@ -55,7 +55,7 @@ func NewPlan(c store.Change, j Changeable) (Plan, error) {
 	if Restarts(c, st.State) && j.Deleted {
 		return Plan{}, fmt.Errorf("connection %s: %w", j.Job.Connection, store.ErrNotFound)
 	}
-	if err := absence(c, st, j.Marks.Fence()); err != nil {
+	if err := absence(c, st, j.Attempts.Fence()); err != nil {
 		return Plan{}, err
 	}
 	p := Plan{Change: c}
@@ -63,7 +63,7 @@ func NewPlan(c store.Change, j Changeable) (Plan, error) {
 		p.Ownership = own(&p.Change, st.State, j.Owner)
 	}
 	var err error
-	if p.Settlement, err = settlement(p.Change, st.State, j.Marks.Results()); err != nil {
+	if p.Settlement, err = settlement(p.Change, st.State, j.Attempts.Results()); err != nil {
 		return Plan{}, err
 	}
 	p.Next = j.Job.Decided(p.Decision, j.Now)
@@ -76,10 +76,10 @@ func NewPlan(c store.Change, j Changeable) (Plan, error) {
 func follows(was, is job.Job) Follows {
 	from, to := was.State, is.State
 	return Follows{
-		OpensGate:    from.Gated() && !to.Gated(),
-		Frees:        from.InFlight() && !to.InFlight(),
-		TellsReplies: from.TellsReplies(to),
-		Wakes:        !to.Runnable() && !is.NextAt.IsZero() && !is.NextAt.Equal(was.NextAt),
+		OpensGate:       from.Gated() && !to.Gated(),
+		Frees:           from.InFlight() && !to.InFlight(),
+		NotifiesReplies: from.TellsReplies(to),
+		Wakes:           !to.Runnable() && !is.NextAt.IsZero() && !is.NextAt.Equal(was.NextAt),
 	}
 }
 
@@ -91,7 +91,7 @@ func Restarts(c store.Change, from job.State) bool {
 
 // ToldReply is a reply that waits for a job, once that job has come to a state. It is no change
 // of the reply: no version, no event.
-func ToldReply(reply job.Job, state job.State, now time.Time) job.Job {
+func ReplyAfter(reply job.Job, state job.State, now time.Time) job.Job {
 	if state == job.Succeeded {
 		reply = reply.Released(now)
 		reply.StartDeadline = job.Micros(reply.StartDeadline)
@@ -164,7 +164,7 @@ func absence(c store.Change, st job.Status, fence time.Time) error {
 // doubt turns a success by a look into a question for a person, or, where a job
 // in state from cannot wait for one, into a note that changes nothing: the object
 // that was found is the effect of another job.
-func doubt(c *store.Change, from job.State, other job.ID) {
+func needPerson(c *store.Change, from job.State, other job.ID) {
 	d := &c.Decision
 	d.Effect, d.Settle, d.CloseOpen = nil, nil, 0
 	note(c, fmt.Sprintf("the object that was found is the effect of job %s already", other))

@@ -118,7 +118,7 @@ func TestDoubt(t *testing.T) {
 			To: job.Succeeded, Effect: &job.Effect{ExternalID: "x"}, Detail: "seen", Settle: []job.Settled{{Attempt: 1}},
 			CloseOpen: job.ResultSuperseded,
 		}}
-		doubt(&c, from, job.ID{1})
+		needPerson(&c, from, job.ID{1})
 		d := c.Decision
 		asks := d.To == job.NeedsResolution
 		if asks != job.Legal(from, job.NeedsResolution) || !asks && (d.To != from || d.Delay != job.KeepDelay) {

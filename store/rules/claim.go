@@ -29,7 +29,7 @@ func (b Bounds) Free() int64 {
 }
 
 // Room is how many more of its jobs a claim may take, at a time in microseconds.
-func (b Bounds) Room(now int64) int64 {
+func (b Bounds) Capacity(now int64) int64 {
 	if b.Bucket.PerMinute == 0 {
 		return b.Free()
 	}

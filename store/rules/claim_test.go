@@ -48,7 +48,7 @@ func TestClaimsKeepTheBounds(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "claims") {
 			at += rapid.Int64Range(0, int64(time.Minute/time.Microsecond)).Draw(t, "later")
 			b.Busy -= rapid.Int64Range(0, b.Busy).Draw(t, "ended")
-			n := max(0, b.Room(at))
+			n := max(0, b.Capacity(at))
 			if n == 0 && b.Free() > 0 && !rules.Paced(b.Bucket, at) {
 				t.Fatalf("nothing may be claimed of %+v", b)
 			}
@@ -134,7 +134,7 @@ func TestTakeTurns(t *testing.T) {
 		{9, [][]int{{1, 2}, {1, 3}}, []int{1, 2, 3}},
 		{3, [][]int{{1, 2, 3}, {4, 5}}, []int{1, 4, 2}},
 	} {
-		if got := rules.TakeTurns(tt.most, tt.lists...); !slices.Equal(got, tt.want) {
+		if got := rules.Interleave(tt.most, tt.lists...); !slices.Equal(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.lists, got, tt.want)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 //     the mark to itself from when it reads it. Where no cool-down applies there is none.
 
 // Marked returns those of a job's cool-downs whose marks the arm sets: none for a repeat.
-func Marked(a store.Arm, downs []store.CoolDown) []store.CoolDown {
+func CoolDownsOf(a store.Arm, downs []store.CoolDown) []store.CoolDown {
 	if a.Rearm {
 		return nil
 	}

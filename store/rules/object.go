@@ -28,7 +28,7 @@ type Owner struct {
 	// Removed says that the job is removed, and only its object is kept.
 	Removed bool
 	// Told reports whether the job got its event of cause EFFECT_SHARED before.
-	Told bool
+	Notified bool
 }
 
 // Ownership is what becomes of the object that a change's effect names.
@@ -38,7 +38,7 @@ type Ownership struct {
 	// Takes says that its owner loses it.
 	Takes bool
 	// Tells says that its owner gets an event of cause EFFECT_SHARED.
-	Tells bool
+	Notifies bool
 }
 
 // own judges the change's effect by the owner of its object. It notes the owner on the
@@ -49,25 +49,25 @@ func own(c *store.Change, from job.State, owner Owner) Ownership {
 	}
 	e := *c.Decision.Effect
 	if e.Proof == job.ProofObserved {
-		doubt(c, from, owner.Job)
+		needPerson(c, from, owner.Job)
 		return Ownership{}
 	}
 	e.SharedWith = owner.Job
 	c.Decision.Effect = &e
 	if !e.Proof.Direct() || owner.Proof.Direct() {
 		note(c, fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner.Job))
-		return Ownership{Tells: e.Proof.Direct() && !owner.Removed && !owner.Told}
+		return Ownership{Notifies: e.Proof.Direct() && !owner.Removed && !owner.Notified}
 	}
 	text := fmt.Sprintf("the object %s was taken for the effect of job %s", e.ExternalID, owner.Job)
 	if owner.Removed {
 		text += ", which is removed"
 	}
 	note(c, text)
-	return Ownership{Owns: true, Takes: true, Tells: !owner.Removed}
+	return Ownership{Owns: true, Takes: true, Notifies: !owner.Removed}
 }
 
 // Told is what the event of the owner says; by is the change's job.
-func (o Ownership) Told(by job.ID) string {
+func (o Ownership) Detail(by job.ID) string {
 	if o.Takes {
 		return fmt.Sprintf("the platform answered that the object is the effect of job %s; whether this job has one is not known", by)
 	}

@@ -24,23 +24,23 @@ import (
 )
 
 // Still is why nothing of a database may start; the zero Still: no reason.
-type Still struct {
+type Suspension struct {
 	// Quarantined is Meta.Quarantined.
 	Quarantined string
-	Doubt       store.ClockDoubt
+	Clock       store.SuspectClock
 }
 
 // Refuse returns the error of the calls that lead to sending, and of those that end or
 // remove something because its time is over.
-func (s Still) Refuse() error {
+func (s Suspension) Refuse() error {
 	if err := s.RefuseQuarantined(); err != nil {
 		return err
 	}
-	return s.Doubt.Refuse()
+	return s.Clock.Refuse()
 }
 
 // RefuseQuarantined returns the error of what another copy of the database may be doing.
-func (s Still) RefuseQuarantined() error {
+func (s Suspension) RefuseQuarantined() error {
 	if s.Quarantined != "" {
 		return fmt.Errorf("%w: %s", store.ErrQuarantined, s.Quarantined)
 	}
@@ -48,15 +48,15 @@ func (s Still) RefuseQuarantined() error {
 }
 
 // Stands reports whether nothing may start.
-func (s Still) Stands() bool { return s.Quarantined != "" || s.Doubt.Stands }
+func (s Suspension) Suspended() bool { return s.Quarantined != "" || s.Clock.Suspends }
 
 // hold is Refuse for an intent, whose caller waits as for any hold.
-func (s Still) hold() error {
+func (s Suspension) hold() error {
 	switch {
 	case s.Quarantined != "":
 		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, s.Quarantined)
-	case s.Doubt.Stands:
-		return fmt.Errorf("%w: %s", store.ErrHeld, s.Doubt.Why)
+	case s.Clock.Suspends:
+		return fmt.Errorf("%w: %s", store.ErrHeld, s.Clock.Why)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type change struct {
 	old sqlitedb.JobState
 	st  sqlitedb.JobState
 	// marks are those of its attempts, account is the last one's.
-	marks   rules.Marks
+	marks   rules.AttemptViews
 	account string
 	// newest is what becomes of the newest attempt, nil: nothing, unless it is closed. known
 	// says that it had an outcome before.
@@ -90,8 +90,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
 	out := store.Applied{Snapshot: snap}
-	if c.Tells {
-		out.Told, out.Stolen = c.owner.Job, c.Takes
+	if c.Notifies {
+		out.Owner, out.TakenOver = c.owner.Job, c.Takes
 	}
 	return out, err
 }
@@ -117,7 +117,7 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 			},
 			Status: toStatus(c.old),
 		},
-		Marks: c.marks, Now: fromMicros(c.now),
+		Attempts: c.marks, Now: fromMicros(c.now),
 	}
 	if rules.Restarts(in, j.Job.State) {
 		conn, err := c.getConnection(ctx, c.old.ConnectionID)
@@ -248,7 +248,7 @@ func (c *change) write(ctx context.Context) error {
 	if err := c.hold(ctx); err != nil {
 		return err
 	}
-	if c.TellsReplies {
+	if c.NotifiesReplies {
 		if err := c.tellReplies(ctx, c.st.JobID, to); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	if err := t.writeArm(ctx, h, a, next, attempt); err != nil {
 		return store.Armed{}, err
 	}
-	for _, d := range rules.Marked(a, j.CoolDowns) {
+	for _, d := range rules.CoolDownsOf(a, j.CoolDowns) {
 		err := t.q.SetCoolDownMark(ctx, sqlitedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
@@ -82,7 +82,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 // armed remembers a job that was armed and returns the answer.
 func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed {
 	h.account = attempt.AccountIdentity
-	h.marks = append(h.marks, rules.MarkOf(next, attempt))
+	h.marks = append(h.marks, rules.ViewOf(next, attempt))
 	t.w.cache.keep(h)
 	return store.Armed{Snapshot: next, Attempt: attempt}
 }
@@ -94,7 +94,7 @@ func (t *tx) armable(ctx context.Context, h *held, snap *job.Snapshot) (rules.Ar
 		UnderWay: h.marks.UnderWay(), RoundDigest: h.marks.RoundDigest(snap.Round),
 	}
 	var err error
-	if j.Still, err = t.still(ctx); err != nil {
+	if j.Suspension, err = t.suspension(ctx); err != nil {
 		return j, err
 	}
 	row, err := t.readyRow(ctx, h.st.ConnectionID, h.st.HoldKey)
@@ -114,7 +114,7 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 	if j.CoolDowns = store.CoolDowns(j.Spec, fromDuration(conn.CoolDown)); len(j.CoolDowns) == 0 {
 		return nil
 	}
-	last := make(map[job.ID]store.CoolMark, len(j.CoolDowns))
+	last := make(map[job.ID]store.LastArm, len(j.CoolDowns))
 	for _, d := range j.CoolDowns {
 		row, err := t.q.CoolDownMark(ctx, fromID(d.Owner))
 		if errors.Is(err, sql.ErrNoRows) {
@@ -123,9 +123,9 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 		if err != nil {
 			return fmt.Errorf("cool-down: %w", err)
 		}
-		last[d.Owner] = store.CoolMark{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
+		last[d.Owner] = store.LastArm{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
 	}
-	j.Last = func(owner job.ID) store.CoolMark { return last[owner] }
+	j.Last = func(owner job.ID) store.LastArm { return last[owner] }
 	return nil
 }
 

@@ -49,7 +49,7 @@ type held struct {
 	st  sqlitedb.JobState
 	// marks are those of all its attempts, account the newest one's. What st has of that one
 	// may be missing.
-	marks   rules.Marks
+	marks   rules.AttemptViews
 	account string
 }
 
@@ -235,7 +235,7 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 // refuseClosed guards the calls that lead to sending, and those that end or remove
 // something because its time is over.
 func (t *tx) refuseClosed(ctx context.Context) error {
-	still, err := t.still(ctx)
+	still, err := t.suspension(ctx)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (t *tx) refuseClosed(ctx context.Context) error {
 
 // refuseQuarantined refuses what another copy of the database may be doing.
 func (t *tx) refuseQuarantined(ctx context.Context) error {
-	still, err := t.still(ctx)
+	still, err := t.suspension(ctx)
 	if err != nil {
 		return err
 	}
@@ -252,10 +252,10 @@ func (t *tx) refuseQuarantined(ctx context.Context) error {
 }
 
 // still is why nothing may start.
-func (t *tx) still(ctx context.Context) (rules.Still, error) {
+func (t *tx) suspension(ctx context.Context) (rules.Suspension, error) {
 	m, err := t.meta(ctx)
 	if err != nil {
-		return rules.Still{}, fmt.Errorf("meta: %w", err)
+		return rules.Suspension{}, fmt.Errorf("meta: %w", err)
 	}
-	return rules.Still{Quarantined: m.Quarantined, Doubt: t.doubt}, nil
+	return rules.Suspension{Quarantined: m.Quarantined, Clock: t.suspect}, nil
 }

@@ -81,7 +81,7 @@ func compareCache(ctx context.Context, tx *tx) error {
 		row, err := tx.q.GetJob(ctx, fromID(id))
 		compare("job "+id.String(), h.job, row.Job, err)
 		compare("state of "+id.String(), toStatus(h.st), toStatus(row.JobState), err)
-		var marks rules.Marks
+		var marks rules.AttemptViews
 		if row.JobState.Attempt > 0 {
 			marks, err = tx.view().marks(ctx, fromID(id), toMark(attemptOf(row.JobState)))
 		}

@@ -204,7 +204,7 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	conn.room = rules.Bounds{
 		MaxInFlight: row.MaxInFlight, Default: int64(c.w.s.opts.MaxInFlight), Busy: busy,
 		Bucket: store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt},
-	}.Room(c.now)
+	}.Capacity(c.now)
 	c.conns[toID(id)] = conn
 	return conn, c.bound(ctx, conn, 0)
 }

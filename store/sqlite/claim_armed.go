@@ -19,10 +19,10 @@ import (
 
 // intent asks for the intent to write with a claim; nil: the job is only leased.
 func (c *claimer) intent(l store.Leased) *store.Arm {
-	if c.p.Intend == nil {
+	if c.p.Intent == nil {
 		return nil
 	}
-	a := c.p.Intend(l)
+	a := c.p.Intent(l)
 	if a == nil || !a.Intended(l) {
 		return nil
 	}

@@ -77,7 +77,7 @@ func (c *clock) machine() store.ClockReading {
 	r := store.ClockReading{Boot: hostclock.Boot()}
 	r.Wall = hostclock.Wall().UnixMicro()
 	r.Took = hostclock.Boot() - r.Boot
-	if c.belief != nil && c.belief.Doubt().Why != "" && hostclock.Synchronized() {
+	if c.belief != nil && c.belief.Suspect().Why != "" && hostclock.Synchronized() {
 		r.Proof = "the kernel says that its clock is synchronized"
 	}
 	return r
@@ -120,7 +120,7 @@ func (w *writer) stepClock(ctx context.Context) {
 	}
 	w.cache = newCache()
 	c.belief.Follow(*m.Step)
-	w.s.hints.Give(store.WatchKinds{store.WatchWork: true})
+	w.s.hints.Notify(store.WatchKinds{store.WatchWork: true})
 }
 
 // follow makes a step durable, or fails with nothing of it written.
@@ -191,9 +191,9 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 			return q.ForgetKeyAges(ctx, sqlitedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
 		})
 	}
-	if step.Stood > 0 {
+	if step.Suspended > 0 {
 		parts = append(parts, func(ctx context.Context) error {
-			return q.StepWindows(ctx, sqlitedb.StepWindowsParams{Stood: micros(step.Stood), Now: step.To})
+			return q.StepWindows(ctx, sqlitedb.StepWindowsParams{Stood: micros(step.Suspended), Now: step.To})
 		})
 	}
 	return append(parts, q.EndStep)

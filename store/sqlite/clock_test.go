@@ -54,7 +54,7 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 			var before, after store.ClockMoment
 			saw := func(into *store.ClockMoment) func(context.Context, *tx) error {
 				return func(_ context.Context, t *tx) error {
-					*into = store.ClockMoment{Now: t.now, Doubt: t.doubt}
+					*into = store.ClockMoment{Now: t.now, Suspect: t.suspect}
 					return refused
 				}
 			}
@@ -67,7 +67,7 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 				saw(&after), addProject("after"),
 			)
 			must(t, errs[2])
-			if before.Doubt.Why == "" || after.Doubt.Why != "" || after.Now-before.Now != time.Hour.Microseconds() {
+			if before.Suspect.Why == "" || after.Suspect.Why != "" || after.Now-before.Now != time.Hour.Microseconds() {
 				t.Errorf("before: %+v, after: %+v", before, after)
 			}
 			if got := projects(t, s); !got["after"] || got["never"] {
@@ -105,13 +105,13 @@ func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
 func TestAStepThatFails(t *testing.T) {
 	clock := storetest.NewMachine(testStart)
 	news := &newsOf{}
-	s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Tell: news.tell}})
+	s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Report: news.tell}})
 	must(t, group(t, s, addProject("a"))[0])
 	broken, tries := errors.New("disk full"), 0
 	inner := s.writer.commit
 	must(t, group(t, s, func(context.Context, *tx) error {
 		s.writer.commit = func(ctx context.Context) error {
-			if s.clock.belief.Doubt().Why != "" && tries == 0 { // of the step
+			if s.clock.belief.Suspect().Why != "" && tries == 0 { // of the step
 				tries++
 				return broken
 			}
@@ -122,7 +122,7 @@ func TestAStepThatFails(t *testing.T) {
 	clock.Set(time.Hour)
 	clock.Prove("the test knows it")
 	must(t, group(t, s, addProject("b"))[0])
-	if got := news.take(); len(got) != 2 || got[0].Doubt.Why == "" || !errors.Is(got[1].Failed, broken) || got[1].Doubt.Why == "" {
+	if got := news.take(); len(got) != 2 || got[0].Suspect.Why == "" || !errors.Is(got[1].Failed, broken) || got[1].Suspect.Why == "" {
 		t.Fatalf("news: %+v", got)
 	}
 	must(t, group(t, s, addProject("c"))[0])
@@ -131,7 +131,7 @@ func TestAStepThatFails(t *testing.T) {
 	}
 	clock.Pass(time.Second)
 	must(t, group(t, s, addProject("d"))[0])
-	if got := news.take(); len(got) != 1 || got[0].Doubt.Why != "" || got[0].Step != time.Hour {
+	if got := news.take(); len(got) != 1 || got[0].Suspect.Why != "" || got[0].Step != time.Hour {
 		t.Errorf("news: %+v", got)
 	}
 	wantProjects(t, s, "a", "b", "c", "d")
@@ -141,7 +141,7 @@ func TestAStepThatFails(t *testing.T) {
 func TestADoubtIsSaved(t *testing.T) {
 	for set, want := range map[time.Duration]bool{0: true, time.Hour: false} {
 		clock := storetest.NewMachine(testStart)
-		opts := Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Doubt: 10 * time.Minute}}
+		opts := Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, SuspectFor: 10 * time.Minute}}
 		s := mustOpen(t, opts)
 		must(t, group(t, s, addProject("a"))[0])
 		clock.Set(-time.Minute)
@@ -155,7 +155,7 @@ func TestADoubtIsSaved(t *testing.T) {
 		must(t, group(t, s, addProject("d"))[0])
 		clock.Pass(time.Second)
 		must(t, group(t, s, addProject("e"))[0])
-		if believed := s.clock.belief.Doubt().Why == ""; believed != want {
+		if believed := s.clock.belief.Suspect().Why == ""; believed != want {
 			t.Errorf("set by %v between: believed: %v", set, believed)
 		}
 	}

@@ -325,7 +325,7 @@ func toEffect(e sqlitedb.Effect) *job.Effect {
 
 // toOwner is the job of an effect's row, as what another effect is judged by.
 func toOwner(e sqlitedb.Effect) rules.Owner {
-	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Told: e.Told == 1}
+	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Notified: e.Told == 1}
 }
 
 // unnamed tells whether a job's own row can tell of an effect.
@@ -371,15 +371,15 @@ func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 	}
 }
 
-func toMark(a sqlitedb.Attempt) rules.Mark {
-	return rules.Mark{
+func toMark(a sqlitedb.Attempt) rules.AttemptView {
+	return rules.AttemptView{
 		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
 		Fence: fromMicros(a.FenceAt), Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 	}
 }
 
-func toMarks(rows []sqlitedb.AttemptMarksRow) rules.Marks {
-	out := make(rules.Marks, len(rows), len(rows)+1)
+func toMarks(rows []sqlitedb.AttemptMarksRow) rules.AttemptViews {
+	out := make(rules.AttemptViews, len(rows), len(rows)+1)
 	for i, r := range rows {
 		out[i] = toMark(sqlitedb.Attempt{
 			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle,

@@ -107,7 +107,7 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 		return nil, nil
 	}
 	m, err := t.meta(ctx)
-	if err != nil || m.Quarantined != "" || t.doubt.Stands {
+	if err != nil || m.Quarantined != "" || t.suspect.Suspends {
 		return nil, err
 	}
 	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)

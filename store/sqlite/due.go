@@ -19,7 +19,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		if v.doubt.Stands {
+		if v.suspect.Suspends {
 			return nil, nil
 		}
 		if m.Quarantined != "" {
@@ -41,7 +41,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		return v.snapshots(ctx, fromIDs(rules.TakeTurns(int(most), toIDs(ids), toIDs(over), toIDs(left))))
+		return v.snapshots(ctx, fromIDs(rules.Interleave(int(most), toIDs(ids), toIDs(over), toIDs(left))))
 	})
 }
 
@@ -79,7 +79,7 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return 0, err
 		}
 		next := v.now + micros(limit)
-		if m.Quarantined != "" || v.doubt.Stands {
+		if m.Quarantined != "" || v.suspect.Suspends {
 			return limit, nil // fences are few, and a sweep asks for them anyway
 		}
 		sources := []func(context.Context) (sql.NullInt64, error){

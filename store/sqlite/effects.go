@@ -42,7 +42,7 @@ func (c *change) inRow(d job.Decision) bool {
 
 // putEffect writes what was judged.
 func (c *change) putEffect(ctx context.Context) error {
-	if c.Tells || c.Takes {
+	if c.Notifies || c.Takes {
 		params := sqlitedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
 		if !c.Takes {
 			params.Keeps = 1
@@ -51,7 +51,7 @@ func (c *change) putEffect(ctx context.Context) error {
 			return fmt.Errorf("other job's effect: %w", err)
 		}
 	}
-	if c.Tells {
+	if c.Notifies {
 		if err := c.tell(ctx); err != nil {
 			return fmt.Errorf("other job: %w", err)
 		}
@@ -144,7 +144,7 @@ func (c *change) tell(ctx context.Context) error {
 	st := row.JobState
 	st.Version, st.UpdatedAt = st.Version+1, c.now
 	history := c.note(row.Job.ScheduleID, &st, job.Event{
-		From: job.State(st.State), Cause: job.CauseEffectShared, Detail: c.Told(toID(c.st.JobID)),
+		From: job.State(st.State), Cause: job.CauseEffectShared, Detail: c.Detail(toID(c.st.JobID)),
 	})
 	_, err = c.q.SetState(ctx, setStateParams(st, history))
 	return err

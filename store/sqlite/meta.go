@@ -188,7 +188,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 			return store.Meta{}, err
 		}
 		meta := metaOf(m)
-		meta.Now, meta.Clock = fromMicros(v.now), v.doubt
+		meta.Now, meta.Clock = fromMicros(v.now), v.suspect
 		return meta, nil
 	})
 }

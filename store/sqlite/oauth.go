@@ -69,7 +69,7 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if err != nil {
 			return store.Renewal{}, err
 		}
-		row, turn, err := p.Turn(row, int(present), fromMicros(t.now))
+		row, turn, err := p.Grant(row, int(present), fromMicros(t.now))
 		if err != nil || !turn.Granted {
 			return turn, err
 		}

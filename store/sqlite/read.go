@@ -127,9 +127,9 @@ func (v view) completed(ctx context.Context, h *held, effect *sqlitedb.PutEffect
 
 // marks returns what the rules ask of a job's attempts. Most jobs have only the newest, which
 // is in their row.
-func (v view) marks(ctx context.Context, id []byte, newest rules.Mark) (rules.Marks, error) {
+func (v view) marks(ctx context.Context, id []byte, newest rules.AttemptView) (rules.AttemptViews, error) {
 	if newest.Number == 1 {
-		return rules.Marks{newest}, nil
+		return rules.AttemptViews{newest}, nil
 	}
 	rows, err := v.q.AttemptMarks(ctx, id)
 	if err != nil {

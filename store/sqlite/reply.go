@@ -62,7 +62,7 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
 	for _, r := range replies {
-		free := rules.ToldReply(toReply(r), job.Succeeded, fromMicros(t.now))
+		free := rules.ReplyAfter(toReply(r), job.Succeeded, fromMicros(t.now))
 		err := t.q.ReleaseReply(ctx, sqlitedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)

@@ -146,7 +146,7 @@ func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, err
 // oldRollups finds the widths that have buckets to remove. None are removed while the
 // clock is doubted.
 func (v view) oldRollups(ctx context.Context, r *rolling) error {
-	if v.doubt.Stands {
+	if v.suspect.Suspends {
 		return nil
 	}
 	for _, w := range store.Widths {

@@ -199,7 +199,7 @@ type view struct {
 	conn sqlitedb.DBTX
 	now  int64
 	// doubt is what is not believed of the time.
-	doubt store.ClockDoubt
+	suspect store.SuspectClock
 }
 
 // read runs fn on one state of the database. fn's statements are short and
@@ -240,7 +240,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	s.clock.steps.RLock()
 	defer s.clock.steps.RUnlock()
 	m := s.clock.moment()
-	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: m.Now, doubt: m.Doubt})
+	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: m.Now, suspect: m.Suspect})
 	_, cerr := r.commit.ExecContext(ctx)
 	ended = cerr == nil
 	if err == nil {

@@ -43,7 +43,7 @@ func BenchmarkWork(b *testing.B) {
 		})
 	}
 	for done := 0; done < b.N; {
-		got, err := s.Claim(context.Background(), store.ClaimParams{Worker: "w", Lease: time.Hour, Limit: 32, Intend: intend})
+		got, err := s.Claim(context.Background(), store.ClaimParams{Worker: "w", Lease: time.Hour, Limit: 32, Intent: intend})
 		if err != nil || len(got) == 0 || got[0].Armed == nil {
 			b.Fatal(err, len(got))
 		}

@@ -369,7 +369,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 	}
 	w.note()
 	// Hints go first, so that a caller who has its answer finds its own hint given.
-	w.s.hints.Give(t.hint)
+	w.s.hints.Notify(t.hint)
 	for _, o := range ops {
 		o.done <- err
 	}
@@ -383,8 +383,8 @@ type tx struct {
 	conn sqlitedb.DBTX
 	now  int64
 	// doubt is what is not believed of the time.
-	doubt store.ClockDoubt
-	hint  store.WatchKinds
+	suspect store.SuspectClock
+	hint    store.WatchKinds
 	// careful says that operations and items have savepoints.
 	careful bool
 	// overwrites says that SQLite overwrites what is deleted.
@@ -398,11 +398,11 @@ func (w *writer) newTx(careful bool) *tx {
 // setTime fixes the time of an operation, and reports whether the clock asks for a step.
 func (t *tx) setTime() (step bool) {
 	m := t.w.s.clock.moment()
-	t.now, t.doubt = m.Now, m.Doubt
+	t.now, t.suspect = m.Now, m.Suspect
 	return m.Step != nil
 }
 
-func (t *tx) view() view { return view{q: t.q.Queries, conn: t.conn, now: t.now, doubt: t.doubt} }
+func (t *tx) view() view { return view{q: t.q.Queries, conn: t.conn, now: t.now, suspect: t.suspect} }
 
 // item runs one of n items of a batch and gives its verdict, nothing of it
 // being written then; fatal is trouble that concerns the whole call, or a verdict

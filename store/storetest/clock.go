@@ -81,7 +81,7 @@ func (c *clockFixture) step() {
 	c.Helper()
 	c.machine.Prove("the test knows it")
 	_, err := c.s.ClaimLooks(c.ctx, store.ClaimParams{Worker: "nobody", Lease: lease, Limit: 0})
-	if err != nil && !errors.Is(err, store.ErrClockDoubted) {
+	if err != nil && !errors.Is(err, store.ErrClockSuspect) {
 		c.Fatal(err)
 	}
 	c.machine.Prove("")
@@ -92,7 +92,7 @@ func (c *clockFixture) step() {
 func (c *clockFixture) tried() []store.Leased {
 	c.Helper()
 	out, err := c.s.Claim(c.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10})
-	if err != nil && !errors.Is(err, store.ErrClockDoubted) {
+	if err != nil && !errors.Is(err, store.ErrClockSuspect) {
 		c.Fatal(err)
 	}
 	return out
@@ -106,7 +106,7 @@ func (c *clockFixture) quiet(when string) {
 	c.ok(err)
 	c.is(len(over), 0, "jobs overdue %s", when)
 	looks, err := c.s.ClaimLooks(c.ctx, store.ClaimParams{Worker: "looker", Lease: lease, Limit: 10})
-	if err != nil && !errors.Is(err, store.ErrClockDoubted) {
+	if err != nil && !errors.Is(err, store.ErrClockSuspect) {
 		c.Fatal(err)
 	}
 	c.is(len(looks), 0, "looks claimed %s", when)
@@ -118,7 +118,7 @@ func clockJump(c *clockFixture) {
 	c.sending()
 	c.submit(at(start.Add(10 * time.Minute)))
 	c.submit(at(start.Add(24*time.Hour)), func(n *store.NewJob) { n.Spec.StartWindow = time.Hour })
-	c.is(c.meta().Clock, store.ClockDoubt{}, "doubt before the jump")
+	c.is(c.meta().Clock, store.SuspectClock{}, "doubt before the jump")
 	const ahead = 7 * 24 * time.Hour
 	c.machine.Set(ahead)
 	c.quiet("after the jump")
@@ -130,7 +130,7 @@ func clockJump(c *clockFixture) {
 	c.fixture.clock.advance(2 * time.Second)
 	c.machine.Set(0)
 	c.quiet("after it was set back")
-	c.is(c.meta().Clock, store.ClockDoubt{}, "doubt after it was set back")
+	c.is(c.meta().Clock, store.SuspectClock{}, "doubt after it was set back")
 	c.fixture.clock.advance(10*time.Minute - 2*time.Second)
 	c.is(len(c.tried()), 1, "jobs claimed in time")
 }
@@ -264,7 +264,7 @@ func clockBound(c *clockFixture) {
 	soon := c.submit(at(start.Add(30 * time.Minute)))
 	c.machine.Set(time.Hour)
 	c.quiet("after the jump")
-	c.fixture.clock.advance(store.DefaultClockDoubt - time.Second)
+	c.fixture.clock.advance(store.DefaultSuspectFor - time.Second)
 	c.quiet("before the bound")
 	c.fixture.clock.advance(time.Second)
 	c.tried() // this one may only follow the clock
@@ -297,7 +297,7 @@ func clockDowntime(c *clockFixture) {
 	s := c.sending()
 	c.fixture.clock.advance(time.Hour)
 	c.restart(false)
-	c.is(c.meta().Clock, store.ClockDoubt{}, "doubt")
+	c.is(c.meta().Clock, store.SuspectClock{}, "doubt")
 	over, err := c.s.Overdue(c.ctx, 10)
 	c.ok(err)
 	c.is(len(over), 1, "jobs past their fence")
@@ -316,14 +316,14 @@ func clockEarlier(c *clockFixture) {
 	c.fixture.clock.advance(time.Second)
 	c.restart(false)
 	_, err := c.s.Claim(c.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10})
-	c.fails(err, store.ErrClockDoubted)
+	c.fails(err, store.ErrClockSuspect)
 	_, err = c.s.ClaimLooks(c.ctx, store.ClaimParams{Worker: "looker", Lease: lease, Limit: 10})
-	c.fails(err, store.ErrClockDoubted)
+	c.fails(err, store.ErrClockSuspect)
 	_, err = c.s.Retain(c.ctx, store.RetainParams{Keep: keeping, Owner: job.ID{1}, Lease: time.Minute})
-	c.fails(err, store.ErrClockDoubted)
+	c.fails(err, store.ErrClockSuspect)
 	_, _, err = c.s.Fire(c.ctx, store.FireParams{Decide: c.beat})
-	c.fails(err, store.ErrClockDoubted)
-	c.is(c.meta().Clock.Stands, true, "everything stands still")
+	c.fails(err, store.ErrClockSuspect)
+	c.is(c.meta().Clock.Suspends, true, "everything stands still")
 	c.submit(holding("a-third-account"))
 	c.fixture.clock.advance(time.Minute)
 	c.quiet("in the doubt")

@@ -400,7 +400,7 @@ func changeDeleteRace(f *fixture) {
 		ways := []func(*store.NewJob){
 			func(*store.NewJob) {}, holding("new"), replying(never.ID),
 			func(n *store.NewJob) {
-				n.Start = &store.ClaimParams{Worker: "w", Lease: lease, Intend: func(l store.Leased) *store.Arm { return ptr(f.intent(l)) }}
+				n.Start = &store.ClaimParams{Worker: "w", Lease: lease, Intent: func(l store.Leased) *store.Arm { return ptr(f.intent(l)) }}
 			},
 		}
 		var gone atomic.Bool

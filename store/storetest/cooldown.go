@@ -283,14 +283,14 @@ func coolDownIntend(f *fixture) {
 	}
 	// Nor does a job that starts as it is stored.
 	n := f.new(on(conn), holding("another account"))
-	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intend: func(l store.Leased) *store.Arm {
+	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intent: func(l store.Leased) *store.Arm {
 		a := f.intent(l)
 		return &a
 	}}
 	made := f.create(n)[0]
 	f.is(made.Started == nil || made.Started.Armed == nil, true, "armed as it was stored")
 	n = f.new(fired(f.id(), coolFor), holding("a third account"))
-	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intend: func(l store.Leased) *store.Arm {
+	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intent: func(l store.Leased) *store.Arm {
 		a := f.intent(l)
 		return &a
 	}}

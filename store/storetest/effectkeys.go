@@ -130,7 +130,7 @@ func effectKeySent(f *fixture) {
 	f.apply(before, answer(before, job.ResultSucceeded))
 	f.clock.advance(time.Second)
 	c := f.started(owned("ch_1"), func(n *store.NewJob) {
-		n.Start.Intend = func(l store.Leased) *store.Arm {
+		n.Start.Intent = func(l store.Leased) *store.Arm {
 			a := f.intent(l)
 			return &a
 		}

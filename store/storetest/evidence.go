@@ -131,7 +131,7 @@ func evidenceNames(f *fixture) {
 	f.is(f.job(s.ID), s, "stored job")
 	other := f.sending().Snapshot
 	got := f.apply(other, succeeded(other, "x"))
-	f.is([]any{got.Told, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
+	f.is([]any{got.Owner, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
 	for _, id := range []string{"y", ""} {
 		f.clock.advance(time.Minute)
 		effect := job.Effect{Attempt: 1, Round: 1, ExternalID: id, Proof: job.ProofResponse}
@@ -171,7 +171,7 @@ func evidenceObservedTaken(f *fixture) {
 	f.is(f.apply(a, saw("x")).Snapshot.State, job.Succeeded, "the first")
 	got := f.apply(b, saw("x"))
 	f.is(got.Snapshot.State, job.NeedsResolution, "the second")
-	f.is(got.Told.IsZero(), true, "nobody told")
+	f.is(got.Owner.IsZero(), true, "nobody told")
 	f.is(got.Snapshot.Effect == nil, true, "no effect")
 	f.is(got.Snapshot.Open, []int{1}, "open attempts")
 	f.is(f.last(b.ID).To, job.NeedsResolution, "event")
@@ -189,7 +189,7 @@ func evidenceStolen(f *fixture) {
 	a = f.apply(a, saw("x")).Snapshot
 	got := f.apply(b, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
 	f.is(got.Snapshot.State, job.Succeeded, "the answered job")
-	f.is([]any{got.Told, got.Stolen}, []any{a.ID, true}, "stolen from")
+	f.is([]any{got.Owner, got.TakenOver}, []any{a.ID, true}, "stolen from")
 	f.is(got.Snapshot.Effect.SharedWith, a.ID, "on the winner, as it is answered")
 	f.is(f.job(b.ID).Effect.SharedWith, a.ID, "on the winner")
 	f.is(strings.Contains(f.last(b.ID).Detail, a.ID.String()), true, "the winner's event names the loser")
@@ -230,7 +230,7 @@ func evidenceTwoAnswers(f *fixture) {
 	f.is(a.Effect.SharedWith, job.ID{}, "alone")
 	got := f.apply(b, out)
 	f.is(got.Snapshot.State, job.Succeeded, "state")
-	f.is([]any{got.Told, got.Stolen}, []any{a.ID, false}, "an answer takes nothing from an answer, and tells it")
+	f.is([]any{got.Owner, got.TakenOver}, []any{a.ID, false}, "an answer takes nothing from an answer, and tells it")
 	f.is(strings.Contains(f.last(b.ID).Detail, a.ID.String()), true, "the event names the other job")
 	owner := f.job(a.ID)
 	f.is([]any{owner.State, owner.Version, owner.Effect.SharedWith}, []any{job.Succeeded, a.Version + 1, b.ID}, "the owner")
@@ -240,7 +240,7 @@ func evidenceTwoAnswers(f *fixture) {
 	f.is([]any{got.Snapshot.Effect.SharedWith, f.job(b.ID).Effect.SharedWith}, []any{a.ID, a.ID}, "the other")
 	// An owner is told once, however many follow.
 	got = f.apply(c, out)
-	f.is([]any{got.Told, f.job(c.ID).Effect.SharedWith}, []any{job.ID{}, a.ID}, "a third")
+	f.is([]any{got.Owner, f.job(c.ID).Effect.SharedWith}, []any{job.ID{}, a.ID}, "a third")
 	f.is([]any{f.job(a.ID).Version, f.job(a.ID).Effect.SharedWith}, []any{owner.Version, b.ID}, "the owner, later")
 }
 
@@ -251,7 +251,7 @@ func evidenceWordOfShared(f *fixture) {
 	a, b := f.observable(conn), f.observable(conn)
 	a = f.apply(a, saw("x")).Snapshot
 	got := f.apply(b, job.Resolved{Ruling: job.RuleSent, Actor: "ops", ExternalID: "x", Override: true})
-	f.is([]any{got.Snapshot.State, got.Told, got.Snapshot.Effect.SharedWith}, []any{job.Succeeded, job.ID{}, a.ID}, "ruled")
+	f.is([]any{got.Snapshot.State, got.Owner, got.Snapshot.Effect.SharedWith}, []any{job.Succeeded, job.ID{}, a.ID}, "ruled")
 	f.is([]any{f.job(a.ID).Version, f.job(a.ID).Effect.SharedWith}, []any{a.Version, job.ID{}}, "the owner")
 }
 

@@ -40,7 +40,7 @@ func (f *fixture) intendingBy(n int, intend func(store.Leased) *store.Arm) (leas
 	last := make(map[job.ID]*store.Arm)
 	leased, err := f.s.Claim(f.ctx, store.ClaimParams{
 		Worker: "worker", Lease: lease, Limit: n,
-		Intend: func(l store.Leased) *store.Arm {
+		Intent: func(l store.Leased) *store.Arm {
 			last[l.ID] = intend(l)
 			return last[l.ID]
 		},
@@ -204,7 +204,7 @@ func intendHeld(f *fixture) {
 	f.intendingBy(10, nobody)
 	f.submit(holding("free"))
 	f.ok(f.s.Quarantine(f.ctx, "a copy"))
-	_, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10, Intend: nobody})
+	_, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10, Intent: nobody})
 	f.fails(err, store.ErrQuarantined)
 }
 
@@ -318,7 +318,7 @@ func intendLook(f *fixture) {
 	s := f.ambiguous()
 	got, err := f.s.ClaimLooks(f.ctx, store.ClaimParams{
 		Worker: "worker", Lease: lease, Limit: 10,
-		Intend: func(store.Leased) *store.Arm {
+		Intent: func(store.Leased) *store.Arm {
 			f.Error("asked about a look")
 			return nil
 		},

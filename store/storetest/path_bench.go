@@ -24,7 +24,7 @@ func (w *bench) intent(l *store.Leased) store.Arm {
 // claimed claims some jobs, armed if their intents are at hand.
 func (w *bench) claimed(intend func(store.Leased) *store.Arm) []store.Leased {
 	w.Helper()
-	got, err := w.s.Claim(w.Context(), store.ClaimParams{Worker: "w", Lease: lease, Limit: pathJobs, Intend: intend})
+	got, err := w.s.Claim(w.Context(), store.ClaimParams{Worker: "w", Lease: lease, Limit: pathJobs, Intent: intend})
 	w.must(err)
 	if len(got) != pathJobs {
 		w.Fatalf("%d jobs claimed, want %d", len(got), pathJobs)

@@ -82,7 +82,7 @@ func presentOwned(f *fixture) {
 func presentIntend(f *fixture) {
 	f.submit(skipping(time.Hour))
 	n := f.new(skipping(time.Hour), holding("another account"))
-	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intend: func(l store.Leased) *store.Arm {
+	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intent: func(l store.Leased) *store.Arm {
 		a := f.intent(l)
 		return &a
 	}}

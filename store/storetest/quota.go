@@ -86,7 +86,7 @@ func quotaStarted(f *fixture) {
 		n := f.new(paying(5))
 		n.Start = &store.ClaimParams{Worker: "w", Lease: lease}
 		if i > 0 {
-			n.Start.Intend = func(l store.Leased) *store.Arm { a := f.intent(l); return &a }
+			n.Start.Intent = func(l store.Leased) *store.Arm { a := f.intent(l); return &a }
 		}
 		f.create(n)
 	}

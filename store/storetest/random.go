@@ -109,8 +109,8 @@ func (w *world) judge(s job.Snapshot, e job.Evidence) {
 	if out[0].Err != nil {
 		w.t.Fatalf("%T on %v, to %v: %v", e, s.State, d.To, out[0].Err)
 	}
-	if out[0].Stolen {
-		w.stolen[out[0].Told] = true
+	if out[0].TakenOver {
+		w.stolen[out[0].Owner] = true
 	}
 }
 

@@ -421,7 +421,7 @@ func retainTakeOver(f *fixture) {
 	a, b := f.twins(true)
 	f.is(f.owners(b, "x"), map[string]job.ID{"x": a}, "owner of the object")
 	got := f.apply(b, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
-	f.is([]any{got.Snapshot.State, got.Told}, []any{job.Succeeded, job.ID{}}, "state, and the job that lost the object")
+	f.is([]any{got.Snapshot.State, got.Owner}, []any{job.Succeeded, job.ID{}}, "state, and the job that lost the object")
 	other := f.sending(on(f.connect(store.Connection{AccountIdentity: "me"}))).Snapshot
 	f.is(f.owners(other, "x"), map[string]job.ID{"x": b.ID}, "owner now")
 }

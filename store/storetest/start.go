@@ -63,7 +63,7 @@ func startDue(f *fixture) {
 func startArmed(f *fixture) {
 	var asked store.Leased
 	c := f.started(func(n *store.NewJob) {
-		n.Start.Intend = func(l store.Leased) *store.Arm {
+		n.Start.Intent = func(l store.Leased) *store.Arm {
 			asked = l
 			a := f.intent(l)
 			return &a
@@ -95,7 +95,7 @@ func startWhole(f *fixture) {
 			n.Spec.Retry = job.RetryPolicy{MaxAttempts: 3, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 2 * time.Second}
 			n.Spec.Labels, n.Spec.TimeZone = map[string]string{"a": "b\"', \\"}, "Europe/Vienna"
 			n.Spec.Schedule, n.Spec.ReplyTo, n.Spec.Policy = f.id(), reply, job.Resend
-			n.Start.Intend = func(l store.Leased) *store.Arm {
+			n.Start.Intent = func(l store.Leased) *store.Arm {
 				asked = l
 				a := f.intent(l)
 				return &a

@@ -89,7 +89,7 @@ func traceStarted(f *fixture) {
 	for range 2 {
 		f.clock.advance(time.Second)
 		c := f.started(traced(traceparent), func(n *store.NewJob) {
-			n.Start.Intend = func(l store.Leased) *store.Arm {
+			n.Start.Intent = func(l store.Leased) *store.Arm {
 				f.is(l.Trace, traceparent, "as it is shown")
 				a := f.intent(l, spanned)
 				return &a

@@ -74,7 +74,7 @@ func (w *simWorld) setClock(by time.Duration) {
 // believedAtOnce is a clock that nobody can tell from a right one: a machine has come up,
 // and may be set right as long as it does not know the time.
 func (w *simWorld) believedAtOnce(is wrongness) wrongness {
-	w.comingUp = time.Now().Add(store.DefaultClockDoubt + simSlack)
+	w.comingUp = time.Now().Add(store.DefaultSuspectFor + simSlack)
 	is.atOnce = true
 	return is
 }
@@ -106,7 +106,7 @@ func (w *simWorld) ahead() time.Duration {
 		if i+1 < len(w.wrong) {
 			until = w.wrong[i+1].since
 		}
-		if is.atOnce || until.Sub(is.since) >= store.DefaultClockDoubt-simSlack {
+		if is.atOnce || until.Sub(is.since) >= store.DefaultSuspectFor-simSlack {
 			most = max(most, is.off)
 		}
 	}
@@ -147,7 +147,7 @@ func (w *simWorld) probe() {
 
 // standsTooLong: once faults are over, the clock is believed within the bound.
 func (w *simWorld) standsTooLong() {
-	if time.Since(w.healed) < store.DefaultClockDoubt+time.Minute {
+	if time.Since(w.healed) < store.DefaultSuspectFor+time.Minute {
 		return
 	}
 	if m, err := w.store.Meta(w.t.Context()); err == nil && m.Clock.Why != "" {

@@ -319,7 +319,7 @@ func (w *simWorld) endSchedules() {
 	}
 	patience := schedulePatience
 	if w.clockJumps {
-		patience += store.DefaultClockDoubt
+		patience += store.DefaultSuspectFor
 	}
 	for end := time.Now().Add(patience); time.Now().Before(end) && !w.director.over; {
 		w.director.run(end)

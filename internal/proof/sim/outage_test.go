@@ -109,7 +109,7 @@ func (w *simWorld) standsStill() {
 		w.t.Error(err)
 		return
 	}
-	if !m.Clock.Stands {
+	if !m.Clock.Suspends {
 		w.broke("EARLIER", w.jobs[0], "the machine came up with an earlier time, and it is believed")
 		return
 	}
@@ -150,7 +150,7 @@ func (w *simWorld) endOfDoubt() {
 		return
 	}
 	m, err := w.store.Meta(w.t.Context())
-	if err != nil || m.Clock.Stands {
+	if err != nil || m.Clock.Suspends {
 		return
 	}
 	w.doubt.stands = false

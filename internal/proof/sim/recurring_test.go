@@ -138,7 +138,7 @@ func (s firingStore) Fire(ctx context.Context, p store.FireParams) (fired []stor
 		return nil, false, errDead
 	}
 	wait, err := s.w.store.NextFiring(ctx, time.Second, p.Except)
-	if m, doubt := s.w.store.Meta(ctx); err == nil && doubt == nil && wait > 0 && !m.Clock.Stands {
+	if m, doubt := s.w.store.Meta(ctx); err == nil && doubt == nil && wait > 0 && !m.Clock.Suspends {
 		return nil, false, nil
 	}
 	fired, err = parkCall(s.node, call{op: "Fire", ctx: ctx, writes: true}, func(ctx context.Context) ([]store.Fired, error) {
@@ -465,7 +465,7 @@ func (w *simWorld) trigger(c *simSchedule) {
 	was, known := c.triggers[name]
 	blocked, _ := errors.AsType[*firing.BlockedError](err)
 	switch {
-	case errors.Is(err, store.ErrClockDoubted), blocked != nil && !known:
+	case errors.Is(err, store.ErrClockSuspect), blocked != nil && !known:
 	case err != nil:
 		w.broke("TRIGGER", w.jobs[0], "trigger %s of schedule %d: %v", name, c.index, err)
 	case known && (created || f.Job != was):

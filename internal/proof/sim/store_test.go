@@ -49,8 +49,8 @@ func (s nodeStore) Attempts(ctx context.Context, ref store.Ref, after, limit int
 }
 
 func (s nodeStore) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	in := &intending{node: s.node, intend: p.Intend, rehearsed: make(map[job.ID]*store.Arm)}
-	p.Intend = in.ask
+	in := &intending{node: s.node, intend: p.Intent, rehearsed: make(map[job.ID]*store.Arm)}
+	p.Intent = in.ask
 	return parkCall(s.node, call{op: "Claim", ctx: ctx, writes: true, intends: in},
 		func(ctx context.Context) ([]store.Leased, error) { return s.w.store.Claim(ctx, p) })
 }

@@ -8,14 +8,14 @@ import (
 
 // tellClock logs what becomes of the belief in the clock.
 func (c Config) tellClock(n store.ClockNews) {
-	d := n.Doubt
+	d := n.Suspect
 	switch {
 	case n.Failed != nil:
 		c.Log.Error("the clock is to be believed, but what is stored could not be moved to its time: it is tried again", "err", n.Failed,
-			"why", d.Why, "nothing_is_sent", d.Stands, "then", "see that the database can write")
+			"why", d.Why, "nothing_is_sent", d.Suspends, "then", "see that the database can write")
 	case d.Why == "":
 		c.Log.Info("the clock is believed again", "because", n.Because, "time_moved_by", n.Step.String())
-	case d.Stands:
+	case d.Suspends:
 		c.Log.Error("THE TIME IS IN DOUBT: nothing is sent until it is believed again", "why", d.Why,
 			"then", "set the clock right; or, if it is right, wait for --clock-doubt, or start with --trust-clock")
 	default:

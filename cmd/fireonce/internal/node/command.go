@@ -175,7 +175,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
 			},
 			&duration.Flag{
-				Name: "clock-doubt", Value: store.DefaultClockDoubt, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
+				Name: "clock-doubt", Value: store.DefaultSuspectFor, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
 				Usage: "the `DURATION` for which a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
 			},
 			&cli.BoolFlag{

@@ -109,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	database.clock = store.ClockOptions{Doubt: cfg.ClockDoubt, Trust: cfg.TrustClock, Tell: cfg.tellClock}
+	database.clock = store.ClockOptions{SuspectFor: cfg.ClockDoubt, Trust: cfg.TrustClock, Report: cfg.tellClock}
 	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker()}
 	n.metrics = metrics.New(cfg.Version, n.worker)
 	if n.tracer, err = tracing.FromEnv(ctx, tracing.Config{Version: cfg.Version, Instance: n.worker, Log: cfg.Log}); err != nil {

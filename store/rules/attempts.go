@@ -7,7 +7,7 @@ import (
 )
 
 // Mark is what is asked of an attempt.
-type Mark struct {
+type AttemptView struct {
 	Number, Round  int
 	Result         job.Result
 	ArmedAt, Fence time.Time
@@ -18,10 +18,10 @@ type Mark struct {
 }
 
 // Marks are all attempts of a job, oldest first: attempt n is at n-1.
-type Marks []Mark
+type AttemptViews []AttemptView
 
 // Complete adds to a job's own row what its attempts say of it.
-func (m Marks) Complete(s *job.Snapshot) {
+func (m AttemptViews) Complete(s *job.Snapshot) {
 	for i := range m {
 		a := &m[i]
 		if a.Result.Open() {
@@ -35,7 +35,7 @@ func (m Marks) Complete(s *job.Snapshot) {
 }
 
 // UnderWay is the number of the first attempt that has no outcome; 0: each has one.
-func (m Marks) UnderWay() int {
+func (m AttemptViews) UnderWay() int {
 	for i := range m {
 		if m[i].Result == 0 {
 			return m[i].Number
@@ -45,7 +45,7 @@ func (m Marks) UnderWay() int {
 }
 
 // RoundDigest is the digest of the first attempt of a round; empty: it has no attempt.
-func (m Marks) RoundDigest(round int) string {
+func (m AttemptViews) RoundDigest(round int) string {
 	for i := range m {
 		if m[i].Round == round {
 			return m[i].Digest
@@ -55,7 +55,7 @@ func (m Marks) RoundDigest(round int) string {
 }
 
 // Results are the attempts' results, oldest first.
-func (m Marks) Results() []job.Result {
+func (m AttemptViews) Results() []job.Result {
 	out := make([]job.Result, len(m))
 	for i := range m {
 		out[i] = m[i].Result
@@ -64,7 +64,7 @@ func (m Marks) Results() []job.Result {
 }
 
 // Fence is that of the last attempt; the zero time: there is none.
-func (m Marks) Fence() time.Time {
+func (m AttemptViews) Fence() time.Time {
 	if len(m) == 0 {
 		return time.Time{}
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // readyKey names what a hold holds.
-type readyKey struct {
+type runnableKey struct {
 	conn job.ID
 	hold string
 }
 
 // readyRow is what is known of a hold key.
-type readyRow struct {
+type runnableRow struct {
 	authHoldAt       time.Time
 	authHoldReason   string
 	authHoldCause    job.AuthCause
@@ -29,39 +29,39 @@ type readyRow struct {
 	turn     int64
 }
 
-func (t *tx) row(k readyKey) *readyRow {
-	r, ok := t.ready[k]
+func (t *tx) row(k runnableKey) *runnableRow {
+	r, ok := t.rows[k]
 	if !ok {
-		r = &readyRow{}
-		t.ready[k] = r
+		r = &runnableRow{}
+		t.rows[k] = r
 	}
 	return r
 }
 
 // held tells whether a person, a refused credential or a rate limit holds what is
 // under a key.
-func (t *tx) held(k readyKey) bool {
+func (t *tx) held(k runnableKey) bool {
 	r := t.row(k)
 	return r.hold(t.conns[k.conn]).Held(t.now)
 }
 
 // hold is what the rules ask of a hold key of a connection.
-func (r *readyRow) hold(c *connection) rules.Hold {
+func (r *runnableRow) hold(c *connection) rules.Hold {
 	return rules.Hold{Paused: !c.PausedAt.IsZero(), Refused: !r.authHoldAt.IsZero(), LimitedUntil: r.rateLimitedUntil}
 }
 
 // queue is a ready row with the jobs that may be claimed under it, now or later,
 // the first due first.
 type queue struct {
-	*readyRow
-	key  readyKey
+	*runnableRow
+	key  runnableKey
 	conn *connection
 	jobs []*record
 }
 
 // queues gives the ready rows that have something to do, in the order of their keys.
 func (t *tx) queues() []*queue {
-	byKey := make(map[readyKey]*queue)
+	byKey := make(map[runnableKey]*queue)
 	var out []*queue
 	for _, r := range t.active {
 		switch {
@@ -70,10 +70,10 @@ func (t *tx) queues() []*queue {
 		case !r.job.WaitsFor.IsZero():
 			continue
 		}
-		k := readyKey{r.job.Connection, r.job.HoldKey}
+		k := runnableKey{r.job.Connection, r.job.HoldKey}
 		q, ok := byKey[k]
 		if !ok {
-			q = &queue{readyRow: t.row(k), key: k, conn: t.conns[k.conn]}
+			q = &queue{runnableRow: t.row(k), key: k, conn: t.conns[k.conn]}
 			byKey[k] = q
 			out = append(out, q)
 		}
@@ -126,8 +126,8 @@ func (t *tx) pacedUntil(c *connection) time.Time {
 }
 
 // room is how many more jobs of the connection a claim may take.
-func (t *tx) room(c *connection) int {
-	return int(t.bounds(c).Room(t.now.UnixMicro()))
+func (t *tx) capacity(c *connection) int {
+	return int(t.bounds(c).Capacity(t.now.UnixMicro()))
 }
 
 // hold holds a job's hold key. A refusal of a credential that was replaced
@@ -136,7 +136,7 @@ func (t *tx) hold(j job.Job, h *job.HoldUntil) {
 	if h == nil || !rules.Holds(*h, t.conns[j.Connection].CredentialVersion) {
 		return
 	}
-	row := t.row(readyKey{j.Connection, j.HoldKey})
+	row := t.row(runnableKey{j.Connection, j.HoldKey})
 	if h.Auth == 0 {
 		if until := rules.Until(*h, t.now); until.After(row.rateLimitedUntil) {
 			row.rateLimitedUntil = until
