@@ -3,9 +3,9 @@
 //
 // Rules of this package:
 //
-//   - Both formats begin with a version. Golden vectors keep version 1 readable.
-//   - A page is complete in itself but for its project, and a history but for what the
-//     job's row has: a reader needs no other row.
+//   - Both formats begin with a version. Golden vectors keep version 1 decodable.
+//   - A page is complete in itself but for its project, and a history but for what the job's
+//     row has: a reader needs no other row.
 //   - What a person or a target wrote, an event's Reason and Detail, is in neither, so that
 //     an erasure need not rewrite them. An entry only notes that its event has such texts.
 //   - An entry of a history does not depend on the one before it, so that SQL can append it
@@ -144,8 +144,8 @@ func (r *reader) move(e *job.Event) (has bool) {
 	return cause&texts != 0
 }
 
-// appendStart writes 0 for no start, and else one more than the lag, which has the lowest bit
-// for its sign.
+// appendStart writes 0 for no start, and otherwise one more than the lag, encoded with the
+// sign in the lowest bit.
 func appendStart(b []byte, start bool, lag time.Duration) []byte {
 	if !start {
 		return append(b, 0)

@@ -73,7 +73,7 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	return out, nil
 }
 
-// next is the job as the change leaves it, with its ruling and its new content.
+// next returns the job as the change leaves it, with its ruling and its new content.
 func (c *change) next() job.Job {
 	next := c.Next
 	if ruling := c.Decision.Ruling; ruling != nil {
@@ -94,7 +94,7 @@ func (c *change) next() job.Job {
 	return next
 }
 
-// sound refuses what the tables of a database would.
+// sound refuses what the tables of a database would refuse.
 func (c *change) sound(next job.Job) error {
 	d := c.Decision
 	least := min(next.Failures, next.Claims, next.Looks, next.Negatives, next.Misses)
@@ -111,7 +111,7 @@ func (c *change) sound(next job.Job) error {
 	return nil
 }
 
-// settle writes what became of the attempts.
+// settle writes the results of the attempts.
 func (c *change) settle() {
 	for _, s := range c.Settle {
 		a := &c.attempts[s.Attempt-1]
@@ -135,15 +135,15 @@ func (c *change) settle() {
 	}
 }
 
-// end notes when an attempt was first known to have ended.
+// end records when an attempt was first known to have ended.
 func (c *change) end(a *Attempt) {
 	if a.EndedAt.IsZero() {
 		a.EndedAt = c.now
 	}
 }
 
-// write stores the job, and what depends on its state: the gate, the hold, those
-// that wait for it.
+// write stores the job, and what depends on its state: the open content, the hold, and the
+// jobs that wait for it.
 func (c *change) write(next job.Job) {
 	from, to := c.old.State, next.State
 	conn := c.conns[next.Connection]
@@ -169,9 +169,9 @@ func (c *change) write(next job.Job) {
 	}
 }
 
-// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
-// one; those of one that has SUCCEEDED may start. It is no change of theirs: no
-// version, no event.
+// notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
+// its end. If it has SUCCEEDED, they may start. This is no change of theirs: no version, no
+// event.
 func (t *tx) notifyReplies(id job.ID, state job.State) {
 	for _, r := range t.waiting[id] {
 		r.job = rules.ReplyAfter(r.job, state, t.now)

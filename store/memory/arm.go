@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: rules.Arm and rules.Gate judge an intent. What a database's own
-// constraints refuse is refused here: a token twice, a second open intent of a job.
+// Rules of this file: rules.Arm and rules.Gate judge an intent. This file refuses what a
+// database's own constraints refuse: a token twice, and a second open intent of a job.
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -62,7 +62,7 @@ func armed(t *tx, r *record, a Attempt) store.Armed {
 	return store.Armed{Snapshot: lean(r.snapshot(t.now)), Attempt: a.public()}
 }
 
-// armable is a job as an intent finds it; view is the job as it is.
+// armable returns the job as an intent finds it; view is the job as it is.
 func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
 	marks := r.attemptViews()
 	return rules.Armable{
@@ -73,15 +73,15 @@ func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
 	}
 }
 
-// gate is a content on an account.
+// openContent is a content on an account.
 type openContent struct{ account, fingerprint string }
 
 func (t *tx) gateOf(r *record, a store.Arm) openContent {
 	return openContent{rules.Account(r.job.Connection, r.job.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
-// mayPass checks that no other open intent has the same content, and that the job
-// has none with another.
+// mayPass checks that no other open intent has the same content, and that the job has none
+// with another content.
 func (t *tx) mayPass(r *record, a store.Arm) error {
 	if len(a.Gate) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (t *tx) takeGate(r *record, a store.Arm) {
 	r.intent = &Intent{Account: g.account, Fingerprint: g.fingerprint, Attempt: r.job.Attempt + 1}
 }
 
-// releaseGate ends the job's open intent.
+// closeIntent ends the job's open intent.
 func (t *tx) closeIntent(r *record) {
 	if r.intent == nil {
 		return
@@ -130,8 +130,7 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 	})
 }
 
-// SaveHandle implements store.Store. Only the attempt that is being sent may save
-// one.
+// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := call(ctx, s, "save handle", func(t *tx) (struct{}, error) {
 		r, ok := t.jobs[id]

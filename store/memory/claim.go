@@ -11,9 +11,9 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Claim implements store.Store. Like every engine it walks the ready rows whose
-// time has come, those that wait longest first, and gives each an equal share,
-// then the rest to whoever has more.
+// Claim implements store.Store. Like every engine it walks the due runnable rows, those that
+// wait longest first, and gives each an equal share. The rest goes to rows that have more
+// jobs.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return call(ctx, s, "claim", func(t *tx) ([]store.Leased, error) {
 		if err := t.refuseClosed(); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 	})
 }
 
-// due gives the queues that a claim gets something of, in their turn.
+// due returns the queues that a claim takes jobs of, in their order.
 func (t *tx) due(queues []*queue) []*queue {
 	type timed struct {
 		*queue
@@ -58,8 +58,7 @@ func (t *tx) due(queues []*queue) []*queue {
 	return out
 }
 
-// claimable tells whether a job of a queue may be claimed now, as far as its own
-// times say.
+// claimable reports whether the times of a queue's job let it be claimed now.
 func (t *tx) claimable(r *record) bool {
 	switch {
 	case r.job.NextAt.After(t.now):
@@ -105,8 +104,8 @@ func (t *tx) claim(r *record, p store.ClaimParams) store.Leased {
 	return l
 }
 
-// intended arms a job with its claim, if that is wanted and every guard of an arm
-// holds; if not, it is leased and no more.
+// intended arms a job with its claim, if that is wanted and every guard of an arm holds.
+// Otherwise it only leases the job.
 func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
 	if p.Intent == nil {
 		return nil
@@ -122,7 +121,7 @@ func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
 	return &out
 }
 
-// leased adds what preparing a job needs beside its own record.
+// leased adds what preparing a job needs beyond its own record.
 func (t *tx) leased(r *record) store.Leased {
 	l := store.Leased{Snapshot: r.snapshot(t.now), Connection: t.public(t.conns[r.job.Connection])}
 	if other := t.jobs[r.job.ReplyTo]; other != nil && other.effect != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a step moves what is stored before the call that meets it sees
-// anything, so that no call sees times of before and records of after.
+// Rules of this file: a step moves what is stored before the call that detects it reads
+// anything, so that no call sees times of before the step and records of after it.
 
-// moment is the present, after the step that it may ask for.
+// moment returns the present, after a step that it may require.
 func (s *Store) moment() store.ClockMoment {
 	m := s.clock.Read(s.opts.Clock.Read())
 	if m.Step != nil {
@@ -23,15 +23,15 @@ func (s *Store) moment() store.ClockMoment {
 	return m
 }
 
-// Steps is how many steps the clock has made.
+// Steps returns how many steps the clock has made.
 func (s *Store) Steps() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.steps
 }
 
-// Restart makes the store go on as the next process would. Whether that is in the same run
-// of the machine is told by the boot clock, which begins anew.
+// Restart makes the store continue as the next process would. The boot clock, which starts
+// from zero on a new run of the machine, shows which run it is.
 func (s *Store) Restart(opts store.ClockOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func ahead(t, now time.Time, by time.Duration) time.Time {
 	return t
 }
 
-// stepJob moves what one job's times were made of durations.
+// stepJob moves those of a job's times that were computed from durations.
 func stepJob(r *record, from, to time.Time, by time.Duration) {
 	j := &r.job
 	under := j.State >= job.Claimed && j.State <= job.NeedsResolution
@@ -111,8 +111,8 @@ func stepJob(r *record, from, to time.Time, by time.Duration) {
 	case j.State == job.Ambiguous || j.State == job.Accepted:
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
 	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(from) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
-		// Its own wait. A time that a client asked for is the beginning of its window, or
-		// of its wait, and who waits for a predecessor makes no other one.
+		// The job's own wait. A time that a client asked for is the beginning of its window,
+		// or of its wait, and a job that waits for a predecessor has no other wait.
 		j.NextAt = later(j.ScheduleTime, j.NextAt.Add(by))
 	}
 	if j.Ended.After(to) {

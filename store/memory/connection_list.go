@@ -50,7 +50,7 @@ func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (s
 	})
 }
 
-// onWalk reports whether a connection is on the index that the engines walk.
+// onWalk reports whether a connection is in the index that the engines walk.
 func onWalk(q store.ConnectionQuery, c store.Connection) bool {
 	switch names := slices.Sorted(maps.Keys(q.Labels)); {
 	case len(q.Connections) > 0:
@@ -69,7 +69,7 @@ func onWalk(q store.ConnectionQuery, c store.Connection) bool {
 	}
 }
 
-// selects reports whether a query lets a connection through.
+// selects reports whether a query selects a connection.
 func selects(q store.ConnectionQuery, c store.Connection, now time.Time) bool {
 	for name, value := range q.Labels {
 		if got, ok := c.Labels[name]; !ok || got != value {

@@ -47,7 +47,7 @@ func (s *Store) CreateConnection(ctx context.Context, n store.NewConnection) (st
 	return conn, created, err
 }
 
-// newConnection is a connection as it is stored for the first time.
+// newConnection returns a connection as it is first stored.
 func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 	in := n.Connection
 	fp, err := job.ParseFingerprint(n.Fingerprint.Bytes())
@@ -82,8 +82,8 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 	return c, nil
 }
 
-// public joins a connection with the holds on its hold keys: the oldest refused
-// credential, the longest rate limit.
+// public returns a connection with the holds on its hold keys: the oldest refused credential,
+// the longest rate limit.
 func (t *tx) public(c *connection) store.Connection {
 	out := c.Connection
 	out.Settings, out.Labels = slices.Clone(out.Settings), maps.Clone(out.Labels)
@@ -93,7 +93,7 @@ func (t *tx) public(c *connection) store.Connection {
 			continue
 		}
 		if at := row.authHoldAt; !at.IsZero() {
-			// Of two at one time, the lower hold key's.
+			// Of two at one time, that of the lower hold key.
 			older := at.Compare(out.AuthHoldAt)
 			if out.AuthHoldAt.IsZero() || cmp.Or(older, cmp.Compare(k.hold, oldest.hold)) < 0 {
 				oldest, out.AuthHoldAt, out.AuthHoldReason, out.AuthHoldCause = k, at, row.authHoldReason, row.authHoldCause

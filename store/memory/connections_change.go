@@ -50,7 +50,7 @@ func (s *Store) ChangeConnection(ctx context.Context, change store.ConnectionCha
 	})
 }
 
-// unhold ends what a change ends for the hold keys of a connection.
+// unhold ends the holds on a connection's hold keys that a change ends.
 func (t *tx) unhold(conn job.ID, change store.ConnectionChange) {
 	if change.Delete {
 		maps.DeleteFunc(t.rows, func(k runnableKey, _ *runnableRow) bool { return k.conn == conn })
@@ -71,7 +71,7 @@ func (t *tx) unhold(conn job.ID, change store.ConnectionChange) {
 	t.hint[store.WatchWork] = change.Resume || change.Credential != nil || change.Limits != nil
 }
 
-// wakeLooks makes the looks and polls of a connection due that are blocked.
+// wakeLooks makes the blocked looks and polls of a connection due.
 func (t *tx) wakeLooks(conn job.ID) {
 	for _, r := range t.active {
 		j := r.job
@@ -82,7 +82,7 @@ func (t *tx) wakeLooks(conn job.ID) {
 	}
 }
 
-// inUse tells whether a job of the connection has not ended.
+// inUse reports whether a job of the connection has not ended.
 func (t *tx) inUse(conn job.ID) bool {
 	return slices.ContainsFunc(t.all, func(r *record) bool {
 		return r.job.Connection == conn && !r.job.State.Terminal()

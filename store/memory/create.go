@@ -72,7 +72,7 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 	return out, nil
 }
 
-// waitingFor counts the jobs that wait for a job, ended ones too.
+// waitingFor counts the jobs that wait for a job, ended ones included.
 func (t *tx) waitingFor(id job.ID) (n int64) {
 	for _, r := range t.waiting[id] {
 		if t.jobs[r.job.ID] == r && r.job.WaitsFor == id {
@@ -101,7 +101,7 @@ func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
 	return nil
 }
 
-// newJob is a job as it is stored for the first time, in memory of its own.
+// newJob returns a job as it is first stored, in memory of its own.
 func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 	j, err := rules.NewJob(&n, class, t.now)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		slices.SortStableFunc(over, byDeadline)
 		slices.SortStableFunc(left, func(a, b *record) int { return a.job.Updated.Compare(b.job.Updated) })
 		var out []job.Snapshot
-		// Neither kind may keep the other waiting.
+		// Neither kind may delay the other.
 		for _, r := range rules.Interleave(rules.Page(limit), ended, over, left) {
 			out = append(out, r.snapshot(t.now))
 		}
@@ -41,10 +41,10 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 	})
 }
 
-// leftBehind tells whether nothing is left to wait for of what a job waits for.
+// leftBehind reports whether what a job waits for can no longer happen.
 func leftBehind(j job.Job) bool { return j.State.Runnable() && j.PredecessorEnd != 0 }
 
-// windowed tells whether a job in a state may still miss its window.
+// windowed reports whether a job in a state may still miss its window.
 func windowed(s job.State) bool { return s.Runnable() || s == job.Claimed }
 
 func byDeadline(a, b *record) int { return a.job.StartDeadline.Compare(b.job.StartDeadline) }
@@ -69,8 +69,8 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 	})
 }
 
-// NextDue implements store.Store. A quarantined store gives no claims and ends no
-// window, so nothing of these counts.
+// NextDue implements store.Store. A quarantined store claims nothing and ends no window, so
+// neither counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return call(ctx, s, "next due", func(t *tx) (time.Duration, error) {
 		if t.suspension().Suspended() {

@@ -12,10 +12,11 @@ import (
 
 // Rules of this file: one created object settles at most one job, as store/rules judges it.
 
-// object is what a platform created: whose account, in which space of ids.
+// object is an object that a platform created: its account, its namespace of ids, and its id.
 type object struct{ account, namespace, externalID string }
 
-// ownerOf is the owner of the object that a decision's effect names, if it is another job.
+// ownerOf returns the owner of the object that a decision's effect names, if it is another
+// job.
 func (t *tx) ownerOf(r *record, e *job.Effect) rules.Owner {
 	if e == nil {
 		return rules.Owner{}
@@ -25,7 +26,7 @@ func (t *tx) ownerOf(r *record, e *job.Effect) rules.Owner {
 	return t.owner(o, r.job.ID)
 }
 
-// effectRow is what is to be written of the change's effect; nil: nothing.
+// effectRow returns the row to write for the change's effect; nil: none.
 func (c *change) effectRow() *Effect {
 	e := c.Decision.Effect
 	if e == nil {
@@ -37,7 +38,7 @@ func (c *change) effectRow() *Effect {
 	return out
 }
 
-// effectOf gives the effect of a job, which may be removed.
+// effectOf returns the effect of a job, which may be removed.
 func (t *tx) effectOf(id job.ID) *Effect {
 	if r, ok := t.jobs[id]; ok {
 		return r.effect
@@ -45,7 +46,7 @@ func (t *tx) effectOf(id job.ID) *Effect {
 	return t.removedEffects[id]
 }
 
-// owner is the job, other than one, that an object settles.
+// owner returns the job that an object settles, other than one job.
 func (t *tx) owner(o object, but job.ID) rules.Owner {
 	id, ok := t.owners[o]
 	if !ok {
@@ -56,7 +57,7 @@ func (t *tx) owner(o object, but job.ID) rules.Owner {
 	return rules.Another(rules.Owner{Job: id, Proof: e.Proof, Removed: !there, Notified: e.Notified}, but, o.externalID)
 }
 
-// takeEffect writes the effect, in the place of an earlier one.
+// takeEffect writes the effect in place of an earlier one.
 func (c *change) takeEffect() {
 	effect := c.effectRow()
 	if effect == nil {
@@ -75,14 +76,14 @@ func (c *change) takeEffect() {
 	}
 }
 
-// unown ends a job's hold on its object.
+// unown ends a job's ownership of its object.
 func (t *tx) unown(r *record) {
 	if r.effect != nil && t.owners[r.effect.object()] == r.job.ID {
 		delete(t.owners, r.effect.object())
 	}
 }
 
-// tell tells the other job's readers that its object is another job's too, or is not
+// notifyOwner adds an event to the other job: its object is another job's too, or no longer
 // its own.
 func (c *change) notifyOwner() {
 	other := c.jobs[c.owner.Job]
@@ -101,9 +102,9 @@ func (c *change) notifyOwner() {
 	})
 }
 
-// space tells whose account an attempt acted on, and in which space of ids its
-// objects are. Attempt 0 is a person's word about the last one; a job without any
-// has the connection's account.
+// space returns the account that an attempt acted on, and the namespace of its objects' ids.
+// Attempt 0 is a person's statement about the last attempt; a job without attempts has the
+// connection's account.
 func (t *tx) space(r *record, attempt int) object {
 	conn := t.conns[r.job.Connection]
 	acted := ""

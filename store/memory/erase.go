@@ -36,7 +36,7 @@ func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.Erased
 	})
 }
 
-// replyTo is a job that is there and replies to another one.
+// replyTo returns a stored job that replies to another one.
 func (t *tx) replyTo(id job.ID) job.ID {
 	for _, r := range t.all {
 		if r.job.ReplyTo == id {
@@ -46,7 +46,7 @@ func (t *tx) replyTo(id job.ID) job.ID {
 	return job.ID{}
 }
 
-// erase removes a job, and leaves what stays of it.
+// erase removes a job, and leaves its record.
 func (t *tx) erase(r *record, keep store.Keep, actor string) store.ErasedJob {
 	e := store.EraseOf(r.view(t.now), t.now, actor)
 	t.erased[e.ID] = e
@@ -70,7 +70,8 @@ func (s *Store) ErasedJob(ctx context.Context, project string, id job.ID) (store
 	})
 }
 
-// EraseProject implements store.Store. A step is a whole phase: nobody waits for it.
+// EraseProject implements store.Store. A step is a whole phase, because no other caller waits
+// for it.
 func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (store.ProjectErasure, error) {
 	return call(ctx, s, "erase project", func(t *tx) (store.ProjectErasure, error) {
 		var out store.ProjectErasure
@@ -114,7 +115,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 	})
 }
 
-// eraseJobs erases the jobs of a project that may be.
+// eraseJobs erases those jobs of a project that may be erased.
 func (t *tx) eraseJobs(p store.EraseProjectParams, out *store.ProjectErasure) {
 	var ids []job.ID
 	var replies []store.Reply
@@ -151,7 +152,7 @@ func (t *tx) rest(project string, out *store.ProjectErasure) {
 	}
 }
 
-// blankLog takes the words and the actors from the events of a project.
+// blankLog removes the texts and the actors from the events of a project.
 func (t *tx) blankLog(project string) (blanked int) {
 	for i := range t.log {
 		if e := &t.log[i]; e.Project == project && e.Reason+e.Detail+e.Actor != "" {
@@ -162,7 +163,7 @@ func (t *tx) blankLog(project string) (blanked int) {
 	return blanked
 }
 
-// eraseHoldings removes what the project has beside jobs.
+// eraseHoldings removes what the project has apart from jobs.
 func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure) {
 	t.removeSchedules(p.Project, out)
 	of := func(c *connection) bool { return c.Project == p.Project }

@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// maxScan bounds the events that one call reads, whatever its filter lets through;
-// the caller goes on from where it ended.
+// maxScan bounds the events that one call reads, whatever its filter selects. The caller
+// continues from where it ended.
 const maxScan = 4 * store.MaxBatch
 
 // Events implements store.Store. Positions are places in the log, from 1.

@@ -41,7 +41,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fir
 	return fired, more && err == nil, err
 }
 
-// dueSchedules are the schedules to decide about.
+// dueSchedules returns the schedules to decide about.
 func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	if !p.Only.ID.IsZero() {
 		c, ok := t.schedules[p.Only.ID]
@@ -62,7 +62,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	return due[:min(len(due), rules.Page(p.Limit))], nil
 }
 
-// decide asks until a decision is final.
+// decide calls Decide until a decision is final.
 func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now, HeldUntil: t.released}}
 	r.Due.Open = t.openJobs(c.ID)
@@ -98,7 +98,7 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	return r
 }
 
-// openJobs are DueSchedule.Open of a schedule.
+// openJobs returns DueSchedule.Open of a schedule.
 func (t *tx) openJobs(schedule job.ID) (out []store.OpenJob) {
 	all := t.byID(schedule)
 	for _, unresolved := range []bool{false, true} {
@@ -112,7 +112,7 @@ func (t *tx) openJobs(schedule job.ID) (out []store.OpenJob) {
 	return out
 }
 
-// byID are the jobs of a schedule.
+// byID returns the jobs of a schedule.
 func (t *tx) byID(schedule job.ID) []*record {
 	var out []*record
 	for _, r := range t.all {
@@ -124,11 +124,11 @@ func (t *tx) byID(schedule job.ID) []*record {
 	return out
 }
 
-// refusal is why a job cannot be made.
+// refusal returns why a job cannot be made.
 func (t *tx) refusal(n store.NewJob) error {
 	bound := key{n.Spec.Project, n.Spec.Key}
 	if _, ok := t.keys[bound]; ok || t.removed(bound) != nil {
-		return nil //nolint:nilerr // the job is there already: its firing names it
+		return nil //nolint:nilerr // the job exists already: its firing names it
 	}
 	conn, ok := t.conns[n.Spec.Connection]
 	if !ok || conn.Project != n.Spec.Project || !conn.Deleted.IsZero() {
@@ -140,7 +140,7 @@ func (t *tx) refusal(n store.NewJob) error {
 	return nil
 }
 
-// illegal is why the tables of a database would refuse a job.
+// illegal returns why the tables of a database would refuse a job.
 func (t *tx) illegal(jobs []store.NewJob) error {
 	ids := make(map[job.ID]bool)
 	for _, n := range jobs {
@@ -191,7 +191,7 @@ func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
 	return out
 }
 
-// wakeSchedule makes a schedule due whose buffered firing may have waited for a change of a
+// wakeSchedule makes a schedule due if its buffered firing may have waited for a change of a
 // job.
 func (t *tx) wakeSchedule(from, to job.State, id job.ID) {
 	c, ok := t.schedules[id]

@@ -7,10 +7,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// What a checker of invariants reads after every step of a simulation. These are
-// no calls of the contract: they cost little, they work after Close too, and what
-// they give shares the store's memory where that never changes: payloads, frozen
-// bytes, digests, labels, errors and rulings are for reading only.
+// A checker of invariants calls these functions after every step of a simulation. They are
+// not part of the contract: they are cheap, they work after Close too, and their results
+// share the store's memory where that never changes: payloads, frozen bytes, digests, labels,
+// errors and rulings are for reading only.
 
 // Record is all that the store keeps of one job.
 type Record struct {
@@ -19,7 +19,7 @@ type Record struct {
 	Attempts []Attempt
 	// Events are all of the job, in order.
 	Events []job.Event
-	// Effect is the job's row of the effects, whatever its state; nil: none.
+	// Effect is the job's row of effects, in any state; nil: none.
 	Effect *Effect
 	// Intent is the job's open intent, if it is gated; nil: none.
 	Intent *Intent
@@ -37,23 +37,23 @@ func (a Attempt) public() job.Attempt {
 	return out
 }
 
-// Effect is the object that settles a job. Owns says that it settles no other:
-// there is at most one such row for each account, namespace and external id.
+// Effect is the object that settles a job. Owns reports that it settles no other: at most one
+// row for each account, namespace and external id owns it.
 type Effect struct {
 	job.Effect
 	Job                job.ID
 	Account, Namespace string
 	Owns               bool
-	// Told says that the job has got its event of cause EFFECT_SHARED.
+	// Notified reports that the job has its event of cause EFFECT_SHARED.
 	Notified bool
 }
 
 func (e *Effect) object() object { return object{e.Account, e.Namespace, e.ExternalID} }
 
-// Intent keeps others with the same content on the same account from being armed.
+// Intent keeps other jobs with the same content on the same account from being armed.
 type Intent struct {
 	Account, Fingerprint string
-	// Attempt is the last one that was armed under it.
+	// Attempt is the last attempt that was armed under it.
 	Attempt int
 }
 
@@ -66,8 +66,8 @@ func (s *Store) Version() uint64 {
 	return uint64(len(s.journal))
 }
 
-// Changed gives the jobs that were written since a Version, each once, in the order
-// of their first write.
+// Changed returns the jobs that were written since a Version, each once, in the order of
+// their first write.
 func (s *Store) Changed(since uint64) []job.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Changed(since uint64) []job.ID {
 	return out
 }
 
-// Inspect gives a job's record; the zero Record when there is no such job.
+// Inspect returns a job's record; the zero Record when there is no such job.
 func (s *Store) Inspect(id job.ID) Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Store) Inspect(id job.ID) Record {
 	}
 }
 
-// Effects gives all effects, in the order in which their jobs were made.
+// Effects returns all effects, in the order in which their jobs were made.
 func (s *Store) Effects() []Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// item is an item of a schedule in its place.
+// item is an item of a schedule and its place.
 type item struct {
 	store.ScheduleItem
 	place int64
 }
 
-// queue are the items that have content, in their order.
+// queue returns the items that have content, in their order.
 func (c *schedule) queue() store.Queue {
 	var queue store.Queue
 	for _, i := range c.items {
@@ -41,7 +41,7 @@ func (c *schedule) item(id job.ID, key string) (*item, error) {
 	return nil, store.ErrNotFound
 }
 
-// placed is an item with its position.
+// placed returns an item with its position.
 func (c *schedule) placed(i *item) store.ScheduleItem {
 	out := i.Clone()
 	out.Position = c.queue().Position(i.ID)
@@ -132,7 +132,7 @@ func (s *Store) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, e
 	})
 }
 
-// listEnded lists the items that have left, the last one first.
+// listEnded lists the items that have left, the last to leave first.
 func (c *schedule) listEnded(l *store.ItemList) {
 	var ended []*item
 	for _, i := range c.items {

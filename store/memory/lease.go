@@ -34,7 +34,7 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 	})
 }
 
-// looked tells whether jobs in a state are looked at, or polled.
+// looked reports whether jobs in a state are looked at or polled.
 func looked(s job.State) bool { return s == job.Accepted || s == job.Ambiguous }
 
 // Renew implements store.Store.

@@ -95,7 +95,7 @@ func errorKind(r *record) job.FailureKind {
 	return r.job.LastError.Kind
 }
 
-// selected tells whether a query asks for a job.
+// selected reports whether a query selects a job.
 func (t *tx) selected(q store.JobQuery, r *record) bool {
 	j := &r.job
 	for k, v := range q.Labels {
@@ -125,7 +125,7 @@ func (t *tx) selected(q store.JobQuery, r *record) bool {
 	}
 }
 
-// within tells whether a time is in a span; no time is in none.
+// within reports whether a time is in a span. The zero time is in none.
 func within(at, from, before time.Time) bool {
 	if from.IsZero() && before.IsZero() {
 		return true
@@ -133,7 +133,7 @@ func within(at, from, before time.Time) bool {
 	return !at.IsZero() && (from.IsZero() || !at.Before(micros(from))) && (before.IsZero() || at.Before(micros(before)))
 }
 
-// inStateSince is when the job came to its state.
+// inStateSince returns when the job entered its state.
 func (r *record) inStateSince() time.Time {
 	for _, e := range slices.Backward(r.events) {
 		if e.From != e.To {

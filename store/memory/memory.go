@@ -1,22 +1,21 @@
-// Package memory keeps a store in memory. It passes the conformance suite and
-// serves simulations: nothing in it is durable, and everything in it can be
-// repeated exactly.
+// Package memory keeps a store in memory. It passes the conformance suite and serves
+// simulations: nothing in it is durable, and every run can be repeated exactly.
 //
 // Rules of this package:
 //
-//   - No goroutines, no timers, no I/O. One mutex, held for the length of a call
-//     and never while anything is waited for.
-//   - The same calls in the same order, with the same clock and the same ids, give
-//     the same answers: nothing depends on the order of a map. What is due at one
-//     time goes by id.
-//   - A call judges before it writes. When a guard refuses, nothing was touched, so
-//     there is nothing to undo.
-//   - Each guard is one condition in one place: a harness can take it away and must
-//     then see what it guards against.
+//   - No goroutines, no timers, no I/O. One mutex, held for the length of a call and never
+//     during a wait.
+//   - The same calls in the same order, with the same clock and the same ids, have the same
+//     results: nothing depends on the order of a map. Jobs due at one time are in the order
+//     of their ids.
+//   - A call judges before it writes. When a guard refuses, nothing was changed, so there is
+//     nothing to undo.
+//   - Each guard is one condition in one place: a harness can remove it, and must then detect
+//     what it guards against.
 //
-// Time is what store.Clock believes when a call begins, in whole microseconds, and all
-// that a call does happens at that one time. The clock may jump: the believed time goes on
-// by Options.Elapsed, as that of an SQLite file by the machine's boot clock.
+// Time is what store.Clock believes when a call begins, in whole microseconds, and all that a
+// call does happens at that one time. The clock may jump: then the believed time continues by
+// Options.Elapsed, as that of an SQLite file continues by the machine's boot clock.
 package memory
 
 import (
@@ -31,17 +30,17 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Options say where a store has its time and its ids from. The functions are
-// called by one goroutine at a time, and must not call the store.
+// Options configure the sources of a store's time and ids. One goroutine at a time calls the
+// functions, and they must not call the store.
 type Options struct {
 	// Now is the clock, which may be set; nil means time.Now.
 	Now func() time.Time
-	// Elapsed is a clock that nobody can set; nil means what passes between two
-	// readings of Now, which is then always right.
+	// Elapsed is a clock that cannot be set; nil means the time between two readings of Now,
+	// which is then always right.
 	Elapsed func() time.Duration
-	// Clock says how a clock that changes is treated. Its Read replaces both.
+	// Clock configures how a clock that changes is treated. Its Read replaces both.
 	Clock store.ClockOptions
-	// NewID makes the tokens of leases, and the store's id; nil means random ones.
+	// NewID makes the tokens of leases, and the store's id; nil means random ids.
 	NewID func() job.ID
 	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
@@ -58,40 +57,40 @@ type Store struct {
 	saved  store.SavedClock
 	steps  int
 	meta   store.Meta
-	// released is when it was last released from a quarantine.
+	// released is when the store was last released from a quarantine.
 	released time.Time
 
 	jobs map[job.ID]*record
-	// all are the jobs in the order in which they were made.
+	// all has the jobs in the order of their creation.
 	all []*record
-	// active are those with something due, by id.
+	// active has the jobs with something due, by id.
 	active []*record
 	keys   map[key]*record
-	// waiting are the jobs that wait for another one, by that one's id.
+	// waiting has the jobs that wait for another one, by that one's id.
 	waiting map[job.ID][]*record
-	// tokens are those of all arms.
+	// tokens has the tokens of all arms.
 	tokens map[job.ID]bool
 	gates  map[openContent]job.ID
-	// cooling are the last arms of the connections and schedules with a cool-down.
+	// cooling has the last arms of the connections and schedules with a cool-down.
 	cooling map[job.ID]store.LastArm
-	// effectKeys are the digests of callers' own effect keys.
+	// effectKeys has the digests of callers' own effect keys.
 	effectKeys map[[32]byte]bool
 	owners     map[object]job.ID
 	log        []job.Event
-	// lags are how long after its time, as it was then, the first attempt of a job was
-	// armed. They outlive the job, as the log does.
+	// lags are the delays of jobs' first arms after their times at that moment. They outlive
+	// the job, as the log does.
 	lags map[job.ID]time.Duration
-	// logFrom is where the log begins: events up to there are no longer given.
+	// logFrom is where the log begins: events up to there are no longer returned.
 	logFrom int64
-	// rolled is how far the log is counted in rollups, and rolledAt the time of the last
-	// event that is.
+	// rolled is the position up to which the log is counted in rollups, and rolledAt the time
+	// of the last counted event.
 	rolled   int64
 	rolledAt time.Time
 	rollups  map[store.RollKey]int64
-	// What outlives removed jobs.
+	// These outlive removed jobs.
 	removedKeys    map[key]removedKey
 	removedEffects map[job.ID]*Effect
-	// erased are what stays of jobs that somebody asked to have erased.
+	// erased has the records of jobs that were erased on request.
 	erased map[job.ID]store.ErasedJob
 	// journal names the job of each write.
 	journal []job.ID
@@ -101,13 +100,13 @@ type Store struct {
 	connKeys  map[key]*connection
 	projects  map[string]bool
 	schedules map[job.ID]*schedule
-	// scheduleKeys are those that are bound to schedules.
+	// scheduleKeys has the keys that are bound to schedules.
 	scheduleKeys map[key]*schedule
 	apiKeys      map[string]*store.APIKey
 	rows         map[runnableKey]*runnableRow
 	logins       map[string]store.Login
 	renewals     map[job.ID]store.RenewalRow
-	// enlisted are the workers that are alive.
+	// enlisted has the live workers.
 	enlisted map[string]bool
 	turn     int64
 }
@@ -164,17 +163,17 @@ func randomID() job.ID {
 	return id
 }
 
-// present is the time that counts as now.
+// present returns the time that counts as now.
 func (s *Store) present() time.Time {
 	return time.UnixMicro(s.moment().Now).UTC()
 }
 
-// tx is one call under way: the store under its lock, and the one time that counts
-// as now for all that the call does.
+// tx is one call in progress: the store under its lock, and the one time that counts as now
+// for the whole call.
 type tx struct {
 	*Store
 	now time.Time
-	// doubt is what is not believed of the time.
+	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	hint    store.WatchKinds
 }

@@ -48,8 +48,8 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now, by a state
-// that was lost. It is no change of theirs: no version, no event.
+// raiseFences treats every job that may be looked at as armed just now by a lost state. This
+// is no change of theirs: no version, no event.
 func (t *tx) raiseFences() {
 	for _, r := range t.active {
 		if r.job.State != job.Sending && r.job.State != job.Ambiguous || r.job.Class == job.Keyed {
@@ -71,7 +71,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// still is why nothing may start.
+// suspension returns why no job may start.
 func (t *tx) suspension() rules.Suspension {
 	return rules.Suspension{Quarantined: t.meta.Quarantined, Clock: t.suspect}
 }

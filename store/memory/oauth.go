@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// stateSize is that of a login's state.
+// stateSize is the size of a login's state, in bytes.
 const stateSize = 32
 
 // StartLogin implements store.Store.

@@ -18,7 +18,7 @@ func (s *Store) Enlist(ctx context.Context, worker string) error {
 	return err
 }
 
-// Dismiss takes a worker for gone, as the end of its process does, or of its session.
+// Dismiss treats a worker as gone, as after the end of its process or its session.
 func (s *Store) Dismiss(worker string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 	})
 }
 
-// isOrphan reports whether a job is one if its worker is gone.
+// isOrphan reports whether a job is an orphan if its worker is gone.
 func isOrphan(j job.Job) bool {
 	if j.State == job.Claimed {
 		return j.Claims == 0
@@ -54,7 +54,7 @@ func isOrphan(j job.Job) bool {
 	return j.State == job.Sending && j.Class == job.Keyed && j.CancelAsked.IsZero()
 }
 
-// orphanPlace is where an orphan is among the others.
+// orphanPlace returns the place of an orphan in the order of Orphans.
 func orphanPlace(r *record) store.Place { return store.Place{At: r.job.NextAt, ID: r.job.ID} }
 
 func byPlace(a, b store.Place) int { return store.ByScheduledAsc.Compare(a, b) }

@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// find gives the record that a ref names.
+// find returns the record that a ref names.
 func (t *tx) find(ref store.Ref) (*record, error) {
 	r, ok := t.jobs[ref.ID]
 	if ref.Key != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// record is all that is kept of one job.
+// record is all that the store keeps of one job.
 type record struct {
-	// job has no Effect: that is the row below.
+	// job has no Effect, which is in the field effect.
 	job       job.Job
 	claimedAt time.Time
 	attempts  []Attempt
@@ -26,7 +26,7 @@ type record struct {
 	intent *Intent
 }
 
-// view is the job as it is, sharing the record's memory.
+// view returns the job as it is, sharing the record's memory.
 func (r *record) view(now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: r.job, Now: now}
 	r.attemptViews().Complete(&s)
@@ -36,7 +36,7 @@ func (r *record) view(now time.Time) job.Snapshot {
 	return s
 }
 
-// marks are what the rules ask of the attempts.
+// attemptViews returns what the rules read of the attempts.
 func (r *record) attemptViews() rules.AttemptViews {
 	out := make(rules.AttemptViews, len(r.attempts))
 	for i, a := range r.attempts {
@@ -48,7 +48,7 @@ func (r *record) attemptViews() rules.AttemptViews {
 	return out
 }
 
-// snapshot is the job as it is, in memory of its own.
+// snapshot returns the job as it is, in memory of its own.
 func (r *record) snapshot(now time.Time) job.Snapshot {
 	s := r.view(now)
 	s.Payload, s.Labels = slices.Clone(s.Payload), maps.Clone(s.Labels)
@@ -56,8 +56,8 @@ func (r *record) snapshot(now time.Time) job.Snapshot {
 	return s
 }
 
-// lean takes from a job's request what arms and changes need not give. It is taken
-// here so that nobody relies on it.
+// lean removes from a job's request what arms and changes need not return, so that no caller
+// relies on it.
 func lean(s job.Snapshot) job.Snapshot {
 	s.Spec = job.Spec{
 		ID: s.ID, Project: s.Project, Connection: s.Connection, HoldKey: s.HoldKey, Schedule: s.Schedule,
@@ -74,7 +74,7 @@ func copied[T any](p *T) *T {
 	return &c
 }
 
-// some gives bytes of its own, nil for none.
+// some returns a copy of bytes; nil for none.
 func some(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func someLabels(labels map[string]string) map[string]string {
 	return maps.Clone(labels)
 }
 
-// micros cuts a time to what is stored; no time stays none.
+// micros cuts a time to the stored precision; the zero time stays zero.
 func micros(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -98,7 +98,7 @@ func micros(t time.Time) time.Time {
 	return job.Micros(t)
 }
 
-// put writes a job, and what follows from its state.
+// put writes a job, and what its state determines.
 func (t *tx) put(r *record, next job.Job) {
 	conn := t.conns[next.Connection]
 	if r.job.State.InFlight() {
@@ -120,10 +120,10 @@ func (t *tx) put(r *record, next job.Job) {
 
 func byID(r *record, id job.ID) int { return bytes.Compare(r.job.ID[:], id[:]) }
 
-// touch notes that something of a job was written.
+// touch records that something of a job was written.
 func (t *tx) touch(r *record) { t.journal = append(t.journal, r.job.ID) }
 
-// event appends the event of a write, after it. What was written and why is in e.
+// event appends the event of a write, after it. e has the cause and the details.
 func (t *tx) event(r *record, e job.Event) {
 	j := &r.job
 	e.Position = int64(len(t.log)) + 1

@@ -13,10 +13,11 @@ import (
 // removedKey is a key that outlives its job.
 type removedKey struct {
 	job   job.ID
-	until time.Time // zero: for ever
+	until time.Time // zero: forever
 }
 
-// Retain implements store.Store. A step is a whole phase: nobody waits for it.
+// Retain implements store.Store. A step is a whole phase, because no other caller waits for
+// it.
 func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
 	return call(ctx, s, "retain", func(t *tx) (store.Retained, error) {
 		place, err := store.ParseRetainPlace(p.After)
@@ -63,7 +64,7 @@ func (t *tx) dropEvents(p store.RetainParams) (dropped int) {
 	return dropped
 }
 
-// removeJobs removes the jobs that ended long enough ago and that nobody replies to.
+// removeJobs removes the jobs that ended long enough ago and to which no job replies.
 func (t *tx) removeJobs(p store.RetainParams, out *store.Retained) {
 	if p.Keep.Jobs == 0 {
 		return
@@ -122,7 +123,7 @@ func (t *tx) forgetKeys() (forgotten int) {
 	return forgotten
 }
 
-// forgetObjects forgets the objects of removed jobs that no look can meet any more.
+// forgetObjects forgets the objects of removed jobs that no look can find any more.
 func (t *tx) forgetObjects() (forgotten int) {
 	first := t.now
 	for _, r := range t.all {
@@ -142,7 +143,7 @@ func (t *tx) forgetObjects() (forgotten int) {
 	return forgotten
 }
 
-// removed is the verdict on a key whose job was removed; nil: it is none.
+// removed returns the verdict on a key whose job was removed; nil: the key is not one.
 func (t *tx) removed(bound key) error {
 	if k, ok := t.removedKeys[bound]; ok {
 		return fmt.Errorf("key %q: %w", bound.key, &store.RemovedError{Job: k.job})

@@ -40,7 +40,7 @@ func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, err
 	})
 }
 
-// rollEvent adds to an event what a roll asks for.
+// rollEvent adds to an event what a roll needs.
 func (t *tx) rollEvent(e job.Event) store.RollEvent {
 	out := store.RollEvent{Event: e, Lag: -1}
 	if c := t.conns[e.Connection]; c != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// readyKey names what a hold holds.
+// runnableKey is a hold key of a connection.
 type runnableKey struct {
 	conn job.ID
 	hold string
 }
 
-// readyRow is what is known of a hold key.
+// runnableRow is the state of a hold key.
 type runnableRow struct {
 	authHoldAt       time.Time
 	authHoldReason   string
 	authHoldCause    job.AuthCause
 	rateLimitedUntil time.Time
-	// When, and as the how-many-th in all, the row was last served: rows that wait
-	// longer go first.
+	// servedAt is when the row was last served, and turn the number of that service among
+	// all: rows that wait longer go first.
 	servedAt time.Time
 	turn     int64
 }
@@ -38,20 +38,20 @@ func (t *tx) row(k runnableKey) *runnableRow {
 	return r
 }
 
-// held tells whether a person, a refused credential or a rate limit holds what is
-// under a key.
+// held reports whether a person, a refused credential or a rate limit holds the jobs under a
+// key.
 func (t *tx) held(k runnableKey) bool {
 	r := t.row(k)
 	return r.hold(t.conns[k.conn]).Held(t.now)
 }
 
-// hold is what the rules ask of a hold key of a connection.
+// hold returns what the rules read of a connection's hold key.
 func (r *runnableRow) hold(c *connection) rules.Hold {
 	return rules.Hold{Paused: !c.PausedAt.IsZero(), Refused: !r.authHoldAt.IsZero(), LimitedUntil: r.rateLimitedUntil}
 }
 
-// queue is a ready row with the jobs that may be claimed under it, now or later,
-// the first due first.
+// queue is a runnable row with the jobs that may be claimed under it, now or later, the first
+// due first.
 type queue struct {
 	*runnableRow
 	key  runnableKey
@@ -59,7 +59,7 @@ type queue struct {
 	jobs []*record
 }
 
-// queues gives the ready rows that have something to do, in the order of their keys.
+// queues returns the runnable rows with jobs, in the order of their keys.
 func (t *tx) queues() []*queue {
 	byKey := make(map[runnableKey]*queue)
 	var out []*queue
@@ -90,8 +90,8 @@ func (t *tx) queues() []*queue {
 
 func byDue(a, b *record) int { return a.job.NextAt.Compare(b.job.NextAt) }
 
-// runnableAt is when a claim may find something in the queue; false: not before
-// something else changes.
+// runnableAt returns when a claim may find a job in the queue; false: not before something
+// else changes.
 func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 	switch {
 	case len(q.jobs) == 0:
@@ -110,14 +110,14 @@ func (t *tx) runnableAt(q *queue) (time.Time, bool) {
 	return at, true
 }
 
-// bounds are the connection's, with what is used of them.
+// bounds returns the connection's bounds and their use.
 func (t *tx) bounds(c *connection) rules.Bounds {
 	return rules.Bounds{
 		MaxInFlight: int64(c.MaxInFlight), Default: int64(t.opts.MaxInFlight), Busy: int64(c.busy), Bucket: c.bucket(),
 	}
 }
 
-// pacedUntil is when the connection's token bucket is no longer empty.
+// pacedUntil returns when the connection's token bucket is no longer empty.
 func (t *tx) pacedUntil(c *connection) time.Time {
 	if b := c.bucket(); rules.Paced(b, t.now.UnixMicro()) {
 		return time.UnixMicro(b.At).UTC()
@@ -125,13 +125,13 @@ func (t *tx) pacedUntil(c *connection) time.Time {
 	return time.Time{}
 }
 
-// room is how many more jobs of the connection a claim may take.
+// capacity returns how many more jobs of the connection a claim may take.
 func (t *tx) capacity(c *connection) int {
 	return int(t.bounds(c).Capacity(t.now.UnixMicro()))
 }
 
-// hold holds a job's hold key. A refusal of a credential that was replaced
-// meanwhile holds nothing.
+// hold holds a job's hold key. A refusal of a credential that was replaced meanwhile holds
+// nothing.
 func (t *tx) hold(j job.Job, h *job.HoldUntil) {
 	if h == nil || !rules.Holds(*h, t.conns[j.Connection].CredentialVersion) {
 		return
@@ -149,7 +149,7 @@ func (t *tx) hold(j job.Job, h *job.HoldUntil) {
 	row.authHoldReason, row.authHoldCause = h.Reason, h.Auth
 }
 
-// bucket is the connection's token bucket.
+// bucket returns the connection's token bucket.
 func (c *connection) bucket() store.Bucket {
 	return store.Bucket{PerMinute: int64(c.MaxPerMinute), At: c.bucketAt}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// schedule is a schedule and what became of its firings, oldest first.
+// schedule is a schedule and its firings' outcomes, oldest first.
 type schedule struct {
 	store.Schedule
 	firings []numbered
@@ -21,7 +21,7 @@ type schedule struct {
 	items   []*item
 }
 
-// numbered is a firing in its place.
+// numbered is a firing and its place.
 type numbered struct {
 	store.Firing
 	number int64
@@ -137,7 +137,8 @@ func (s *Store) ChangeSchedule(ctx context.Context, c store.ScheduleChange) (sto
 	})
 }
 
-// holdSchedules begins the lost time of all schedules: those that fire are decided about now.
+// holdSchedules begins the lost time of all schedules: active ones are due for a decision
+// now.
 func (t *tx) holdSchedules() {
 	for _, c := range t.schedules {
 		if c.State == store.ScheduleDeleted {
@@ -171,7 +172,7 @@ func (t *tx) changeSchedule(was *schedule, c store.ScheduleChange) (store.Schedu
 	return next.Clone(), nil
 }
 
-// add adds a firing, unless its name is there.
+// add adds a firing, unless its name exists.
 func (c *schedule) add(f store.Firing) {
 	if _, known := c.firing(f.Name); !known {
 		c.last++

@@ -30,7 +30,7 @@ func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 	})
 }
 
-// measure is one StatsQuery under way.
+// measure is one StatsQuery in progress.
 type measure struct {
 	*tx
 	since time.Time
@@ -52,7 +52,7 @@ func (m *measure) add(r *record) {
 	}
 }
 
-// starts adds the first attempts that the log has.
+// starts adds the first attempts that are in the log.
 func (m *measure) starts(q store.StatsQuery) {
 	for _, e := range m.log[m.logFrom:] {
 		one := e.Project == q.Project && (q.Connection.IsZero() || e.Connection == q.Connection)
@@ -62,7 +62,7 @@ func (m *measure) starts(q store.StatsQuery) {
 	}
 }
 
-// unknownFor is how long the outcome of a job has been unknown; zero: it is known.
+// unknownFor returns how long the outcome of a job has been unknown; zero: it is known.
 func (t *tx) unknownFor(r *record) time.Duration {
 	switch n := len(r.attempts); {
 	case r.job.State != job.Ambiguous && r.job.State != job.NeedsResolution:
@@ -74,7 +74,7 @@ func (t *tx) unknownFor(r *record) time.Duration {
 	}
 }
 
-// rank is a percentile by the nearest rank.
+// rank returns a percentile by the nearest rank.
 func rank(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

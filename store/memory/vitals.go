@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Vitals implements store.Store. What is counted here never comes near the bounds.
+// Vitals implements store.Store. The counts here never come near the bounds.
 func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 	return call(ctx, s, "vitals", func(t *tx) (store.Vitals, error) {
 		out := store.Vitals{Now: t.now}
@@ -49,7 +49,7 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 	})
 }
 
-// holds counts connections by why they are held.
+// holds counts connections by the causes of their holds.
 func (t *tx) holds() map[store.HeldBy]int64 {
 	var held []store.Held
 	add := func(c *connection, cause store.HoldCause) {

@@ -53,7 +53,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		}
 		if len(plain) > 0 {
 			usual := plain
-			plain = nil // what begins anew is judged
+			plain = nil // what begins again is judged
 			return b.out, b.applyPlain(ctx, l, usual, others)
 		}
 		ids := slices.Clone(jobs)
@@ -113,7 +113,7 @@ type applying struct {
 	items  []store.Change
 	out    []store.Applied
 	locked map[job.ID]*lockedJob
-	// deleted are connections on which no job starts anew.
+	// deleted are connections on which no job starts again.
 	deleted map[job.ID]bool
 
 	// What is to be done to ready rows at the end.
@@ -128,12 +128,12 @@ type applying struct {
 	rate      map[readyKey]pgdb.HoldRateParams
 }
 
-// namesObject tells whether a change brings an object that may be another job's.
+// namesObject reports whether a change brings an object that may be another job's.
 func namesObject(c store.Change) bool {
 	return c.Decision.Effect != nil && c.Decision.Effect.ExternalID != ""
 }
 
-// touched gives the jobs of a batch, and those that may tell others of a move.
+// touched returns the jobs of a batch, and those that may tell others of a move.
 func touched(items []store.Change) (ids, told []job.ID) {
 	for _, c := range items {
 		ids = append(ids, c.Job)

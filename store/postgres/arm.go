@@ -42,7 +42,7 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 	})
 }
 
-// every gives the indexes of n items.
+// every returns the indexes of n items.
 func every(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -51,7 +51,7 @@ func every(n int) []int {
 	return out
 }
 
-// jobsOf gives the jobs of some items, each once.
+// jobsOf returns the jobs of some items, each once.
 func jobsOf(items []store.Arm, which []int) []job.ID {
 	ids := make([]job.ID, len(which))
 	for n, i := range which {
@@ -115,7 +115,7 @@ type arming struct {
 // gateKey names an open intent.
 type gateKey struct{ account, fingerprint string }
 
-// gateOf gives the gate of an arm; the zero key: none.
+// gateOf returns the gate of an arm; the zero key: none.
 func gateOf(a store.Arm, st *lockedJob) gateKey {
 	if len(a.Gate) == 0 {
 		return gateKey{}
@@ -123,7 +123,7 @@ func gateOf(a store.Arm, st *lockedJob) gateKey {
 	return gateKey{rules.Account(st.Connection, st.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
-// touches gives an item's job, its cool-downs, and the content of its gate: the account
+// touches returns an item's job, its cool-downs, and the content of its gate: the account
 // that stands for an unknown one is only known later, and need not be told apart.
 func (b *arming) touches(i int) []any {
 	a := b.items[i]
@@ -251,7 +251,7 @@ func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 	}
 }
 
-// takeGates gives the intents whose gates are theirs now.
+// takeGates returns the intents whose gates are theirs now.
 func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
 	var p pgdb.TakeGatesParams
 	for _, in := range intents {

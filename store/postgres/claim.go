@@ -24,7 +24,7 @@ import (
 //     later one: it costs nothing until that changes;
 //   - what counts against a connection's bounds is read and written under the lock
 //     of its claim row (its turn), which claims take as they find it free. A claim
-//     that finds none free waits for one: nobody comes away empty-handed for ever;
+//     that finds none free waits for one: nobody comes away empty-handed forever;
 //   - jobs are locked only when they are free, and so a claim waits for no job. One
 //     whose newest event is not before this transaction in the log is left for the
 //     next claim;
@@ -203,7 +203,7 @@ func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
 	return rules.Bounds{MaxInFlight: limit, Default: int64(c.s.opts.MaxInFlight), Busy: busy, Bucket: bucket}
 }
 
-// share gives each row its part of what is left, and gives back those that may
+// share returns each row its part of what is left, and gives back those that may
 // have more.
 func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, error) {
 	part, left := rules.Share(c.left, int64(len(active))), c.left
@@ -315,7 +315,7 @@ func (c *claimer) claimEvent(j *job.Job, from job.State) logpage.Entry {
 	return eventOf(j, job.Event{From: from, Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
-// leased gives the jobs as the claim leaves them, with what preparing them needs. What
+// leased returns the jobs as the claim leaves them, with what preparing them needs. What
 // their rows only refer to is read, for those that have it.
 func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Leased, error) {
 	out := make([]store.Leased, len(due))
@@ -458,7 +458,7 @@ func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 	return out, nil
 }
 
-// answered gives the external ids of the effects of jobs that others reply to.
+// answered returns the external ids of the effects of jobs that others reply to.
 func (t *tx) answered(ctx context.Context, ids []job.ID) (map[job.ID]string, error) {
 	if len(ids) == 0 {
 		return nil, nil

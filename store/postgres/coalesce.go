@@ -190,7 +190,7 @@ func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
 	}
 }
 
-// itemsOf gives the items of calls. Those of a call that is alone are not copied: nobody
+// itemsOf returns the items of calls. Those of a call that is alone are not copied: nobody
 // writes to them.
 func itemsOf[I, R any](calls []*call[I, R]) []I {
 	if len(calls) == 1 {
@@ -216,7 +216,7 @@ func (c *coalescer[I, R]) split(ctx context.Context, items []I, results []R, err
 	}
 }
 
-// failed gives the items of a run their error, or after a refusal runs its halves, so
+// failed returns the items of a run their error, or after a refusal runs its halves, so
 // that the items that cause it end up alone.
 func (c *coalescer[I, R]) failed(ctx context.Context, err error, items []I, results []R, errs []error) {
 	switch {
@@ -233,7 +233,7 @@ func (c *coalescer[I, R]) failed(ctx context.Context, err error, items []I, resu
 	}
 }
 
-// isRefusal tells whether a batch failed for what is in it, nothing being
+// isRefusal reports whether a batch failed for what is in it, nothing being
 // written: other items may be fine.
 func isRefusal(err error) bool { return errors.Is(err, store.ErrIllegal) }
 

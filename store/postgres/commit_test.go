@@ -115,7 +115,7 @@ func (c *cutter) pass(to, from net.Conn, mode int32, at []byte, end func()) {
 	}
 }
 
-// pgconnAddress gives the network and address of a host, which may be the folder
+// pgconnAddress returns the network and address of a host, which may be the folder
 // of a socket.
 func pgconnAddress(host string, port uint16) (network, address string) {
 	if filepath.IsAbs(host) {

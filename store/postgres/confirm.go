@@ -40,7 +40,7 @@ func leasing[D any](
 	return out, nil
 }
 
-// stillLeased gives those that are leased under the tokens they were claimed
+// stillLeased returns those that are leased under the tokens they were claimed
 // with, or armed under theirs. It waits for a transaction that may still be deciding that.
 func (t *tx) stillLeased(ctx context.Context, claimed []store.Leased) ([]store.Leased, error) {
 	ids := make([]job.ID, len(claimed))

@@ -47,7 +47,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 	return r.conn, r.created, err
 }
 
-// connectionOf gives the connection that a key is bound to.
+// connectionOf returns the connection that a key is bound to.
 func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, error) {
 	id, err := t.q.ConnectionByKey(ctx, pgdb.ConnectionByKeyParams{Project: c.Connection.Project, IdemKey: c.Key})
 	return toID(id), err
@@ -80,7 +80,7 @@ func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) erro
 func (s *Store) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	return readOne(ctx, s, "connection", func(ctx context.Context, v view) (store.Connection, error) {
 		id := ref.ID
-		if ref.Key != "" { // a key is never bound anew, so two statements agree
+		if ref.Key != "" { // a key is never bound again, so two statements agree
 			bound, err := v.q.ConnectionByKey(ctx, pgdb.ConnectionByKeyParams{Project: ref.Project, IdemKey: ref.Key})
 			if err != nil {
 				return store.Connection{}, err

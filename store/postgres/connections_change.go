@@ -17,7 +17,7 @@ import (
 //   - It locks the connection's row, which a transaction that adds a ready row locks
 //     before, and then all its ready rows (see lock_order.go): new jobs that are made
 //     runnable end before it, or wait for it, or find their row gone. In the last case
-//     they add it anew, and its trigger has them begin anew. A refusal of a credential
+//     they add it again, and its trigger has them begin again. A refusal of a credential
 //     locks its ready row before it compares versions.
 //   - Jobs are counted when all that is locked: nobody who was not seen can add one.
 //     A job that waits for another one has no ready row: who stores or retries one
@@ -166,7 +166,7 @@ func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool,
 }
 
 // keepConnections finds the connections among those of jobs that are to be started
-// anew after an end: on a deleted one none may be.
+// again after an end: on a deleted one none may be.
 func (b *applying) keepConnections(ctx context.Context, which []int) error {
 	var conns []job.ID
 	for _, i := range which {

@@ -29,7 +29,7 @@ func someTime(t time.Time) *time.Time {
 	return &t
 }
 
-// toTime gives a time in UTC; NULL is the zero time.
+// toTime returns a time in UTC; NULL is the zero time.
 func toTime(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -50,7 +50,7 @@ func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Micros
 func fromID(id job.ID) pgtype.UUID      { return pgtype.UUID{Bytes: id, Valid: true} }
 func toID(id pgtype.UUID) job.ID        { return id.Bytes }
 
-// toText gives the empty text for NULL.
+// toText returns the empty text for NULL.
 func toText(text *string) string {
 	if text == nil {
 		return ""
@@ -84,7 +84,7 @@ func fromBytes(b []byte) []byte {
 	return b
 }
 
-// toBytes gives nil for empty bytes.
+// toBytes returns nil for empty bytes.
 func toBytes(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	return s, nil
 }
 
-// rowEffect gives the effect that a job's own row tells of; nil: it tells of none.
+// rowEffect returns the effect that a job's own row tells of; nil: it tells of none.
 func rowEffect(st pgdb.JobHead) *job.Effect {
 	if st.EffectAt == nil || st.EffectAttempt == nil || st.EffectRound == nil {
 		return nil
@@ -139,7 +139,7 @@ func rowEffect(st pgdb.JobHead) *job.Effect {
 	}
 }
 
-// unnamed tells whether a job's own row can tell of an effect.
+// unnamed reports whether a job's own row can tell of an effect.
 func unnamed(e job.Effect) bool {
 	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }

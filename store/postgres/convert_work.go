@@ -43,7 +43,7 @@ func toLockedJob(st pgdb.JobHead) *lockedJob {
 	return j
 }
 
-// toDueJob gives a job as a claim finds it, without what its row only refers to.
+// toDueJob returns a job as a claim finds it, without what its row only refers to.
 func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobHead{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
@@ -204,7 +204,7 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 	p.Messages = append(p.Messages, settled.Message)
 }
 
-// toSending gives a job as its usual end found it.
+// toSending returns a job as its usual end found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,

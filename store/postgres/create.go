@@ -112,13 +112,13 @@ type asking struct {
 	start []pgdb.StartingRow
 }
 
-// all tells whether every job is to be started: then what that asks of the
+// all reports whether every job is to be started: then what that asks of the
 // connections is enough.
 func (a *asking) all(items []store.NewJob) bool {
 	return !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start == nil })
 }
 
-// prospects gives the connections of the batch.
+// prospects returns the connections of the batch.
 func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
 	out := make(map[job.ID]pgdb.ProspectsRow, len(a.conns)+len(a.start))
 	for _, r := range a.conns {

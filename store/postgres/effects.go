@@ -62,7 +62,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	return out, nil
 }
 
-// touchedBy gives what a change has to do with: its job, the object that it
+// touchedBy returns what a change has to do with: its job, the object that it
 // brings, and the job that may lose it.
 func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 	out := []any{c.Job}

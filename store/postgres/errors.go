@@ -24,7 +24,7 @@ var ErrUnsafe = errors.New("unsafe server")
 // event has a position above its own.
 var errRestart = errors.New("transaction overtaken")
 
-// translate gives driver errors their meaning in the contract. What the
+// translate returns driver errors their meaning in the contract. What the
 // database's own types, constraints and triggers refuse is a caller's bug.
 func translate(err error) error {
 	switch {
@@ -43,7 +43,7 @@ func translate(err error) error {
 	}
 }
 
-// sqlState gives the five characters with which the server names an error;
+// sqlState returns the five characters with which the server names an error;
 // empty: the error is not the server's.
 func sqlState(err error) string {
 	var known *pgconn.PgError
@@ -53,7 +53,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// refused tells whether the server found fault with the values themselves: bad
+// refused reports whether the server found fault with the values themselves: bad
 // data (class 22), a broken constraint (class 23, which the triggers use too), or
 // more than a row or an index takes (class 54).
 func refused(err error) bool {
@@ -61,7 +61,7 @@ func refused(err error) bool {
 	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23" || code[:2] == "54")
 }
 
-// repeatable tells whether the same transaction may work if it is run again: it
+// repeatable reports whether the same transaction may work if it is run again: it
 // lost to another one (class 40 without an unknown outcome), or was overtaken.
 func repeatable(err error) bool {
 	switch sqlState(err) {

@@ -96,7 +96,7 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	return p, nil
 }
 
-// end gives an empty page at the log's end.
+// end returns an empty page at the log's end.
 func (v view) end(ctx context.Context) (store.EventPage, error) {
 	r, err := v.q.LogEnd(ctx)
 	if err != nil {

@@ -316,7 +316,7 @@ func (f *firer) checkJobs(ctx context.Context, asked []*store.FireRound) error {
 	}
 	for _, r := range asked {
 		if !r.Final() {
-			continue // asked anew in any case
+			continue // asked again in any case
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {

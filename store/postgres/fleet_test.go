@@ -56,7 +56,7 @@ func (f *fleet) join(url string, edit ...func(*Options)) *Store {
 
 func (f *fleet) advance(d time.Duration) { f.now.Add(d.Microseconds()) }
 
-// any gives one of the servers.
+// any returns one of the servers.
 func (f *fleet) any() *Store { return f.stores[rand.IntN(len(f.stores))] }
 
 // sql runs the test's own query and scans its only row.
@@ -180,7 +180,7 @@ func answerOf(s job.Snapshot, r job.Result) job.Outcome {
 	return job.Outcome{Attempt: s.Attempt, Result: r, Kind: job.FailTransient}
 }
 
-// sending gives n jobs in mid-send, on one connection.
+// sending returns n jobs in mid-send, on one connection.
 func (f *fleet) sending(n int, conn store.Connection) []job.Snapshot {
 	f.Helper()
 	f.submit(n, conn)
@@ -204,7 +204,7 @@ func each[T any](f *fleet, items []T, fn func(*Store, T)) {
 	wg.Wait()
 }
 
-// isOneOf tells whether an error is among those that a race may have.
+// isOneOf reports whether an error is among those that a race may have.
 func isOneOf(err error, these ...error) bool {
 	for _, e := range these {
 		if errors.Is(err, e) {

@@ -13,7 +13,7 @@ import (
 // table had a few rows may walk through all of it. That is right until the table has
 // grown, and autovacuum looks at it once a minute at most. So a table that has become
 // several times as large as when it was last analysed is analysed at once, which also
-// has its plans made anew. Which ones have grown is asked of the database, not
+// has its plans made again. Which ones have grown is asked of the database, not
 // remembered: what another server or autovacuum has done counts.
 
 const (

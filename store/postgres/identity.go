@@ -172,7 +172,7 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	// One session of this process at a time: what is gone must be known to be gone
-	// (below) before the next one asks for it, or each would note it anew.
+	// (below) before the next one asks for it, or each would note it again.
 	s.settleMu.Lock()
 	defer s.settleMu.Unlock()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {

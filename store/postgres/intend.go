@@ -65,7 +65,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 	return nil
 }
 
-// stillArmed tells whether an intent that was written with a claim is durable.
+// stillArmed reports whether an intent that was written with a claim is durable.
 func (t *tx) stillArmed(ctx context.Context, l store.Leased) (bool, error) {
 	_, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{
 		JobID: fromID(l.ID), ArmToken: fromID(l.Armed.Attempt.ArmToken),

@@ -517,7 +517,7 @@ func (c *counting) add(ctx context.Context, text string, args []any) (looked int
 	return looked, rows.Err()
 }
 
-// numbers gives what the database has as numbers.
+// numbers returns what the database has as numbers.
 func numbers[T ~uint8](list []T) []int16 {
 	out := make([]int16, len(list))
 	for i, v := range list {

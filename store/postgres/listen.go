@@ -153,7 +153,7 @@ func (b *bell) listen(ctx context.Context) {
 	}
 }
 
-// session listens on one connection until it fails, and tells whether it ever
+// session listens on one connection until it fails, and reports whether it ever
 // listened. What was sent before a later session is lost, so all are woken.
 func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 	conn, err := pgx.ConnectConfig(ctx, b.config)
@@ -222,7 +222,7 @@ func (b *bell) wait(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// sleep waits, and tells whether ctx is still going on.
+// sleep waits, and reports whether ctx is still going on.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -39,7 +39,7 @@ import (
 //     job's state FOR UPDATE then, which those who add to the job or reply to it hold, too.
 //   - A turn for renewal (oauth_renewals) locks its connection, and nothing after it. A
 //     change of a connection takes no such turn. Credentials are written by their
-//     connection's change, and sealed anew by connection and version, which locks
+//     connection's change, and sealed again by connection and version, which locks
 //     nothing else.
 //
 // A change of a job makes its schedule due, and takes it with SKIP LOCKED. One that it does

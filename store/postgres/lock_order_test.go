@@ -246,7 +246,7 @@ func TestNewGatesComeFirst(t *testing.T) {
 	})
 }
 
-// Credentials are sealed anew in the order of their connections.
+// Credentials are sealed again in the order of their connections.
 func TestResealsLockInOrder(t *testing.T) {
 	f := newFleet(t, 1)
 	for range 2 {

@@ -100,7 +100,7 @@ func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
 	})
 }
 
-// locked gives what was locked. What is to be changed must be before this
+// locked returns what was locked. What is to be changed must be before this
 // transaction in the log.
 func (t *tx) locked(l *locking, ids []job.ID) (map[job.ID]*lockedJob, error) {
 	jobs := l.jobs()

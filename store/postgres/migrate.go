@@ -45,7 +45,7 @@ func Migrate(ctx context.Context, url string) error {
 	return nil
 }
 
-// SchemaVersion gives the version to which Migrate brings a database.
+// SchemaVersion returns the version to which Migrate brings a database.
 func SchemaVersion() (version int64, err error) {
 	db := stdlib.OpenDB(pgx.ConnConfig{}) // never connected to
 	defer func() { err = errors.Join(err, db.Close()) }()

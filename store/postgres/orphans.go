@@ -118,7 +118,7 @@ func (r *roll) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
 	return n, nil
 }
 
-// missed gives those that were absent for long enough. When PostgreSQL restarts or fails
+// missed returns those that were absent for long enough. When PostgreSQL restarts or fails
 // over, all servers lose their sessions together, and nobody's absence says anything until
 // all had the time to come back. This process's own locks tell when that was.
 func (r *roll) missed(absent []string) (gone []string) {
@@ -186,7 +186,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 	})
 }
 
-// gone gives the workers that count as gone.
+// gone returns the workers that count as gone.
 func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, error) {
 	if len(others) == 0 {
 		return s.roll.missed(nil), nil

@@ -31,7 +31,7 @@ func (l *log) newest() int64 {
 	return 0
 }
 
-// note gives an event its position and its time, adds it to the log, and returns what it
+// note returns an event its position and its time, adds it to the log, and returns what it
 // adds to the job's history.
 func (t *tx) note(e logpage.Entry) ([]byte, error) {
 	if err := t.place(&e); err != nil {
@@ -41,7 +41,7 @@ func (t *tx) note(e logpage.Entry) ([]byte, error) {
 	return logpage.HistoryEntry(e.Event, e.Texts), nil
 }
 
-// place gives an event its position and its time.
+// place returns an event its position and its time.
 func (t *tx) place(e *logpage.Entry) error {
 	if t.ordinal == maxOrdinal {
 		return fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)

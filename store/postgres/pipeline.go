@@ -79,7 +79,7 @@ type queuedRow struct{}
 
 func (queuedRow) Scan(...any) error { return errQueued }
 
-// answers gives a statement's results.
+// answers returns a statement's results.
 type answers struct{ results pgx.BatchResults }
 
 func (a answers) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {

@@ -177,7 +177,7 @@ func planOf(t *testing.T, conn *pgx.Conn, name, text string) string {
 }
 
 // TestPlansOfEmptyTables: what was planned when the tables were known as empty, or
-// nearly so, stays until they are analysed anew. It must not read all that has come
+// nearly so, stays until they are analysed again. It must not read all that has come
 // since.
 func TestPlansOfEmptyTables(t *testing.T) {
 	f := newFleet(t, 1)

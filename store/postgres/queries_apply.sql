@@ -190,7 +190,7 @@ SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid
 
 -- name: SetStates :one
 -- Every change of a job but claims, arms and leases, with what became of its newest attempt
--- (result 0: nothing new), and the gates that it opens. It tells whether somebody waits for a job that is done who came after
+-- (result 0: nothing new), and the gates that it opens. It reports whether somebody waits for a job that is done who came after
 -- those that did were locked (to lock him now would be out of the order that everybody
 -- keeps), and whether a connection that is freed was saturated.
 WITH u AS (

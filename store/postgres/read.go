@@ -29,7 +29,7 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	})
 }
 
-// resolve gives the id that a ref names, which may not exist. A key is bound until
+// resolve returns the id that a ref names, which may not exist. A key is bound until
 // it is forgotten, after its job, so what it gives needs no transaction with what
 // is read next.
 func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {

@@ -14,7 +14,7 @@ import (
 // Rules of this file, which let claims and all others work on ready rows at once:
 //   - whoever makes a job runnable writes the job first and then locks its ready
 //     row, also when there is nothing to change in it, and keeps the lock until it
-//     commits. A claim that counts anew what a row still has locks the row first
+//     commits. A claim that counts again what a row still has locks the row first
 //     and counts in a later statement: it sees every job whose writer had the
 //     lock before, and every later writer sees, and lowers, what it wrote;
 //   - ready rows are locked last, in one statement (see lock_order.go).

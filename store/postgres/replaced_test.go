@@ -11,7 +11,7 @@ import (
 
 // TestLoadedUnderOpenSessions: an operator loads a dump into the database without
 // stopping the servers. Their sessions live through it, and must not go on from
-// the older state, whether its tables were made anew or filled anew.
+// the older state, whether its tables were made again or filled again.
 func TestLoadedUnderOpenSessions(t *testing.T) {
 	f, c, name := clusterFleet(t)
 	s := f.join(f.url)

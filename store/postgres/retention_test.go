@@ -37,7 +37,7 @@ func (f *fleet) pass(s *Store, p store.RetainParams) store.Retained {
 	}
 }
 
-// canceled gives n jobs that have ended.
+// canceled returns n jobs that have ended.
 func (f *fleet) canceled(n int, conn store.Connection) []job.Snapshot {
 	f.Helper()
 	out := f.submit(n, conn)

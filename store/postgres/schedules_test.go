@@ -159,7 +159,7 @@ func (w *planner) revise() error {
 
 // TestScheduleStorm: schedules fire, are triggered, paused and resumed on three servers,
 // while their jobs and others are worked on. Each name is one job, and nobody waits for each
-// other for ever.
+// other forever.
 func TestScheduleStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 //   - A row whose first due jobs are not those of this batch is left, too: older
 //     ones go first.
 
-// starts gives the jobs of the batch that are to be started, by their ready rows.
+// starts returns the jobs of the batch that are to be started, by their ready rows.
 func (b *submissions) starts() map[readyKey][]*submission {
 	var out map[readyKey][]*submission
 	if b.quarantined != "" || b.suspect.Suspends {
@@ -132,7 +132,7 @@ func (b *submissions) dueNext(ctx context.Context, starts map[readyKey][]*submis
 	return d, b.flush(ctx)
 }
 
-// ours tells whether what a row has due first are jobs that are to be started.
+// ours reports whether what a row has due first are jobs that are to be started.
 func (b *submissions) ours(starts []*submission, due []pgdb.LockDueRow) bool {
 	mine := make(map[pgtype.UUID]bool, len(starts))
 	for _, n := range starts {
@@ -147,7 +147,7 @@ func (b *submissions) ours(starts []*submission, due []pgdb.LockDueRow) bool {
 }
 
 // takeAll leases the jobs of one ready row, each as its caller asked, and has the
-// row count anew.
+// row count again.
 func (b *submissions) takeAll(ctx context.Context, c *claimer, k readyKey, starts []*submission, due []pgdb.LockDueRow) error {
 	at := make(map[job.ID]*submission, len(starts))
 	for _, n := range starts {

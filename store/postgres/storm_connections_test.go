@@ -36,7 +36,7 @@ func (y *youngConns) add(c store.Connection) {
 	y.list = append(y.list, c)
 }
 
-// some gives one of the last few, which others know, too.
+// some returns one of the last few, which others know, too.
 func (y *youngConns) some(r *rand.Rand) (store.Connection, bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -48,7 +48,7 @@ func (y *youngConns) some(r *rand.Rand) (store.Connection, bool) {
 
 // TestConnectionStorm: connections are paused, resumed, given other bounds and other
 // credentials, made and deleted, while many workers on three servers work on their
-// jobs. Nobody waits for each other for ever, and nothing is left that no claim finds.
+// jobs. Nobody waits for each other forever, and nothing is left that no claim finds.
 func TestConnectionStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -111,7 +111,7 @@ func (w *reviser) step() error {
 	default:
 		err = w.storm.step()
 	}
-	// A job of a connection that was deleted is not started anew.
+	// A job of a connection that was deleted is not started again.
 	if errors.Is(err, store.ErrNotFound) || isOneOf(err, races...) {
 		return nil
 	}

@@ -39,7 +39,7 @@ func (p *storms) put(snaps ...job.Snapshot) {
 	p.snaps = append(p.snaps, snaps...)
 }
 
-// some gives up to n jobs, in states that may be over; they stay in the pool.
+// some returns up to n jobs, in states that may be over; they stay in the pool.
 func (p *storms) some(r *rand.Rand, n int) []job.Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func TestFleetStorm(t *testing.T) {
 	}
 }
 
-// deadlocksOf gives what a server's log says of its deadlocks.
+// deadlocksOf returns what a server's log says of its deadlocks.
 func deadlocksOf(log string) string {
 	var b strings.Builder
 	for at := strings.Index(log, "deadlock detected"); at >= 0; at = strings.Index(log, "deadlock detected") {
@@ -222,7 +222,7 @@ func (w *storm) work() error {
 	return w.armAll(leases)
 }
 
-// intend gives an intent, none, or one that the store refuses.
+// intend returns an intent, none, or one that the store refuses.
 func (w *storm) intend(l store.Leased) *store.Arm {
 	a := intentOf(l)
 	switch w.r.IntN(12) {
@@ -319,7 +319,7 @@ func (w *storm) change(s job.Snapshot) error {
 	return fmt.Errorf("apply: %w", err)
 }
 
-// move gives a job content with another hold key.
+// move returns a job content with another hold key.
 func (w *storm) move(s job.Snapshot) error {
 	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.UpdateAsked{})
 	if err != nil {

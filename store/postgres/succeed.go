@@ -19,7 +19,7 @@ import (
 // statement that has all guards and writes what they let through.
 //   - It takes only what needs no judge: nothing to look up, to count or to let go.
 //   - What it leaves has the whole batch judged on locked rows, in a transaction that
-//     begins anew. So has a job that somebody waits for, who is to be locked with it.
+//     begins again. So has a job that somebody waits for, who is to be locked with it.
 //   - Changes of other kinds in the batch are locked behind it, which is not everybody's
 //     order: so only where they are free.
 
@@ -41,7 +41,7 @@ func plainSuccesses(items []store.Change) (plain, others []int) {
 	return plain, others
 }
 
-// plainSuccess tells whether a change says that the first attempt has succeeded, of a
+// plainSuccess reports whether a change says that the first attempt has succeeded, of a
 // job that never failed, and nothing else. Once it is written, its numbers are those
 // of the row.
 func plainSuccess(c *store.Change) bool {
@@ -51,7 +51,7 @@ func plainSuccess(c *store.Change) bool {
 		numbers == [...]int{1, 1, 0, 0, 0, 0, 0} && plainEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
 }
 
-// plainEffect tells whether the first attempt is settled by an answer that names nothing.
+// plainEffect reports whether the first attempt is settled by an answer that names nothing.
 func plainEffect(d *job.Decision) bool {
 	if len(d.Settle) != 1 || d.Effect == nil {
 		return false
@@ -61,7 +61,7 @@ func plainEffect(d *job.Decision) bool {
 		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
 }
 
-// nothingElse tells whether a decision records and moves nothing but a state.
+// nothingElse reports whether a decision records and moves nothing but a state.
 func nothingElse(d *job.Decision) bool {
 	moves := d.Cancel || d.Uncancel || d.NewWindow || d.Reschedule || d.Delay != 0 || d.Window != 0 || !d.StartAt.IsZero()
 	records := d.LastError != nil || d.Ruling != nil || d.Hold != nil || d.Observed != nil
@@ -104,7 +104,7 @@ func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []i
 }
 
 // succeed writes usual ends. All of them can be written, or the transaction begins
-// anew. Those that are alone take their turns themselves, and what they may have to
+// again. Those that are alone take their turns themselves, and what they may have to
 // start or to free is asked at once.
 func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
 	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Alone: alone}

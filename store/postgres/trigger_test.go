@@ -34,7 +34,7 @@ func twoSteps(other map[string]string) string {
 	return "UPDATE job_state SET " + strings.Join(columns, ", ")
 }
 
-// of gives columns that go with a state.
+// of returns columns that go with a state.
 func of(state job.State) map[string]string {
 	out := map[string]string{"state": strconv.Itoa(int(state))}
 	if state.Terminal() || state == job.NeedsResolution {
@@ -49,7 +49,7 @@ func of(state job.State) map[string]string {
 	return out
 }
 
-// rowIn gives a transaction with one job in a state, whatever led there.
+// rowIn returns a transaction with one job in a state, whatever led there.
 func rowIn(t *testing.T, conn *pgx.Conn, state job.State, other map[string]string) pgx.Tx {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())

@@ -276,7 +276,7 @@ func aborted(ctx context.Context, conn *pgx.Conn, err error) error {
 // completionUnknown is statement_completion_unknown; poolers may answer it.
 const completionUnknown = "40003"
 
-// definite tells whether the server itself said that it did not commit. A server
+// definite reports whether the server itself said that it did not commit. A server
 // that is ending the connection may have committed before (classes 57 and 08), and
 // an error of the driver says nothing: pgx 5.12 calls the loss of a COMMIT's
 // answer "conn closed", and safe to retry (see TestLostCommit).

@@ -9,31 +9,30 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: no intent is written unless every guard of store.Store.Arm holds at
-// one moment. Each guard is one case; those of a kind are in one function.
+// Rules of this file: no intent is written unless every guard of store.Work.Arm holds at one
+// moment. Each guard is one case; guards of a kind are in one function.
 
-// Armable is a job as an intent finds it, from rows that stay locked until the intent is
+// Armable is a job as an intent finds it, read from rows that stay locked until the intent is
 // written.
 type Armable struct {
 	// Snapshot is the job under its lease, at the time that counts as now. Of its request
-	// only what changes write is asked (see store.Armed).
+	// only the fields that changes write are read (see store.Armed).
 	*job.Snapshot
 	ClaimedAt time.Time
 	// Held reports whether its hold key is held (see Hold).
 	Held       bool
 	Suspension Suspension
-	// UnderWay is the attempt that has no outcome; 0: each has one.
+	// UnderWay is the number of the attempt without an outcome; 0: each attempt has one.
 	UnderWay int
-	// RoundDigest is the digest of the first attempt of the job's round. Only a repeat
-	// asks.
+	// RoundDigest is the digest of the first attempt of the job's round. Only a repeat needs
+	// it.
 	RoundDigest string
 	// CoolDowns are those that apply to the job, and Last returns the last arm of one.
 	CoolDowns []store.CoolDown
 	Last      func(owner job.ID) store.LastArm
 }
 
-// Arm returns nil if an intent may be written, as far as the job itself says. Gate has the
-// rest.
+// Arm returns nil if the job itself allows an intent. Gate checks other jobs.
 func Arm(a store.Arm, j Armable) error {
 	for _, guard := range []func(*store.Arm, *Armable) error{leased, wanted, attempted, cooled} {
 		if err := guard(&a, &j); err != nil {
@@ -43,8 +42,8 @@ func Arm(a store.Arm, j Armable) error {
 	return nil
 }
 
-// MayArm reports whether Arm refuses nothing: a claim that would arm leases the job and no
-// more where it does.
+// MayArm reports whether Arm refuses nothing. Where it is false, a claim that would arm only
+// leases the job.
 func MayArm(a store.Arm, j Armable) bool { return Arm(a, j) == nil }
 
 // leased checks that the job is as it was when the intent was made, under the same lease.
@@ -66,7 +65,7 @@ func leased(a *store.Arm, j *Armable) error {
 	return nil
 }
 
-// wanted checks that the effect is still wanted, and that nothing may hold it back.
+// wanted checks that the effect is still wanted, and that no hold stops it.
 func wanted(_ *store.Arm, j *Armable) error {
 	switch {
 	case !j.CancelAsked.IsZero():
@@ -79,9 +78,9 @@ func wanted(_ *store.Arm, j *Armable) error {
 	return j.Suspension.hold()
 }
 
-// attempted checks the earlier attempts. A first arm of an effect needs each of them
-// closed. A repeat has the effect key and the bytes of its round: only then does the target
-// see a repeat, and not a second request.
+// attempted checks the earlier attempts. A first arm of an effect needs each of them closed.
+// A repeat has the effect key and the bytes of its round: only then does the target see a
+// repeat instead of a second request.
 func attempted(a *store.Arm, j *Armable) error {
 	switch {
 	case j.UnderWay > 0:
@@ -102,8 +101,8 @@ func attempted(a *store.Arm, j *Armable) error {
 	return nil
 }
 
-// Gate returns nil if no other job has an open intent with the content of a gated intent;
-// owner is the job that has one in the account, zero: none.
+// Gate returns nil if no other job has an open intent with the content of a gated intent.
+// owner is the job that has one in the account; zero: none.
 func Gate(a store.Arm, owner job.ID) error {
 	if !owner.IsZero() && owner != a.Job {
 		return &store.GatedError{By: owner}
@@ -111,8 +110,8 @@ func Gate(a store.Arm, owner job.ID) error {
 	return nil
 }
 
-// Begin returns the job as an intent that may be written leaves it, and the attempt that
-// begins. The target still knows the handle of an attempt that is repeated.
+// Begin returns the job as a permitted intent leaves it, and the attempt that begins. The
+// target still knows the handle of an attempt that is repeated.
 func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
 	s := *j.Snapshot
 	attempt := job.Attempt{
@@ -138,7 +137,7 @@ func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
 	return s, attempt
 }
 
-// MarkOf is an attempt that has just begun.
+// ViewOf returns the view of an attempt that has just begun.
 func ViewOf(s job.Snapshot, a job.Attempt) AttemptView {
 	return AttemptView{
 		Number: a.Number, Round: a.Round, ArmedAt: a.ArmedAt, Fence: s.Fence, Handle: a.Handle,
@@ -146,5 +145,5 @@ func ViewOf(s job.Snapshot, a job.Attempt) AttemptView {
 	}
 }
 
-// Class reports whether a class is one.
+// Class reports whether a class is valid.
 func Class(c job.Class) bool { return c >= job.Keyed && c <= job.Opaque }

@@ -6,21 +6,21 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Mark is what is asked of an attempt.
+// AttemptView has the parts of an attempt that the rules read.
 type AttemptView struct {
 	Number, Round  int
 	Result         job.Result
 	ArmedAt, Fence time.Time
 	Handle         string
 	EffectKey      string
-	// Digest is the request's, as a string so that marks can be compared.
+	// Digest is the request's, as a string so that views can be compared.
 	Digest string
 }
 
-// Marks are all attempts of a job, oldest first: attempt n is at n-1.
+// AttemptViews are all attempts of a job, oldest first: attempt n is at n-1.
 type AttemptViews []AttemptView
 
-// Complete adds to a job's own row what its attempts say of it.
+// Complete adds to a job's own row what its attempts determine.
 func (m AttemptViews) Complete(s *job.Snapshot) {
 	for i := range m {
 		a := &m[i]
@@ -34,7 +34,8 @@ func (m AttemptViews) Complete(s *job.Snapshot) {
 	}
 }
 
-// UnderWay is the number of the first attempt that has no outcome; 0: each has one.
+// UnderWay returns the number of the first attempt without an outcome; 0: each attempt has
+// one.
 func (m AttemptViews) UnderWay() int {
 	for i := range m {
 		if m[i].Result == 0 {
@@ -44,7 +45,7 @@ func (m AttemptViews) UnderWay() int {
 	return 0
 }
 
-// RoundDigest is the digest of the first attempt of a round; empty: it has no attempt.
+// RoundDigest returns the digest of the first attempt of a round; empty: it has no attempt.
 func (m AttemptViews) RoundDigest(round int) string {
 	for i := range m {
 		if m[i].Round == round {
@@ -54,7 +55,7 @@ func (m AttemptViews) RoundDigest(round int) string {
 	return ""
 }
 
-// Results are the attempts' results, oldest first.
+// Results returns the attempts' results, oldest first.
 func (m AttemptViews) Results() []job.Result {
 	out := make([]job.Result, len(m))
 	for i := range m {
@@ -63,7 +64,7 @@ func (m AttemptViews) Results() []job.Result {
 	return out
 }
 
-// Fence is that of the last attempt; the zero time: there is none.
+// Fence returns the fence of the last attempt; the zero time: there is none.
 func (m AttemptViews) Fence() time.Time {
 	if len(m) == 0 {
 		return time.Time{}

@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Page bounds a limit; none means the most there is.
+// Page bounds a limit. Without a limit it returns the maximum.
 func Page(limit int) int {
 	if limit <= 0 || limit > store.MaxBatch {
 		return store.MaxBatch
@@ -15,7 +15,7 @@ func Page(limit int) int {
 	return limit
 }
 
-// Bounded refuses a batch above the contract's limit: a caller's bug.
+// Bounded refuses a batch above the contract's limit, which is a bug of the caller.
 func Bounded(n int) error {
 	if n > store.MaxBatch {
 		return fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, n, store.MaxBatch)
@@ -30,7 +30,7 @@ var verdicts = []error{
 	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
 }
 
-// Verdict reports whether an error is an item's refusal, and not trouble with the database.
+// Verdict reports whether an error refuses an item, and is no failure of the database.
 func Verdict(err error) bool {
 	for _, v := range verdicts {
 		if errors.Is(err, v) {
@@ -40,8 +40,8 @@ func Verdict(err error) bool {
 	return false
 }
 
-// TakeTurns merges lists, each item once and at most most of them, so that none keeps
-// another waiting.
+// Interleave merges lists, each item once and at most most of them, so that no list delays
+// another.
 func Interleave[T comparable](most int, lists ...[]T) []T {
 	var out []T
 	seen := make(map[T]bool)

@@ -9,40 +9,41 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Changeable is a job as a decision finds it, from rows that stay locked until the decision
-// is written.
+// Changeable is a job as a decision finds it, read from rows that stay locked until the
+// decision is written.
 type Changeable struct {
 	Job      job.Job
 	Attempts AttemptViews
 	// Owner is the owner of the object that the decision's effect names.
 	Owner Owner
-	// Deleted reports whether the job's connection is. Only a decision that Restarts asks.
+	// Deleted reports whether the job's connection is deleted. Only a decision that Restarts
+	// needs it.
 	Deleted bool
 	Now     time.Time
 }
 
 // Plan is what a change writes.
 type Plan struct {
-	// Change is the change as it is written: a success by a look may have become a
-	// question for a person.
+	// Change is the change to write: a success by a look may have become a question for a
+	// person.
 	store.Change
-	// Next is the job as the change leaves it, without its effect and its ruling, and
-	// with the content of before.
+	// Next is the job as the change leaves it, without its effect and its ruling, and with
+	// its old content.
 	Next job.Job
 	Settlement
 	Ownership
 	Follows
 }
 
-// Follows is what follows from a job's move for what is beside its own row.
+// Follows lists what a job's move changes outside its own row.
 type Follows struct {
 	// OpensGate: its open intent ends.
 	OpensGate bool
 	// Frees: its connection may have one more job under way.
 	Frees bool
-	// TellsReplies: the jobs that wait for it learn of it (see ToldReply).
+	// NotifiesReplies: the jobs that wait for it are updated (see ReplyAfter).
 	NotifiesReplies bool
-	// Wakes: something of it that no claim takes is due at another time than before.
+	// Wakes: work on it that no claim takes is due at another time than before.
 	Wakes bool
 }
 
@@ -83,14 +84,14 @@ func follows(was, is job.Job) Follows {
 	}
 }
 
-// Restarts reports whether a change starts a job in state from anew that had ended: none
-// does on a deleted connection.
+// Restarts reports whether a change restarts a job that had ended in state from. On a deleted
+// connection no change may.
 func Restarts(c store.Change, from job.State) bool {
 	return from.Terminal() && c.Decision.To.Runnable()
 }
 
-// ToldReply is a reply that waits for a job, once that job has come to a state. It is no change
-// of the reply: no version, no event.
+// ReplyAfter returns a waiting reply after the job that it waits for has reached a state.
+// This is no change of the reply: no version, no event.
 func ReplyAfter(reply job.Job, state job.State, now time.Time) job.Job {
 	if state == job.Succeeded {
 		reply = reply.Released(now)
@@ -101,8 +102,8 @@ func ReplyAfter(reply job.Job, state job.State, now time.Time) job.Job {
 	return reply
 }
 
-// check refuses what is no decision on the job as it is. Leases and intents are
-// not given by decisions: those are Claim's and Arm's.
+// check refuses what is no decision on the job as it is. Decisions neither lease nor arm:
+// Claim and Arm do.
 func check(c store.Change, st job.Status) error {
 	d, from, to := c.Decision, st.State, c.Decision.To
 	switch {
@@ -126,8 +127,8 @@ func check(c store.Change, st job.Status) error {
 	return checkContent(c, st)
 }
 
-// checkContent refuses new content where a decision brings none: a client's update does,
-// and a person's RESEND, which brings the effect key of the round that it begins.
+// checkContent refuses new content in decisions without any. Two have content: a client's
+// update, and a person's RESEND, which has the effect key of the round that it begins.
 func checkContent(c store.Change, st job.Status) error {
 	d := c.Decision
 	switch {
@@ -143,10 +144,10 @@ func checkContent(c store.Change, st job.Status) error {
 	}
 }
 
-// absence refuses to count an absence that Decide would not count on the job as
-// it is: of a look that began before the fence of the last attempt, or one that is
-// forgotten by now. The version does not tell: Release raises fences and forgets
-// absences without a new one.
+// absence refuses to count an absence that Decide would not count on the job as it is: one of
+// a look that began before the fence of the last attempt, or one that has been forgotten. The
+// version does not show either, because Release raises fences and forgets absences without a
+// new version.
 func absence(c store.Change, st job.Status, fence time.Time) error {
 	d, look := c.Decision, c.Decision.Observed
 	counts := d.Negatives > st.Negatives
@@ -161,9 +162,9 @@ func absence(c store.Change, st job.Status, fence time.Time) error {
 	return nil
 }
 
-// doubt turns a success by a look into a question for a person, or, where a job
-// in state from cannot wait for one, into a note that changes nothing: the object
-// that was found is the effect of another job.
+// needPerson turns a success by a look into a question for a person, because the object that
+// was found is the effect of another job. Where a job in state from cannot wait for a person,
+// it becomes a note that changes nothing.
 func needPerson(c *store.Change, from job.State, other job.ID) {
 	d := &c.Decision
 	d.Effect, d.Settle, d.CloseOpen = nil, nil, 0
@@ -174,7 +175,7 @@ func needPerson(c *store.Change, from job.State, other job.ID) {
 	}
 }
 
-// note adds to what the change's event says.
+// note adds text to the detail of the change's event.
 func note(c *store.Change, text string) {
 	if c.Decision.Detail != "" {
 		text = c.Decision.Detail + "; " + text
@@ -187,13 +188,13 @@ type Settlement struct {
 	Settle []job.Settled
 	// Close numbers the attempts that get the decision's CloseOpen.
 	Close []int
-	// Open numbers those that stay open, in rising order.
+	// Open numbers the attempts that stay open, in rising order.
 	Open []int
 }
 
-// settlement judges what the decision says of the attempts of a job in state
-// from; results are those that were armed, oldest first. A move that says "no
-// effect" needs every attempt closed.
+// settlement judges what the decision says about the attempts of a job in state from. results
+// are those of the armed attempts, oldest first. A move that means "no effect" needs every
+// attempt closed.
 func settlement(c store.Change, from job.State, results []job.Result) (Settlement, error) {
 	var s Settlement
 	d := c.Decision

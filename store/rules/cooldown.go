@@ -4,19 +4,20 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a connection or a schedule may have at most one effect in a time,
-// its cool-down.
-//   - What counts is the arm, whatever came of it: one whose outcome is unknown may have
-//     had its effect, and to wait for the proof that it had none would be to guess.
-//   - A job is held back by the arms of others alone.
-//   - A repeat of an attempt whose outcome is unknown is no new effect: it passes in any
-//     case, and it is not marked. A mark would let the job's next attempt, which may be
-//     a new effect, come right after another job's, and would delay the others again.
-//   - So two marked arms of different jobs are never closer than the cool-down.
-//   - The last arm is marked in the transaction that writes it, and that transaction has
-//     the mark to itself from when it reads it. Where no cool-down applies there is none.
+// Rules of this file: a connection or a schedule may have at most one effect in a period, its
+// cool-down.
+//   - The arm counts, whatever its outcome: an arm whose outcome is unknown may have had its
+//     effect.
+//   - Only the arms of other jobs hold a job back.
+//   - A repeat of an attempt whose outcome is unknown is no new effect: it always passes, and
+//     it is not recorded. Recording it would let the job's next attempt, which may be a new
+//     effect, come right after another job's, and would delay the other jobs again.
+//   - So two recorded arms of different jobs are never closer than the cool-down.
+//   - The last arm is recorded in the transaction that writes it. That transaction locks the
+//     record before it reads it. Without a cool-down there is no record.
 
-// Marked returns those of a job's cool-downs whose marks the arm sets: none for a repeat.
+// CoolDownsOf returns those of a job's cool-downs that an arm is recorded for: none for a
+// repeat.
 func CoolDownsOf(a store.Arm, downs []store.CoolDown) []store.CoolDown {
 	if a.Rearm {
 		return nil
@@ -24,8 +25,8 @@ func CoolDownsOf(a store.Arm, downs []store.CoolDown) []store.CoolDown {
 	return downs
 }
 
-// cooled returns nil if no cool-down of the job holds an arm back, otherwise the one that
-// lasts longest.
+// cooled returns nil if no cool-down of the job holds an arm back, otherwise the error of the
+// one that lasts longest.
 func cooled(a *store.Arm, j *Armable) error {
 	var longest *store.CoolDownError
 	for _, d := range j.CoolDowns {

@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// NewJob is a job as it is stored for the first time, for a connection of a class. The
-// request's own class goes first, if it knows one.
+// NewJob returns a job as it is first stored, for a connection of a class. A class in the
+// request comes first.
 func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
 	j := job.Job{Spec: n.Spec}
 	if err := MayStore(n); err != nil {
@@ -36,7 +36,7 @@ func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
 	return j, nil
 }
 
-// MayStore refuses what is no request: a bug of the caller's.
+// MayStore refuses an invalid request, which is a bug of the caller.
 func MayStore(n *store.NewJob) error {
 	switch s := &n.Spec; {
 	case s.Key == "":
@@ -62,16 +62,15 @@ func MayCool(d time.Duration) bool {
 	return d >= 0 && d.Truncate(time.Microsecond) <= job.MaxCoolDown
 }
 
-// Predecessor is the job that a new one replies to. The zero Predecessor: there is none of
-// that id.
+// Predecessor is the job that a new one replies to. The zero Predecessor: no such job exists.
 type Predecessor struct {
 	Project string
 	State   job.State
-	// Waiting is how many jobs wait for it, ended ones too.
+	// Waiting is how many jobs wait for it, ended ones included.
 	Waiting int64
 }
 
-// Await returns a new job as it waits for the one that it replies to, or as it is if that
+// Await returns a new job as it waits for the one that it replies to, or unchanged if that
 // one has SUCCEEDED.
 func Await(j job.Job, p Predecessor) (job.Job, error) {
 	if p.State == 0 || p.Project != j.Project {
@@ -88,7 +87,8 @@ func Await(j job.Job, p Predecessor) (job.Job, error) {
 	return j, nil
 }
 
-// MayWait refuses one more job that waits for another, for which some wait.
+// MayWait refuses one more job that waits for a predecessor for which waiting jobs wait
+// already.
 func MayWait(predecessor job.ID, waiting int64) error {
 	if waiting >= store.MaxReplies {
 		return fmt.Errorf("%w: %s", store.ErrManyReplies, predecessor)
@@ -96,7 +96,7 @@ func MayWait(predecessor job.ID, waiting int64) error {
 	return nil
 }
 
-// MayCreate refuses a job for a connection that is another project's, or deleted.
+// MayCreate refuses a job for a connection that is deleted or belongs to another project.
 func MayCreate(s *job.Spec, project string, deleted bool) error {
 	if deleted || project != s.Project {
 		return fmt.Errorf("connection %s: %w", s.Connection, store.ErrNotFound)

@@ -6,24 +6,25 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Hold is what is known of a hold key.
+// Hold is the state of a hold key.
 type Hold struct {
-	// Paused: the connection is. Refused: the credential was.
+	// Paused: the connection is paused. Refused: its credential was refused.
 	Paused, Refused bool
 	LimitedUntil    time.Time
 }
 
-// Held reports whether nothing may start under the key.
+// Held reports whether no job may start under the key.
 func (h Hold) Held(now time.Time) bool { return h.Stopped() || h.LimitedUntil.After(now) }
 
-// Stopped reports whether nothing may start under the key until somebody does something.
+// Stopped reports whether no job may start under the key until a person or a new credential
+// ends the hold.
 func (h Hold) Stopped() bool { return h.Paused || h.Refused }
 
-// Holds reports whether what a decision says of a hold key holds it: the refusal of a
-// credential that was replaced meanwhile holds nothing.
+// Holds reports whether a decision's hold applies: the refusal of a credential that was
+// replaced meanwhile holds nothing.
 func Holds(h job.HoldUntil, credentialVersion int) bool {
 	return h.Auth == 0 || h.CredentialVersion == credentialVersion
 }
 
-// Until is when a rate limit ends.
+// Until returns when a rate limit ends.
 func Until(h job.HoldUntil, now time.Time) time.Time { return soon(now, h.For) }

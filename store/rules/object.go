@@ -9,40 +9,41 @@ import (
 )
 
 // Rules of this file: one created object settles at most one job.
-//   - An object that a look found and that settles another job already proves
-//     nothing for this one: a person decides.
-//   - The platform's own answer beats a look, a person's word and an assumption:
-//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
-//     event that says so.
-//   - An answer that names the object of another answer is recorded, and owns nothing.
-//     One of the two jobs may have no effect, so the owner gets an event, once: a
-//     platform that always answers with one id must not fill one job's history. A job
-//     that took the object over has not had that event yet.
-//   - Whatever else names an object of another job is recorded, but does not own it.
+//   - An object that a look found and that settles another job already proves nothing for
+//     this one: a person decides.
+//   - The platform's own answer beats a look, a person's word and an assumption: this job
+//     takes the object over, and the other job, which stays SUCCEEDED, gets an event about
+//     it.
+//   - An answer that names the object of another answer is recorded, and owns nothing. One of
+//     the two jobs may have no effect, so the owner gets an event, once: a platform that
+//     always answers with one id must not fill one job's history. A job that took the object
+//     over has not had that event yet.
+//   - Any other evidence that names an object of another job is recorded, but does not own
+//     it.
 
-// Owner is the job that owns the object which a change brings. The zero Owner is none
-// but the change's own job.
+// Owner is the job that owns the object of a change's effect. The zero Owner: no job, or the
+// change's own job.
 type Owner struct {
 	Job   job.ID
 	Proof job.Proof
-	// Removed says that the job is removed, and only its object is kept.
+	// Removed reports that the job is removed, and only its object is kept.
 	Removed bool
-	// Told reports whether the job got its event of cause EFFECT_SHARED before.
+	// Notified reports whether the job already has its event of cause EFFECT_SHARED.
 	Notified bool
 }
 
-// Ownership is what becomes of the object that a change's effect names.
+// Ownership says who owns the object of a change's effect.
 type Ownership struct {
-	// Owns says that the change's job owns it.
+	// Owns reports that the change's job owns it.
 	Owns bool
-	// Takes says that its owner loses it.
+	// Takes reports that its owner loses it.
 	Takes bool
-	// Tells says that its owner gets an event of cause EFFECT_SHARED.
+	// Notifies reports that its owner gets an event of cause EFFECT_SHARED.
 	Notifies bool
 }
 
-// own judges the change's effect by the owner of its object. It notes the owner on the
-// effect, and takes the effect away where it proves nothing.
+// own judges the change's effect by the owner of its object. It records the owner in the
+// effect, and removes an effect that proves nothing.
 func own(c *store.Change, from job.State, owner Owner) Ownership {
 	if owner.Job.IsZero() {
 		return Ownership{Owns: true}
@@ -66,7 +67,7 @@ func own(c *store.Change, from job.State, owner Owner) Ownership {
 	return Ownership{Owns: true, Takes: true, Notifies: !owner.Removed}
 }
 
-// Told is what the event of the owner says; by is the change's job.
+// Detail returns the detail of the owner's event; by is the change's job.
 func (o Ownership) Detail(by job.ID) string {
 	if o.Takes {
 		return fmt.Sprintf("the platform answered that the object is the effect of job %s; whether this job has one is not known", by)
@@ -74,14 +75,14 @@ func (o Ownership) Detail(by job.ID) string {
 	return fmt.Sprintf("the platform answered with the same object for job %s; one of the two jobs may have no effect", by)
 }
 
-// Account is the account that an object or an open intent is of: the first identity that is
-// known, or what stands for it where none is.
+// Account returns the account that an object or an open intent belongs to: the first known
+// identity, or a substitute where none is known.
 func Account(conn job.ID, hold string, identities ...string) string {
 	return cmp.Or(cmp.Or(identities...), "connection "+conn.String()+" "+hold)
 }
 
-// Another is the owner of an object as a change of a job is judged by it: a job's own object
-// is nobody else's, and no id is no object.
+// Another returns the owner of an object for judging a change of a job. It is zero for the
+// job's own object and for an empty id.
 func Another(owner Owner, self job.ID, externalID string) Owner {
 	if owner.Job == self || externalID == "" {
 		return Owner{}

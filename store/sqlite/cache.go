@@ -37,7 +37,7 @@ type cache struct {
 	loose     map[job.ID]bool
 	// underWay counts the jobs CLAIMED and SENDING of each connection.
 	underWay map[job.ID]int64
-	// waiting says whether any job waits for another one.
+	// waiting reports whether any job waits for another one.
 	waiting *bool
 	held    map[job.ID]*held
 	bytes   int
@@ -115,7 +115,7 @@ func (c *cache) moved(conn []byte, from, to job.State) {
 	}
 }
 
-// load gives a job as it is. The caller changes it only as it writes it.
+// load returns a job as it is. The caller changes it only as it writes it.
 func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 	if h, ok := t.w.cache.held[toID(id)]; ok {
 		return h, nil
@@ -147,7 +147,7 @@ func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*
 	return h, err
 }
 
-// meta gives the database's own row.
+// meta returns the database's own row.
 func (t *tx) meta(ctx context.Context) (sqlitedb.Meta, error) {
 	if m := t.w.cache.meta; m != nil {
 		return *m, nil
@@ -170,7 +170,7 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection,
 	return c, err
 }
 
-// readyRow gives a ready row; sql.ErrNoRows: there is none yet.
+// readyRow returns a ready row; sql.ErrNoRows: there is none yet.
 func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
 	c, id := t.w.cache, toID(conn)
 	if r, ok := c.ready[id][hold]; ok {
@@ -203,7 +203,7 @@ func (t *tx) underWay(ctx context.Context, conn []byte) (int64, error) {
 	return c.underWay[toID(conn)], nil
 }
 
-// anyWaits tells whether any job waits for another one.
+// anyWaits reports whether any job waits for another one.
 func (t *tx) anyWaits(ctx context.Context) (bool, error) {
 	c := t.w.cache
 	if c.waiting == nil {
@@ -217,7 +217,7 @@ func (t *tx) anyWaits(ctx context.Context) (bool, error) {
 	return *c.waiting, nil
 }
 
-// unsaturate lets a connection be served again, and tells whether that changed
+// unsaturate lets a connection be served again, and reports whether that changed
 // anything.
 func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	id := toID(conn)

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Rules of this file: SQLite starts its log file anew only at a moment when
+// Rules of this file: SQLite starts its log file again only at a moment when
 // nobody reads from it. Under steady reading such a moment never comes by
 // itself, and the log grows until the disk is full. So when it is long, the
 // writer makes one: it takes every reader, which are out for one short call
@@ -41,7 +41,7 @@ func (w *writer) shorten() {
 	}
 }
 
-// logSize gives the log's length, 0 when there is none.
+// logSize returns the log's length, 0 when there is none.
 func (w *writer) logSize() int64 {
 	info, err := os.Stat(w.s.watched.log)
 	if err != nil {

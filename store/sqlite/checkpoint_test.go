@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Under steady reading SQLite never starts its log anew by itself.
+// Under steady reading SQLite never starts its log again by itself.
 func TestALongLogIsWrittenBackThoughSomebodyAlwaysReads(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen, Readers: 2})
 	conn := mustConnect(t, s)

@@ -68,7 +68,7 @@ type claimed struct {
 	room int64
 }
 
-// idle tells whether each of these rows gave nothing before: their due jobs are
+// idle reports whether each of these rows gave nothing before: their due jobs are
 // past their window and wait for the sweep.
 func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 	if c.empty == nil {
@@ -83,7 +83,7 @@ func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 	return all
 }
 
-// share gives each row its part of what is left. What a row cannot use is left
+// share returns each row its part of what is left. What a row cannot use is left
 // for the next walk.
 func (c *claimer) share(ctx context.Context, rows []sqlitedb.ReadyRowsRow) (int64, error) {
 	part := rules.Share(c.left, int64(len(rows)))

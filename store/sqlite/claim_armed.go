@@ -15,7 +15,7 @@ import (
 //   - Nobody else ever sees the lease. What the version stands for is not asked again, and
 //     rules.Arm judges as for any other arm.
 //   - What a guard refuses is leased and no more. What SQLite refuses beyond that has the
-//     group run anew, where each step is made and judged by itself.
+//     group run again, where each step is made and judged by itself.
 
 // intent asks for the intent to write with a claim; nil: the job is only leased.
 func (c *claimer) intent(l store.Leased) *store.Arm {

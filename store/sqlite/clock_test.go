@@ -137,7 +137,7 @@ func TestAStepThatFails(t *testing.T) {
 	wantProjects(t, s, "a", "b", "c", "d")
 }
 
-// A doubt goes on in the next process, and begins anew if the clock was set between.
+// A doubt goes on in the next process, and begins again if the clock was set between.
 func TestADoubtIsSaved(t *testing.T) {
 	for set, want := range map[time.Duration]bool{0: true, time.Hour: false} {
 		clock := storetest.NewMachine(testStart)

@@ -83,7 +83,7 @@ func fromBytes(b []byte) []byte {
 	return b
 }
 
-// toBytes gives nil for empty bytes.
+// toBytes returns nil for empty bytes.
 func toBytes(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -269,7 +269,7 @@ func toStatus(st sqlitedb.JobState) job.Status {
 	return s
 }
 
-// toReply gives of a reply that waits what its release depends on.
+// toReply returns of a reply that waits what its release depends on.
 func toReply(r sqlitedb.WaitingJobsRow) job.Job {
 	return job.Job{
 		Spec: job.Spec{StartWindow: fromDuration(r.StartWindow)},
@@ -328,7 +328,7 @@ func toOwner(e sqlitedb.Effect) rules.Owner {
 	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Notified: e.Told == 1}
 }
 
-// unnamed tells whether a job's own row can tell of an effect.
+// unnamed reports whether a job's own row can tell of an effect.
 func unnamed(e job.Effect) bool {
 	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }
@@ -448,7 +448,7 @@ func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 	p.Handle, p.Answer = optionalText(s.Handle), s.Answer.Encode()
 }
 
-// onlySucceeded tells whether of all that SetState writes a job differs from what it was
+// onlySucceeded reports whether of all that SetState writes a job differs from what it was
 // in nothing but what every success changes.
 func onlySucceeded(st, old sqlitedb.JobState) bool {
 	texts := func(s sqlitedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }

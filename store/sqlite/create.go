@@ -133,7 +133,7 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 	return &c.out[0], nil
 }
 
-// bound gives the job to which the key is bound, if it is.
+// bound returns the job to which the key is bound, if it is.
 func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error) {
 	owner, err := t.q.KeyOwner(ctx, digestOf(s.Project, s.Key))
 	if errors.Is(err, sql.ErrNoRows) {

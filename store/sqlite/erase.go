@@ -339,7 +339,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	return int64(len(pages)) == most, nil
 }
 
-// blankPage writes a page anew without words and actors, unless it has none.
+// blankPage writes a page again without words and actors, unless it has none.
 func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
 	pages, err := e.q.ProjectPages(ctx, sqlitedb.ProjectPagesParams{Project: e.project, After: position - 1, UpTo: position})
 	if err != nil || len(pages) == 0 {

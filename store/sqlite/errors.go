@@ -23,7 +23,7 @@ var ErrForeign = errors.New("another program's database")
 // knows: newer, or older and not to be migrated.
 var ErrSchema = errors.New("schema version")
 
-// translate gives driver errors their meaning in the contract. What the
+// translate returns driver errors their meaning in the contract. What the
 // database's own constraints and triggers refuse is a caller's bug.
 func translate(err error) error {
 	var known *sqlite.Error

@@ -145,7 +145,7 @@ func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireR
 		places, jobs := r.Jobs()
 		for n, i := range places {
 			if !r.Final() {
-				break // asked anew in any case
+				break // asked again in any case
 			}
 			switch err := f.refusal(ctx, jobs[n]); {
 			case err == nil:

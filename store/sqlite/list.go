@@ -311,7 +311,7 @@ func inStates(states []job.State) []clause {
 // listPart is a part of a list that an index has in its order.
 type listPart struct{ index, cond string }
 
-// listParts gives the parts that have the jobs in these states; no states are all. Jobs
+// listParts returns the parts that have the jobs in these states; no states are all. Jobs
 // under way lie where they came from, and are found by their fences when they are asked
 // for by state.
 func listParts(states []job.State) []listPart {
@@ -456,7 +456,7 @@ func (c *counting) add(ctx context.Context, text string, args []any) (looked int
 	return looked, rows.Err()
 }
 
-// list gives the groups that were counted.
+// list returns the groups that were counted.
 func (c *counting) list() []store.JobGroup {
 	var out []store.JobGroup
 	for text, n := range c.groups {
@@ -479,7 +479,7 @@ func (c *counting) list() []store.JobGroup {
 	return store.LargestGroups(out)
 }
 
-// numbers gives what JSON writes as numbers, and not as text.
+// numbers returns what JSON writes as numbers, and not as text.
 func numbers[T ~uint8](list []T) []int {
 	out := make([]int, len(list))
 	for i, v := range list {

@@ -29,7 +29,7 @@ type eventLog struct {
 	entries []logpage.Entry
 }
 
-// note gives an event its position and its time, and returns what it adds to the history of
+// note returns an event its position and its time, and returns what it adds to the history of
 // its job. st is the job after the event; what was done and why is in e.
 func (t *tx) note(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
 	entry := t.noted(schedule, st, e)

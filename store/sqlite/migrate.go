@@ -34,7 +34,7 @@ func Migrate(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// SchemaVersion gives the version to which Migrate brings a database.
+// SchemaVersion returns the version to which Migrate brings a database.
 func SchemaVersion() (version int64, err error) {
 	db, err := sql.Open("sqlite", ":memory:") // never connected to
 	if err != nil {

@@ -117,7 +117,7 @@ func TestNamesShareOneSetOfFiles(t *testing.T) {
 	}
 }
 
-// TestDanglingLinkIsRefused: a disk that is not mounted is no reason to begin anew.
+// TestDanglingLinkIsRefused: a disk that is not mounted is no reason to begin again.
 func TestDanglingLinkIsRefused(t *testing.T) {
 	path := testPath(t)
 	must(t, os.Symlink(filepath.Join(t.TempDir(), "gone.db"), path))

@@ -38,7 +38,7 @@ func (s *Store) Enlist(_ context.Context, worker string) error {
 	return nil
 }
 
-// list gives the names as a JSON list.
+// list returns the names as a JSON list.
 func (e *enlisted) list() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -67,7 +67,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// walksTable tells whether a step of a plan reads a whole table, or sorts where
+// walksTable reports whether a step of a plan reads a whole table, or sorts where
 // an index should give the order.
 func walksTable(step string, maySort bool) bool {
 	scan := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "USING") && step != "SCAN CONSTANT ROW" &&

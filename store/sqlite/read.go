@@ -30,7 +30,7 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	})
 }
 
-// resolve gives the id that a ref names, which may not exist.
+// resolve returns the id that a ref names, which may not exist.
 func (v view) resolve(ctx context.Context, ref store.Ref) ([]byte, error) {
 	if ref.Key == "" {
 		return fromID(ref.ID), nil

@@ -37,7 +37,7 @@ func BenchmarkSearch(b *testing.B) {
 	storetest.BenchmarkSearch(b, s, f)
 }
 
-// pagesRead gives how many pages of the database the readers have looked at.
+// pagesRead returns how many pages of the database the readers have looked at.
 func pagesRead(tb testing.TB, s *Store) (sum int64) {
 	tb.Helper()
 	for range cap(s.readers) {

@@ -14,7 +14,7 @@ import (
 // Rules of this file: the writer's statements are prepared once, and those that
 // give no rows go to the driver without the bookkeeping of database/sql, which
 // serves pools and contexts and costs as much as a small statement. What an
-// operation has run tells whether there is anything to undo when it fails. What a
+// operation has run reports whether there is anything to undo when it fails. What a
 // statement changes of what the writer remembers is known to queries.
 
 // session is the writer's connection, as the generated queries use it.
@@ -84,7 +84,7 @@ func (s *session) exec(ctx context.Context, stmt driver.StmtExecContext, args []
 	return res, err
 }
 
-// value gives an argument as the driver takes it.
+// value returns an argument as the driver takes it.
 func value(a any) (driver.Value, error) {
 	switch a := a.(type) {
 	case int64, string, nil:

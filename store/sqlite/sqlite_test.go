@@ -41,7 +41,7 @@ func TestClockConformance(t *testing.T) {
 	})
 }
 
-// TestConformance gives every subtest a copy of one migrated database:
+// TestConformance returns every subtest a copy of one migrated database:
 // migrating takes longer than most of them.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {

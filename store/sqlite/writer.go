@@ -196,7 +196,7 @@ func (w *writer) group(first *op) (following *op) {
 	}
 	t := w.newTx(false)
 	var ran []*op
-	taken := 0 // refused ones count, too: those that wait for the commit must not wait for ever
+	taken := 0 // refused ones count, too: those that wait for the commit must not wait forever
 	for o := first; o != nil; o = w.next(taken) {
 		taken++
 		if t.setTime() && o != first {
@@ -250,7 +250,7 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 	return spoiled, err
 }
 
-// again runs a spoiled group anew, and then on unless the next one has its beginning, each
+// again runs a spoiled group again, and then on unless the next one has its beginning, each
 // operation in its savepoint. It returns what begins the next group.
 func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op) *op {
 	w.undo(ctx)
@@ -290,7 +290,7 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 	return following
 }
 
-// next gives the next operation of the group, nil when it is to be committed.
+// next returns the next operation of the group, nil when it is to be committed.
 func (w *writer) next(size int) *op {
 	for size < maxGroup {
 		select {

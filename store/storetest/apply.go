@@ -23,7 +23,7 @@ var applyTests = []test{
 	{"only what is to be written", applyAction},
 }
 
-// inState gives a job in a state, its look, if any, not yet due.
+// inState returns a job in a state, its look, if any, not yet due.
 func (f *fixture) inState(state job.State) job.Snapshot {
 	f.Helper()
 	short := func(n *store.NewJob) { n.Spec.StartWindow = 12 * time.Hour }

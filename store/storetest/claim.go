@@ -126,7 +126,7 @@ func claimLimit(f *fixture) {
 	f.is(len(f.claimN(2)), 1, "claimed")
 }
 
-// backlog gives n connections: the first has many due jobs, the others one
+// backlog returns n connections: the first has many due jobs, the others one
 // each, due later.
 func (f *fixture) backlog(n, jobs int) {
 	conns := make([]store.Connection, n)

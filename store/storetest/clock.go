@@ -63,7 +63,7 @@ func newClockFixture(t *testing.T, engine Clocked) *clockFixture {
 func (c *clockFixture) options() store.ClockOptions { return store.ClockOptions{Read: c.machine.Read} }
 
 // restart opens the store again. In another run of the machine the boot clock has begun
-// anew.
+// again.
 func (c *clockFixture) restart(sameRun bool, edit ...func(*store.ClockOptions)) {
 	c.Helper()
 	opts := c.options()

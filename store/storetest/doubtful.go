@@ -54,7 +54,7 @@ func doubtfulTimes(f *fixture) {
 	f.is(f.doubtful(over, 10), []job.ID{reply.ID}, "waits for another job")
 }
 
-// claimedAgain gives a job back and claims it anew.
+// claimedAgain returns a job back and claims it again.
 func (f *fixture) claimedAgain(id job.ID) store.Leased {
 	f.Helper()
 	f.apply(f.job(id), job.Deferred{Kind: job.FailHeld, Message: "shutdown"})

@@ -18,7 +18,7 @@ var effectKeyTests = []test{
 
 const receiver = "https://api.example"
 
-// owned gives a job an effect key of its own.
+// owned returns a job an effect key of its own.
 func owned(key string) func(*store.NewJob) {
 	return func(n *store.NewJob) {
 		n.Spec.OwnEffectKey, n.EffectKey = key, job.EffectKeyDigest(receiver, key)

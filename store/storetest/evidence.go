@@ -154,7 +154,7 @@ func evidenceCloses(f *fixture) {
 	f.is(f.attempts(got.ID)[0].Result, job.ResultSuperseded, "result of the unknown attempt")
 }
 
-// observable gives a job of a platform that can only be looked at, unknown.
+// observable returns a job of a platform that can only be looked at, unknown.
 func (f *fixture) observable(conn store.Connection) job.Snapshot {
 	f.Helper()
 	a := f.sending(on(conn))

@@ -184,7 +184,7 @@ func (f *fixture) arm(l store.Leased, edit ...func(*store.Arm)) store.Armed {
 	return a
 }
 
-// sending gives a new job in mid-send.
+// sending returns a new job in mid-send.
 func (f *fixture) sending(edit ...func(*store.NewJob)) store.Armed {
 	f.Helper()
 	want := f.submit(edit...)

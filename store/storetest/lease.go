@@ -62,7 +62,7 @@ func leaseRenewLost(f *fixture) {
 	f.fails(err, store.ErrIllegal)
 }
 
-// ambiguous gives a job whose look is due now.
+// ambiguous returns a job whose look is due now.
 func (f *fixture) ambiguous(edit ...func(*store.NewJob)) job.Snapshot {
 	f.Helper()
 	a := f.sending(edit...)

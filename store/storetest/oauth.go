@@ -115,7 +115,7 @@ func loginsOld(f *fixture) {
 	f.ok(f.s.StartLogin(f.ctx, l, time.Minute)) // its state is free
 }
 
-// credentialed gives the fixture's connection a credential.
+// credentialed returns the fixture's connection a credential.
 func (f *fixture) credentialed() {
 	f.Helper()
 	f.conn = f.revise(f.conn, store.ConnectionChange{Credential: sealedNext(f.conn, "k")})

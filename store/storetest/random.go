@@ -131,7 +131,7 @@ func (w *world) claimSome() {
 	}
 }
 
-// refused tells whether a quarantine has refused a claim, which it must.
+// refused reports whether a quarantine has refused a claim, which it must.
 func (w *world) refused(err error) bool {
 	if w.shut != errors.Is(err, store.ErrQuarantined) {
 		w.t.Fatalf("quarantined %t, and a claim says %v", w.shut, err)
@@ -139,7 +139,7 @@ func (w *world) refused(err error) bool {
 	return w.shut
 }
 
-// effectOf gives the external id of a job's effect. The job has SUCCEEDED, or it
+// effectOf returns the external id of a job's effect. The job has SUCCEEDED, or it
 // is none.
 func (w *world) effectOf(id job.ID) string {
 	if id.IsZero() {

@@ -47,7 +47,7 @@ func readSnapshot(f *fixture) {
 	f.is(done.Fence, start.Add(fence), "fence after the end")
 }
 
-// retried gives a job with n attempts that were proven unsent.
+// retried returns a job with n attempts that were proven unsent.
 func (f *fixture) retried(n int) job.Snapshot {
 	f.Helper()
 	s := f.submit(func(j *store.NewJob) {

@@ -245,7 +245,7 @@ func replyNotLeft(f *fixture) {
 }
 
 // replyRetried: RetryJob takes up a reply that was left behind, once its predecessor
-// goes on; a reply that its client cancelled stays as it is.
+// goes on; a reply that its client canceled stays as it is.
 func replyRetried(f *fixture) {
 	a := f.sending().Snapshot
 	b, unwanted, late := f.submit(replying(a.ID)), f.submit(replying(a.ID)), f.submit(replying(a.ID))

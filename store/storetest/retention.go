@@ -64,7 +64,7 @@ func (f *fixture) gone(id job.ID) {
 
 func second[T any](_ T, err error) error { return err }
 
-// ended gives a job in a terminal state, with all the history that one can have.
+// ended returns a job in a terminal state, with all the history that one can have.
 func (f *fixture) ended(state job.State, edit ...func(*store.NewJob)) job.Snapshot {
 	f.Helper()
 	s := f.sending(edit...).Snapshot
@@ -282,7 +282,7 @@ func retainLog(f *fixture) {
 	f.is([]any{len(p.Events), p.Events[0].Job}, []any{1, a.ID}, "events after it")
 }
 
-// retainUncounted: the log keeps what is not counted yet, but not for ever.
+// retainUncounted: the log keeps what is not counted yet, but not forever.
 func retainUncounted(f *fixture) {
 	one := func() job.Snapshot { return f.submit(func(n *store.NewJob) { n.Spec.StartWindow = 100 * day }) }
 	whole := func() error {
@@ -379,7 +379,7 @@ func retainThreads(f *fixture) {
 	f.fails(out[0].Err, store.ErrReplyTo)
 }
 
-// twins gives two jobs with attempts of the same time; the first one has ended,
+// twins returns two jobs with attempts of the same time; the first one has ended,
 // with the object x by the given proof, and is removed.
 func (f *fixture) twins(byPerson bool) (removed job.ID, left job.Snapshot) {
 	f.Helper()

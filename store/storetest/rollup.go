@@ -54,7 +54,7 @@ func (f *fixture) series(q store.SeriesQuery) []store.SeriesRow {
 	return s.Rows
 }
 
-// rolled gives the counts of the one row that there is.
+// rolled returns the counts of the one row that there is.
 func (f *fixture) rolled() map[store.Measure]int64 {
 	f.Helper()
 	f.roll()

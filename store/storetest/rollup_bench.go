@@ -13,7 +13,7 @@ const rollJobs = 12_000
 
 // BenchmarkRoll measures how many events a second a store counts, without the pauses
 // between steps: of one connection and of 600, in the smallest steps and in the largest.
-// open gives an empty store on the real clock, another one with each call.
+// open returns an empty store on the real clock, another one with each call.
 func BenchmarkRoll(b *testing.B, open func(b *testing.B) store.Store) {
 	for _, conns := range []int{1, 600} {
 		for _, size := range []int{1, store.MaxRollSize} {

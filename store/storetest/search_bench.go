@@ -20,7 +20,7 @@ type SearchFixture struct {
 	// 100,000, and the others share the rest.
 	Connections []job.ID
 	Now         time.Time
-	// Read gives how many pages the database has read, out of its cache or not, and how
+	// Read returns how many pages the database has read, out of its cache or not, and how
 	// many rows and entries of indexes, if it counts them.
 	Read func() (pages, rows int64)
 }

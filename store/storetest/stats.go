@@ -190,7 +190,7 @@ func statsRecovered(f *fixture) {
 	recovered(time.Minute, 1, "a repeat in the last minute")
 }
 
-// statsFilter gives the i-th of three connections i jobs to come, i recovered
+// statsFilter returns the i-th of three connections i jobs to come, i recovered
 // ones, and an unknown one.
 func statsFilter(f *fixture) {
 	conns := []store.Connection{

@@ -14,7 +14,7 @@ var wakeTests = []test{
 	{"a credential that lifts no hold", wakeNothing},
 }
 
-// blockedLook gives a job of a connection whose next look waits for d.
+// blockedLook returns a job of a connection whose next look waits for d.
 func (f *fixture) blockedLook(s job.Snapshot, d time.Duration, why string) job.Snapshot {
 	f.Helper()
 	return f.apply(s, job.Deferred{Kind: job.FailHeld, RetryAfter: d, Message: why}).Snapshot

@@ -52,7 +52,7 @@ CREATE TABLE meta (
     namespace    text        NOT NULL,
     created_at   timestamptz NOT NULL,
     -- What this database was when it was last open: the cluster and its timeline,
-    -- the database in it, and this very table, which a dump makes anew.
+    -- the database in it, and this very table, which a dump makes again.
     system_id    bigint      NOT NULL,
     timeline     bigint      NOT NULL,
     database_oid bigint      NOT NULL,
@@ -353,7 +353,7 @@ CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
 --
 
 -- The narrow, changing part of a job, and of the request what each change needs.
--- Each change of state writes the row anew and with it an entry in every index
+-- Each change of state writes the row again and with it an entry in every index
 -- whose condition the new row meets: so no index holds what another one has, and
 -- the states of work under way, CLAIMED and SENDING, are in two of their own.
 CREATE TABLE job_state (
@@ -457,7 +457,7 @@ CREATE TABLE job_state (
     round_armed_at     timestamptz,
     first_armed_at     timestamptz,
 
-    -- One condition: each one of its own would be read and compiled anew by every
+    -- One condition: each one of its own would be read and compiled again by every
     -- statement that writes.
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
@@ -1122,7 +1122,7 @@ CREATE TABLE schedule_items (
     )
 );
 
--- A key is an item of its schedule for ever.
+-- A key is an item of its schedule forever.
 CREATE UNIQUE INDEX schedule_items_key ON schedule_items (schedule_id, idem_key);
 -- An item is one job, and a firing takes one item.
 CREATE UNIQUE INDEX schedule_items_job ON schedule_items (job_id) WHERE job_id IS NOT NULL;

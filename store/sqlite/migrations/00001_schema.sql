@@ -885,7 +885,7 @@ CREATE TABLE schedule_items (
     CHECK (state IN (1, 4) OR payload = x'' AND labels = '{}')
 ) STRICT;
 
--- A key is an item of its schedule for ever.
+-- A key is an item of its schedule forever.
 CREATE UNIQUE INDEX schedule_items_key ON schedule_items (schedule_id, idem_key);
 -- An item is one job, and a firing takes one item.
 CREATE UNIQUE INDEX schedule_items_job ON schedule_items (job_id) WHERE job_id IS NOT NULL;
