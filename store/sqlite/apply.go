@@ -35,24 +35,23 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	})
 }
 
-// change is one decision under way, as it is written, and the job as it was and as it
-// becomes.
+// change is one decision in progress, as it is written, and the job before and after it.
 type change struct {
 	*tx
 	rules.Plan
 	job sqlitedb.Job
 	old sqlitedb.JobState
 	st  sqlitedb.JobState
-	// marks are those of its attempts, account is the last one's.
+	// marks are the views of its attempts, account is the last one's.
 	marks   rules.AttemptViews
 	account string
-	// newest is what becomes of the newest attempt, nil: nothing, unless it is closed. known
-	// says that it had an outcome before.
+	// newest is the new result of the newest attempt; nil: none, unless it is closed. known
+	// reports that it had an outcome before.
 	newest *job.Settled
 	closed bool
 	known  bool
-	// effect is what is to be written of its effect, if anything is. owner is the other job
-	// that owned its object; zero: none.
+	// effect is the effect row to write, if any. owner is the other job that owned its
+	// object; zero: none.
 	effect *sqlitedb.PutEffectParams
 	owner  rules.Owner
 }
@@ -66,7 +65,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err := c.judge(ctx, in); err != nil {
 		return store.Applied{}, err
 	}
-	// What may refuse it comes before anything is written.
+	// All checks that may refuse the content come before the first write.
 	if c.Content != nil {
 		if err := t.freeEffectKey(ctx, c.Content.EffectKey); err != nil {
 			return store.Applied{}, err
@@ -96,7 +95,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	return out, err
 }
 
-// remember keeps the job as it is now for what comes next, if something does soon.
+// remember caches the job as it is now, if more work on it follows soon.
 func (c *change) remember() *held {
 	h := &held{job: c.job, st: c.st, marks: c.marks, account: c.account}
 	c.w.cache.moved(c.st.ConnectionID, job.State(c.old.State), job.State(c.st.State))
@@ -108,7 +107,7 @@ func (c *change) remember() *held {
 	return h
 }
 
-// judge plans the change, on what is known of the job.
+// judge plans the change from the job's rows.
 func (c *change) judge(ctx context.Context, in store.Change) error {
 	j := rules.Changeable{
 		Job: job.Job{
@@ -150,8 +149,8 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 	return nil
 }
 
-// countAnswer counts an answer that is about to be kept against the project, less the one
-// that it takes the place of.
+// countAnswer adds the size of an answer that will be kept to the project's use, and
+// subtracts that of the answer that it replaces.
 func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	if s.Answer == nil {
 		return nil
@@ -166,7 +165,7 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode()))-before)
 }
 
-// settle writes what became of earlier attempts. That of the newest one goes with the job.
+// settle writes the results of earlier attempts. The newest one's is in the job's row.
 func (c *change) settle(ctx context.Context) error {
 	for _, s := range c.Settle {
 		if err := c.countAnswer(ctx, s); err != nil {
@@ -199,7 +198,7 @@ func (c *change) settle(ctx context.Context) error {
 	return nil
 }
 
-// record keeps the look and the ruling that led to the decision.
+// record stores the look and the ruling that led to the decision.
 func (c *change) record(ctx context.Context) error {
 	if c.Decision.Observed != nil {
 		if err := c.q.InsertObservation(ctx, insertObservationParams(toID(c.st.JobID), *c.Decision.Observed)); err != nil {
@@ -216,14 +215,14 @@ func (c *change) record(ctx context.Context) error {
 	return nil
 }
 
-// move makes the new rows.
+// move computes the new rows.
 func (c *change) move() {
 	c.job.StartWindow = micros(c.Next.StartWindow)
 	setStatus(&c.st, c.Next.Status)
 }
 
-// write stores the new state row and what depends on it: the hold, the gate,
-// the ready row.
+// write stores the new state row and what depends on it: the hold, the gate, the runnable
+// row.
 func (c *change) write(ctx context.Context) error {
 	n, err := c.setState(ctx)
 	if err != nil {

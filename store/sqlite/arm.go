@@ -12,9 +12,9 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: rules.Arm and rules.Gate judge an intent, on what the one writer reads.
-// The update names the version and the claim that were judged, and the triggers refuse what
-// must never be.
+// Rules of this file: rules.Arm and rules.Gate judge an intent, on rows that only the one
+// writer changes. The update names the version and the claim that were judged, and the
+// triggers refuse what must never be written.
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -69,7 +69,8 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
 		}
 	}
-	// A repeat goes from one list to the other, and releases nothing: its outcome is as unknown.
+	// A repeat moves the job from one list to the other, and releases nothing: its outcome is
+	// still unknown.
 	if h.job.ScheduleID != nil {
 		if err := t.listJob(ctx, h.job.ScheduleID, h.st.JobID, from, job.Sending); err != nil {
 			return store.Armed{}, fmt.Errorf("job of a schedule: %w", err)
@@ -79,7 +80,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	return t.armed(h, next, attempt), nil
 }
 
-// armed remembers a job that was armed and returns the answer.
+// armed caches a job that was armed and returns the answer.
 func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed {
 	h.account = attempt.AccountIdentity
 	h.marks = append(h.marks, rules.ViewOf(next, attempt))
@@ -87,7 +88,7 @@ func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed 
 	return store.Armed{Snapshot: next, Attempt: attempt}
 }
 
-// armable is a job as an intent finds it; snap is the job as it is.
+// armable returns the job as an intent finds it; snap is the job as it is.
 func (t *tx) armable(ctx context.Context, h *held, snap *job.Snapshot) (rules.Armable, error) {
 	j := rules.Armable{
 		Snapshot: snap, ClaimedAt: fromNullMicros(h.st.ClaimedAt),
@@ -167,7 +168,7 @@ func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapsh
 	return t.noteArmed(ctx)
 }
 
-// noteArmed notes that something was armed, once.
+// noteArmed records once that an attempt was armed.
 func (t *tx) noteArmed(ctx context.Context) error {
 	m, err := t.meta(ctx)
 	if err == nil && m.ArmedBefore == 0 {
@@ -179,8 +180,8 @@ func (t *tx) noteArmed(ctx context.Context) error {
 	return nil
 }
 
-// ArmedBy implements store.Store. It waits its turn behind the writes that came
-// before it, so the arm that it asks about is decided.
+// ArmedBy implements store.Store. It is queued behind the writes that came before it, so the
+// arm that it looks for is decided.
 func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
 	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
 		newest, err := t.q.LatestAttempt(ctx, fromID(id))
@@ -200,8 +201,7 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 	})
 }
 
-// SaveHandle implements store.Store. Only the attempt that is being sent may
-// save one.
+// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
 		n, err := t.q.SaveHandle(ctx, sqlitedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})

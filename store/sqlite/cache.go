@@ -11,27 +11,27 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: the file has one writer, so what it has written and read it
-// need not read again.
-//   - Nothing here is a guard. Every write names the version, the token and the
-//     times that it was decided on, and SQLite compares them with the row; an
-//     intent or a decision on a row that is not as it was believed is refused.
-//   - A query that changes a row forgets it (see queries), or its caller keeps what is
-//     remembered as the row is. Every rollback forgets everything.
-//   - What is under way is remembered, and no more than a bound.
+// Rules of this file: the file has one writer, so the writer need not read again what it has
+// written or read.
+//   - The cache guards nothing. Every write names the version, the token and the times that
+//     it was decided on, and SQLite compares them with the row. An intent or a decision on a
+//     row that has changed is refused.
+//   - A query that changes a row drops it from the cache (see queries), or its caller updates
+//     the cached row. Every rollback drops everything.
+//   - The cache holds jobs under way, up to a bound.
 
 const (
-	// maxHeld and maxHeldBytes bound the jobs that are remembered, by number and
-	// by the sizes of their payloads.
+	// maxCached and maxCachedBytes bound the cached jobs, by number and by the sizes of their
+	// payloads.
 	maxHeld      = 4096
 	maxHeldBytes = 16 << 20
 )
 
-// cache is what the writer remembers. Nil maps and pointers are unknown.
+// cache is the writer's cache. Nil maps and pointers are unknown.
 type cache struct {
 	meta  *sqlitedb.Meta
 	conns map[job.ID]sqlitedb.Connection
-	// ready are ready rows; loose are connections none of whose rows is saturated.
+	// ready has runnable rows; loose has connections none of whose rows is saturated.
 	ready     map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
@@ -43,12 +43,12 @@ type cache struct {
 	bytes   int
 }
 
-// held is a job that is under way, as its rows are.
+// cachedJob is a job under way, as its rows are.
 type held struct {
 	job sqlitedb.Job
 	st  sqlitedb.JobState
-	// marks are those of all its attempts, account the newest one's. What st has of that one
-	// may be missing.
+	// marks are the views of all its attempts, account is the newest one's. Of the newest
+	// one, values that st has may be missing.
 	marks   rules.AttemptViews
 	account string
 }
@@ -60,10 +60,10 @@ func newCache() *cache {
 	}
 }
 
-// forgetConnection forgets a connection's row.
+// forgetConnection drops a connection's row.
 func (c *cache) forgetConnection(id []byte) { delete(c.conns, toID(id)) }
 
-// forgetReady forgets a ready row that was not saturated by the change.
+// forgetReady drops a runnable row that the change did not make saturated.
 func (c *cache) forgetReady(conn []byte, hold string) {
 	id := toID(conn)
 	if _, ok := c.ready[id][hold]; ok {
@@ -72,7 +72,7 @@ func (c *cache) forgetReady(conn []byte, hold string) {
 	}
 }
 
-// forgetReadyOf forgets all ready rows of a connection.
+// forgetReadyOf drops all runnable rows of a connection.
 func (c *cache) forgetReadyOf(conn []byte) {
 	id := toID(conn)
 	delete(c.loose, id)
@@ -80,13 +80,13 @@ func (c *cache) forgetReadyOf(conn []byte) {
 	delete(c.ready, id)
 }
 
-// forgetJobs forgets what is remembered of jobs.
+// forgetJobs drops all cached jobs.
 func (c *cache) forgetJobs() {
 	clear(c.held)
 	c.bytes, c.underWay, c.waiting = 0, nil, nil
 }
 
-// keep remembers a job; drop forgets it.
+// keep caches a job; drop removes it.
 func (c *cache) keep(h *held) {
 	c.drop(toID(h.st.JobID))
 	if len(c.held) >= maxHeld || c.bytes+len(h.job.Payload) > maxHeldBytes {
@@ -103,7 +103,7 @@ func (c *cache) drop(id job.ID) {
 	}
 }
 
-// moved counts a job of a connection that went from one state to another.
+// moved counts a job of a connection that moved from one state to another.
 func (c *cache) moved(conn []byte, from, to job.State) {
 	if c.underWay == nil || from.InFlight() == to.InFlight() {
 		return
@@ -115,7 +115,7 @@ func (c *cache) moved(conn []byte, from, to job.State) {
 	}
 }
 
-// load returns a job as it is. The caller changes it only as it writes it.
+// load returns a job as it is. A caller changes it only together with its rows.
 func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 	if h, ok := t.w.cache.held[toID(id)]; ok {
 		return h, nil
@@ -127,7 +127,7 @@ func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 	return t.whole(ctx, row.Job, row.JobState)
 }
 
-// whole adds to a job's rows what is known of its attempts.
+// whole adds its attempts to a job's rows.
 func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*held, error) {
 	h := &held{job: j, st: st}
 	if st.Attempt == 0 {
@@ -170,7 +170,7 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection,
 	return c, err
 }
 
-// readyRow returns a ready row; sql.ErrNoRows: there is none yet.
+// readyRow returns a runnable row; sql.ErrNoRows: there is none yet.
 func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
 	c, id := t.w.cache, toID(conn)
 	if r, ok := c.ready[id][hold]; ok {
@@ -217,8 +217,8 @@ func (t *tx) anyWaits(ctx context.Context) (bool, error) {
 	return *c.waiting, nil
 }
 
-// unsaturate lets a connection be served again, and reports whether that changed
-// anything.
+// unsaturate makes a connection's rows runnable again after its bound, and reports whether
+// that changed anything.
 func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	id := toID(conn)
 	if t.w.cache.loose[id] {
@@ -232,8 +232,8 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	return freed > 0, nil
 }
 
-// refuseClosed guards the calls that lead to sending, and those that end or remove
-// something because its time is over.
+// refuseClosed guards the calls that lead to sending, and those that end or remove something
+// because its time is over.
 func (t *tx) refuseClosed(ctx context.Context) error {
 	still, err := t.suspension(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (t *tx) refuseClosed(ctx context.Context) error {
 	return still.Refuse()
 }
 
-// refuseQuarantined refuses what another copy of the database may be doing.
+// refuseQuarantined refuses calls that another copy of the database may be making too.
 func (t *tx) refuseQuarantined(ctx context.Context) error {
 	still, err := t.suspension(ctx)
 	if err != nil {
@@ -251,7 +251,7 @@ func (t *tx) refuseQuarantined(ctx context.Context) error {
 	return still.RefuseQuarantined()
 }
 
-// still is why nothing may start.
+// suspension returns why no job may start.
 func (t *tx) suspension(ctx context.Context) (rules.Suspension, error) {
 	m, err := t.meta(ctx)
 	if err != nil {

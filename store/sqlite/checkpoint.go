@@ -5,19 +5,18 @@ import (
 	"os"
 )
 
-// Rules of this file: SQLite starts its log file again only at a moment when
-// nobody reads from it. Under steady reading such a moment never comes by
-// itself, and the log grows until the disk is full. So when it is long, the
-// writer makes one: it takes every reader, which are out for one short call
-// each, and has the log written back.
+// Rules of this file: SQLite restarts its log file only at a moment without readers. Under
+// steady reading such a moment never comes by itself, and the log grows until the disk is
+// full. So when the log is long, the writer makes such a moment: it takes every reader, each
+// of which is out for one short call, and has the log written back.
 
 const (
-	// maxLog is the length of the log, in bytes, that is not waited out.
+	// maxLog is the length of the log, in bytes, above which the writer does not wait for
+	// SQLite to write it back.
 	maxLog = 32 << 20
-	// writeBackPages is the length of the log, in pages of 4 KiB, at which SQLite
-	// writes it back between two commits, as far as readers let it: half of maxLog.
-	// A page that many commits change is so written back once, and the file is
-	// synced less often.
+	// writeBackPages is the length of the log, in pages of 4 KiB, at which SQLite writes it
+	// back between two commits, as far as readers allow: half of maxLog. So a page that many
+	// commits change is written back once, and the file is synced less often.
 	writeBackPages = 4096
 )
 
@@ -31,12 +30,12 @@ func (w *writer) shorten() {
 	if !all {
 		return
 	}
-	// Whether it worked is told by the size.
+	// The size shows whether it worked.
 	_, _ = w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	w.logLimit = maxLog
 	if left := w.logSize(); left >= maxLog {
-		// Another program reads the file, and waiting for it has cost us the busy
-		// timeout: not again before the log is twice as long.
+		// Another program reads the file, and waiting for it took the busy timeout. The next
+		// try waits until the log is twice as long.
 		w.logLimit = 2 * left
 	}
 }
@@ -50,8 +49,8 @@ func (w *writer) logSize() int64 {
 	return info.Size()
 }
 
-// takeReaders takes every reader as it comes back from its call. all is false
-// when quit came first.
+// takeReaders takes every reader as it returns from its call. all is false when quit came
+// first.
 func (s *Store) takeReaders(quit <-chan struct{}) (held []*reader, all bool) {
 	for range cap(s.readers) {
 		select {

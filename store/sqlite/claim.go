@@ -11,12 +11,11 @@ import (
 )
 
 // Rules of this file:
-//   - a claim walks ready rows whose time has come, those that wait longest
-//     first, and gives each an equal share, then the rest to whoever has more;
-//   - a row that was served goes behind the others, so that small claims take
-//     turns too;
-//   - a row that is held, or whose connection is at a bound, has no runnable_at
-//     or a later one: it costs nothing until that changes.
+//   - a claim walks the due runnable rows, those that wait longest first, and serves each an
+//     equal share, then gives the rest to rows that have more jobs;
+//   - a row that was served goes behind the others, so that small claims alternate too;
+//   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
+//     one: claims do not read it until that changes.
 
 // Claim implements store.Store.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
@@ -45,13 +44,13 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 	})
 }
 
-// claimer is one claim under way.
+// claimer is one claim in progress.
 type claimer struct {
 	*tx
 	p     store.ClaimParams
 	left  int64
 	conns map[job.ID]*claimed
-	// empty are the rows that gave nothing although they were due.
+	// empty has the rows without a job to claim although they were due.
 	empty map[readyKey]bool
 	out   []store.Leased
 }
@@ -61,15 +60,15 @@ type readyKey struct {
 	hold string
 }
 
-// claimed is a connection, and how much more of it this claim may take.
+// claimed is a connection, and how many more of its jobs this claim may take.
 type claimed struct {
 	store.Connection
 	row  sqlitedb.Connection
 	room int64
 }
 
-// idle reports whether each of these rows gave nothing before: their due jobs are
-// past their window and wait for the sweep.
+// idle reports whether none of these rows had a job to claim before: their due jobs are past
+// their window and wait for the sweep.
 func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 	if c.empty == nil {
 		c.empty = make(map[readyKey]bool)
@@ -83,8 +82,7 @@ func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 	return all
 }
 
-// share returns each row its part of what is left. What a row cannot use is left
-// for the next walk.
+// share divides what is left among the rows. What a row cannot use stays for the next walk.
 func (c *claimer) share(ctx context.Context, rows []sqlitedb.ReadyRowsRow) (int64, error) {
 	part := rules.Share(c.left, int64(len(rows)))
 	var took int64
@@ -133,7 +131,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.ReadyRowsRow, n int64) (
 	return took, c.bound(ctx, conn, took)
 }
 
-// take leases one job, and arms it, if that is wanted and every guard of an arm holds.
+// take leases a job, and arms it, if that is wanted and every guard of an arm holds.
 func (c *claimer) take(ctx context.Context, j sqlitedb.Job, was sqlitedb.JobState, conn *claimed) error {
 	h, err := c.whole(ctx, j, was)
 	if err != nil {
@@ -178,12 +176,12 @@ func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *held) err
 	return nil
 }
 
-// noteClaim notes the event of a claim; h is the job that it leaves.
+// noteClaim adds the event of a claim; h is the job that it leaves.
 func (c *claimer) noteClaim(was sqlitedb.JobState, h *held) []byte {
 	return c.note(h.job.ScheduleID, &h.st, job.Event{From: job.State(was.State), Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
-// connection reads a connection once per claim and finds how much it may take.
+// connection reads a connection once per claim and computes how many jobs it may take.
 func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	if conn, ok := c.conns[toID(id)]; ok {
 		return conn, nil
@@ -209,8 +207,8 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	return conn, c.bound(ctx, conn, 0)
 }
 
-// bound takes the tokens that were used, and sets the connection's rows aside
-// when it is at one of its bounds.
+// bound takes the tokens that were used, and sets the connection's rows aside when it has
+// reached one of its bounds.
 func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 	b := rules.Take(store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}, c.now, took)
 	if b.At != conn.row.BucketAt {

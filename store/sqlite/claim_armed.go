@@ -10,14 +10,14 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: a claim that arms writes the job once, as the arm leaves it.
-//   - The log and the attempts tell of it what they tell of a claim and an arm.
-//   - Nobody else ever sees the lease. What the version stands for is not asked again, and
-//     rules.Arm judges as for any other arm.
-//   - What a guard refuses is leased and no more. What SQLite refuses beyond that has the
-//     group run again, where each step is made and judged by itself.
+// Rules of this file: a claim that arms writes the job once, in its state after the arm.
+//   - The log and the attempts are the same as after a claim and an arm.
+//   - The lease is never visible to another caller. rules.Arm judges the intent like any
+//     other; only what the version guarantees is not checked again.
+//   - If a guard refuses the arm, the job is only leased. If SQLite refuses more than that,
+//     the group runs again, and each step is made and judged by itself.
 
-// intent asks for the intent to write with a claim; nil: the job is only leased.
+// intent calls ClaimParams.Intent for a claim; nil: the job is only leased.
 func (c *claimer) intent(l store.Leased) *store.Arm {
 	if c.p.Intent == nil {
 		return nil
@@ -29,14 +29,14 @@ func (c *claimer) intent(l store.Leased) *store.Arm {
 	return a
 }
 
-// inSteps leases a job and then arms it, each step with its own verdict: the lease stays
-// if the arm is refused.
+// inSteps leases a job and then arms it, each step with its own verdict: the lease stays if
+// the arm is refused.
 func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *held, a *store.Arm) (*store.Armed, error) {
 	if err := c.lease(ctx, was, h); err != nil || a == nil {
 		return nil, err
 	}
 	var out *store.Armed
-	// One of several, for what a refusal takes back.
+	// It is one item of several, so that a refusal is undone alone.
 	_, fatal := c.item(ctx, 2, func() error {
 		armed, err := c.arm(ctx, *a)
 		if err == nil {
@@ -47,8 +47,8 @@ func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *held, a
 	return out, fatal
 }
 
-// atOnce claims and arms a job, if every guard of an arm holds; h and snap are the job as
-// the claim alone would leave it.
+// atOnce claims and arms a job in one write, if every guard of an arm holds; h and snap are
+// the job as the claim alone would leave it.
 func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *held, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
 	j, err := c.armable(ctx, h, snap)
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 )
 
 // Rules of this file:
-//   - all times are those of the process's belief in the machine's wall clock (see
-//     store.Timeline). It is saved with commits that happen anyway, so that the next
-//     process goes on from it;
+//   - all times are the process's belief in the machine's wall clock (see store.Timeline). It
+//     is saved with commits that happen anyway, so that the next process continues from it;
 //   - a step of the believed time is a transaction of its own, between two groups. No call
-//     sees times of before and rows of after.
+//     sees times of before the step and rows of after it.
 
 const (
-	// saveEvery is how often the belief is saved, where something is written at all.
+	// saveEvery is how often the belief is saved with other writes.
 	saveEvery = time.Second
-	// clockReadEvery is how often the clock is read when nobody calls.
+	// clockReadEvery is how often the clock is read when there are no calls.
 	clockReadEvery = time.Second
 )
 
@@ -33,12 +32,12 @@ type clock struct {
 	read   func() store.ClockReading
 	belief *store.Clock
 	bootID string
-	// steps is held by readers for as long as they go by one time, and by a step.
+	// Readers hold steps as long as they use one time, and a step holds it.
 	steps sync.RWMutex
 	saved time.Duration // on the boot clock; the writer's
 }
 
-// openClock goes on from what the database's last process believed.
+// openClock continues from the belief of the database's last process.
 func (s *Store) openClock(ctx context.Context) error {
 	c := &clock{read: s.opts.Clock.Read, bootID: hostclock.BootID(), saved: -saveEvery}
 	switch {
@@ -72,7 +71,7 @@ func manualClock(now func() time.Time) func() store.ClockReading {
 	}
 }
 
-// machine reads this machine's clocks. The kernel is asked only in doubt.
+// machine reads this machine's clocks. It asks the kernel only while the clock is suspect.
 func (c *clock) machine() store.ClockReading {
 	r := store.ClockReading{Boot: hostclock.Boot()}
 	r.Wall = hostclock.Wall().UnixMicro()
@@ -85,7 +84,7 @@ func (c *clock) machine() store.ClockReading {
 
 func (c *clock) moment() store.ClockMoment { return c.belief.Read(c.read()) }
 
-// watchClock notices a change while nobody calls, and has the writer follow it.
+// watchClock detects a clock change when there are no calls, and makes the writer follow it.
 func (s *Store) watchClock() {
 	ticker := time.NewTicker(clockReadEvery)
 	defer ticker.Stop()

@@ -106,7 +106,7 @@ func walkOf(q store.ConnectionQuery) *connectionWalk {
 	return w
 }
 
-// place is where the columns of the list's order are read, so that the index has them.
+// place has the columns of the list's order, from the table whose index has them.
 func (w *connectionWalk) place() (createdAt, id string) {
 	if strings.HasPrefix(w.from, "connection_labels") {
 		return "w.created_at", "w.connection_id"
@@ -119,7 +119,7 @@ func (w *connectionWalk) after(createdAt int64, id []byte) {
 	w.where.add(fmt.Sprintf("(%s, %s) < (?, ?)", at, by), createdAt, id)
 }
 
-// matches reads the connections that the query lets through.
+// matches reads the connections that the query selects.
 func (w *connectionWalk) matches(now int64, most int) query {
 	at, by := w.place()
 	ok := w.filter(now)
@@ -146,7 +146,7 @@ const stateOfConnection = `CASE
 		WHERE r.connection_id = c.id AND r.rate_limited_until > 0 AND r.rate_limited_until > ?) THEN 4
 	ELSE 1 END`
 
-// filter judges a connection that the walk meets.
+// filter judges a connection on the walk.
 func (w *connectionWalk) filter(now int64) *conditions {
 	c := &conditions{}
 	switch {
@@ -171,7 +171,7 @@ func (w *connectionWalk) filter(now int64) *conditions {
 			SELECT 1 FROM json_each(c.labels) AS l WHERE l.key = f.key AND l.value = f.value))`, asJSON(w.Labels))
 	}
 	if w.Text != "" {
-		// lower knows the letters A to Z alone. No text has a control character.
+		// lower() changes the letters A to Z alone. No text has a control character.
 		c.add("instr(lower(c.display_name || char(10) || c.account_identity || char(10) || c.idem_key), lower(?)) > 0", w.Text)
 	}
 	if !w.ExpiresBefore.IsZero() {

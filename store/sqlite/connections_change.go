@@ -43,7 +43,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 	})
 }
 
-// revision is a change of a connection under way.
+// connectionChange is a change of a connection in progress.
 type revision struct {
 	*tx
 	store.ConnectionChange
@@ -51,7 +51,7 @@ type revision struct {
 	bucket store.Bucket
 }
 
-// judge refuses what may not be written, before anything is.
+// judge refuses an illegal change before the first write.
 func (r *revision) judge(ctx context.Context) error {
 	row, err := r.getConnection(ctx, fromID(r.ID))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && row.Project != r.Project {
@@ -117,7 +117,7 @@ func (r *revision) credential(ctx context.Context) error {
 	return nil
 }
 
-// seal writes a new seal of the credential that the connection has.
+// seal writes a new seal of the connection's present credential.
 func (r *revision) seal(ctx context.Context) error {
 	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
 	if err == nil && n != 1 {
@@ -129,7 +129,7 @@ func (r *revision) seal(ctx context.Context) error {
 	return nil
 }
 
-// ready writes what follows for the ready rows, and wakes those who claim.
+// ready updates the runnable rows, and wakes the watchers for work.
 func (r *revision) ready(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {

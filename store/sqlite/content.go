@@ -8,9 +8,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// content writes what a decision changes of the request itself: the content, and
-// the start window. A job whose hold key changes leaves its ready row here, and
-// comes to the new one with its state.
+// content writes the parts of the request that a decision changes: the content, and the start
+// window. A job whose hold key changes leaves its old runnable row here, and joins the new
+// one with its state.
 func (c *change) content(ctx context.Context) error {
 	to := c.Content
 	if to == nil && c.Decision.Window <= 0 {
@@ -79,7 +79,7 @@ func (c *change) terms(to store.Content) {
 	}
 }
 
-// freeEffectKey refuses an effect key that is taken, before anything is written.
+// freeEffectKey refuses a used effect key before the first write.
 func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
 	if digest == ([32]byte{}) {
 		return nil
@@ -91,7 +91,7 @@ func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
 	return err
 }
 
-// leaveRow makes the old ready row forget a job that has moved to another one.
+// leaveRow removes a job that has moved to another runnable row from the old one.
 func (c *change) leaveRow(ctx context.Context) error {
 	if c.old.HoldKey == c.st.HoldKey {
 		return nil

@@ -54,7 +54,7 @@ func fromIDs(ids []job.ID) [][]byte {
 	return out
 }
 
-// optionalText is NULL for the empty text.
+// optionalText returns NULL for the empty text.
 func optionalText(text string) sql.NullString {
 	return sql.NullString{String: text, Valid: text != ""}
 }
@@ -115,7 +115,7 @@ func metaOf(m sqlitedb.Meta) store.Meta {
 	}
 }
 
-// newRows makes the rows of a job that is stored for the first time.
+// newRows returns the rows of a job that is stored for the first time.
 func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 	s := n.Spec
 	labels, err := fromLabels(s.Labels)
@@ -163,7 +163,7 @@ func setStateParams(st sqlitedb.JobState, history []byte) sqlitedb.SetStateParam
 	}
 }
 
-// fromListed makes a job's row of one that was read without the payload.
+// fromListed returns the job's row of one that was read without the payload.
 func fromListed(r sqlitedb.GetListedRow) sqlitedb.Job {
 	return sqlitedb.Job{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: r.ConnectionID, HoldKey: r.HoldKey,
@@ -175,8 +175,8 @@ func fromListed(r sqlitedb.GetListedRow) sqlitedb.Job {
 	}
 }
 
-// fromDue makes both rows of a job that was found runnable in a ready row. What is not
-// read follows from that, or is a copy.
+// fromDue returns both rows of a job that was found runnable in a runnable row. Columns that
+// are not read follow from that, or are copies.
 func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.ReadyRowsRow) (sqlitedb.Job, sqlitedb.JobState) {
 	j := sqlitedb.Job{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
@@ -269,7 +269,7 @@ func toStatus(st sqlitedb.JobState) job.Status {
 	return s
 }
 
-// toReply returns of a reply that waits what its release depends on.
+// toReply returns the parts of a waiting reply that its release depends on.
 func toReply(r sqlitedb.WaitingJobsRow) job.Job {
 	return job.Job{
 		Spec: job.Spec{StartWindow: fromDuration(r.StartWindow)},
@@ -280,7 +280,7 @@ func toReply(r sqlitedb.WaitingJobsRow) job.Job {
 	}
 }
 
-// setLeased writes what a claim, or a lease for a look, changes of a job.
+// setLeased writes what a claim, or a lease for a look, changes in a job.
 func setLeased(st *sqlitedb.JobState, s job.Status, now int64) {
 	if st.State != int64(s.State) {
 		st.StateSince = now
@@ -289,14 +289,14 @@ func setLeased(st *sqlitedb.JobState, s job.Status, now int64) {
 	st.Worker, st.NextAt, st.Blocked, st.UpdatedAt = s.Worker, toMicros(s.NextAt), s.Blocked, s.Updated.UnixMicro()
 }
 
-// armedRow is the row of a job that an arm leaves so.
+// armedRow returns the row of a job that an arm leaves like s.
 func armedRow(st sqlitedb.JobState, s job.Snapshot) sqlitedb.JobState {
 	setStatus(&st, s.Status)
 	st.Attempt, st.Class, st.Worker = int64(s.Attempt), int64(s.Class), s.Worker
 	return st
 }
 
-// setStatus writes what a decision may change of a job.
+// setStatus writes what a decision may change in a job.
 func setStatus(st *sqlitedb.JobState, s job.Status) {
 	if st.State != int64(s.State) {
 		st.StateSince = s.Updated.UnixMicro()
@@ -323,17 +323,17 @@ func toEffect(e sqlitedb.Effect) *job.Effect {
 	}
 }
 
-// toOwner is the job of an effect's row, as what another effect is judged by.
+// toOwner returns the job of an effect's row, in the form in which another effect is judged.
 func toOwner(e sqlitedb.Effect) rules.Owner {
 	return rules.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Notified: e.Told == 1}
 }
 
-// unnamed reports whether a job's own row can tell of an effect.
+// unnamed reports whether a job's own row can hold an effect.
 func unnamed(e job.Effect) bool {
 	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }
 
-// ownEffect is the effect of which the job's own row tells.
+// ownEffect returns the effect that the job's own row holds.
 func ownEffect(st sqlitedb.JobState) *job.Effect {
 	return &job.Effect{
 		Attempt: int(st.EffectAttempt.Int64), Round: int(st.Round), Proof: job.ProofResponse, At: fromNullMicros(st.EndedAt),
@@ -358,7 +358,7 @@ func toAttempt(a sqlitedb.Attempt) (job.Attempt, error) {
 	}, err
 }
 
-// attemptOf is the newest attempt of a job, as a row of attempts.
+// attemptOf returns the newest attempt of a job, as a row of attempts.
 func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 	return sqlitedb.Attempt{
 		JobID: st.JobID, Number: st.Attempt, Round: st.ArmedRound.Int64, ArmToken: st.ArmToken, Worker: st.ArmedBy.String,
@@ -393,7 +393,7 @@ func toHold(r sqlitedb.ConnectionReady) rules.Hold {
 	return rules.Hold{Paused: r.Paused == 1, Refused: r.AuthHoldAt.Valid, LimitedUntil: fromMicros(r.RateLimitedUntil)}
 }
 
-// armParams are of an arm that leaves the job so.
+// armParams returns the parameters of an arm that leaves the job like next.
 func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) sqlitedb.ArmJobParams {
 	return sqlitedb.ArmJobParams{
 		Class: int64(next.Class), Fence: toMicros(next.Fence), Worker: next.Worker, Now: attempt.ArmedAt.UnixMicro(),
@@ -406,7 +406,7 @@ func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) sqlitedb.Arm
 	}
 }
 
-// claimArmedParams are of a claim that arms.
+// claimArmedParams returns the parameters of a claim that arms.
 func claimArmedParams(a sqlitedb.ArmJobParams, version int64, history []byte) sqlitedb.ClaimArmedParams {
 	return sqlitedb.ClaimArmedParams{
 		Class: a.Class, Fence: a.Fence, Now: someMicros(a.Now), Worker: a.Worker, ArmToken: a.ArmToken,
@@ -432,13 +432,13 @@ func toObservation(o sqlitedb.Observation) job.Observation {
 	}
 }
 
-// plain reports whether an outcome is a success about which nothing more is said than Succeed
+// isSuccessOnly reports whether an outcome is a success without any other data than Succeed
 // writes.
 func plain(s *job.Settled) bool {
 	return s != nil && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == ""
 }
 
-// settleNewest adds what became of the newest attempt; nil: nothing.
+// settleNewest adds the result of the newest attempt; nil: none.
 func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 	if s == nil {
 		return
@@ -448,8 +448,8 @@ func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 	p.Handle, p.Answer = optionalText(s.Handle), s.Answer.Encode()
 }
 
-// onlySucceeded reports whether of all that SetState writes a job differs from what it was
-// in nothing but what every success changes.
+// onlySucceeded reports whether the job differs from before only in the columns that every
+// success changes.
 func onlySucceeded(st, old sqlitedb.JobState) bool {
 	texts := func(s sqlitedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
 	numbers := func(s sqlitedb.JobState) [10]int64 {
@@ -511,8 +511,8 @@ func toSealed(r sqlitedb.NewestCredentialRow) store.Sealed {
 	}
 }
 
-// toConnection joins a connection with the holds on its hold keys: the oldest
-// refused credential, the longest rate limit.
+// toConnection returns a connection with the holds on its hold keys: the oldest refused
+// credential, the longest rate limit.
 func toConnection(c sqlitedb.Connection, holds []sqlitedb.ConnectionHoldsRow) (store.Connection, error) {
 	fp, err := toFingerprint(c.Fingerprint)
 	if err != nil {
@@ -546,7 +546,7 @@ func toConnection(c sqlitedb.Connection, holds []sqlitedb.ConnectionHoldsRow) (s
 	return conn, nil
 }
 
-// effectOf is the row that was written.
+// effectOf returns the row that was written.
 func effectOf(p sqlitedb.PutEffectParams) sqlitedb.Effect {
 	return sqlitedb.Effect{
 		JobID: p.JobID, Account: p.Account, Namespace: p.Namespace, ExternalID: p.ExternalID, ExternalUrl: p.ExternalUrl,

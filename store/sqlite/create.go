@@ -47,8 +47,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 		unfit = err
 	}
 	if unfit != nil || !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" {
-		// It may have to be refused: a key that is bound comes first, and nothing may
-		// be written yet.
+		// It may be refused. A bound key is reported first, and before the first write.
 		if bound, ok, err := t.bound(ctx, n.Spec); ok || err != nil {
 			return bound, err
 		}
@@ -81,7 +80,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	snap := job.Snapshot{Job: made, Now: made.Created}
 	started, err := t.start(ctx, st, n.Start)
 	if started != nil {
-		t.hint[store.WatchWork] = woken // nobody else has to come for it
+		t.hint[store.WatchWork] = woken // no worker has to be woken for it
 	}
 	return store.Created{Snapshot: snap, Started: started, Created: true}, err
 }
@@ -101,7 +100,7 @@ func (t *tx) bind(ctx context.Context, j sqlitedb.Job, n store.NewJob) (took boo
 	return true, nil
 }
 
-// start claims a job that has just been stored, if it is the next of its ready row.
+// start claims a job that has just been stored, if it is the next of its runnable row.
 func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimParams) (*store.Leased, error) {
 	if p == nil || st.WaitsFor != nil || st.NextAt.Int64 > t.now {
 		return nil, nil
@@ -172,7 +171,7 @@ func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	return t.makeReady(ctx, st)
 }
 
-// makeReady lowers the ready row's due time to a job that has become runnable,
+// makeReady lowers the runnable row's due time to that of a job that has become runnable,
 // unless the job waits for another one.
 func (t *tx) makeReady(ctx context.Context, st sqlitedb.JobState) error {
 	if st.WaitsFor != nil {
@@ -197,7 +196,7 @@ func (t *tx) makeReady(ctx context.Context, st sqlitedb.JobState) error {
 	return nil
 }
 
-// addRecipients notes whom a job's payload addresses.
+// addRecipients stores the recipients of a job's payload.
 func (t *tx) addRecipients(ctx context.Context, j sqlitedb.Job, recipients []string) error {
 	for _, who := range recipients {
 		if err := t.q.AddRecipient(ctx, sqlitedb.AddRecipientParams{JobID: j.ID, Project: j.Project, Recipient: who}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Diagnosis is what a database file says of itself.
+// Diagnosis is the description of a database file.
 type Diagnosis struct {
 	// Path is the file's, without symbolic links.
 	Path string
@@ -15,8 +15,8 @@ type Diagnosis struct {
 	Schema, Wanted int64
 }
 
-// Diagnose takes a file for a moment and asks it. The file must exist. It fails with
-// ErrLocked while another process has it, and as Open does.
+// Diagnose opens a file for a moment and reads its description. The file must exist. It fails
+// with ErrLocked while another process has it, and as Open does.
 func Diagnose(ctx context.Context, path string) (d Diagnosis, err error) {
 	if d.Wanted, err = SchemaVersion(); err != nil {
 		return d, err

@@ -70,8 +70,8 @@ func (v view) snapshots(ctx context.Context, ids [][]byte) ([]job.Snapshot, erro
 	return out, nil
 }
 
-// NextDue implements store.Store. A quarantined database gives no claims and
-// ends no window, so nothing of these counts.
+// NextDue implements store.Store. A quarantined database claims nothing and ends no window,
+// so neither counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return read(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
 		m, err := v.q.GetMeta(ctx)

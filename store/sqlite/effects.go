@@ -12,11 +12,10 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: one created object settles at most one job, as store/rules judges
-// it. An answer that names no object proves the effect, and the job's own row
-// tells of it.
+// Rules of this file: one created object settles at most one job, as store/rules judges it.
+// An answer that names no object proves the effect, and the job's own row holds it.
 
-// objectOf is what is to be written of a decision's effect that names its object, with the
+// objectOf returns the row to write for a decision's effect that names its object, with the
 // object's owner if that is another job.
 func (c *change) objectOf(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, rules.Owner, error) {
 	row, err := c.effectRow(ctx, e)
@@ -35,12 +34,12 @@ func (c *change) objectOf(ctx context.Context, e job.Effect) (sqlitedb.PutEffect
 	return row, rules.Another(toOwner(owner), toID(c.st.JobID), e.ExternalID), nil
 }
 
-// inRow reports whether the job's own row can tell of the effect of a decision.
+// inRow reports whether the job's own row can hold the effect of a decision.
 func (c *change) inRow(d job.Decision) bool {
 	return unnamed(*d.Effect) && d.Effect.Round == d.Round && !job.State(c.old.State).Terminal()
 }
 
-// putEffect writes what was judged.
+// putEffect writes the judged effect.
 func (c *change) putEffect(ctx context.Context) error {
 	if c.Notifies || c.Takes {
 		params := sqlitedb.ShareEffectParams{JobID: fromID(c.owner.Job), SharedWith: c.st.JobID}
@@ -65,7 +64,7 @@ func (c *change) putEffect(ctx context.Context) error {
 	return nil
 }
 
-// effectRow names the object: whose account, in which space of ids.
+// effectRow names the object: its account and its namespace of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffectParams, error) {
 	conn, err := c.getConnection(ctx, c.st.ConnectionID)
 	if err != nil {
@@ -81,9 +80,9 @@ func (c *change) effectRow(ctx context.Context, e job.Effect) (sqlitedb.PutEffec
 	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
 }
 
-// space tells whose account an attempt acted on, and in which space of ids its
-// objects are. Attempt 0 is a person's word about the last one; a job without any
-// has the connection's account.
+// space returns the account that an attempt acted on, and the namespace of its objects' ids.
+// Attempt 0 is a person's statement about the last attempt; a job without attempts has the
+// connection's account.
 func (v view) space(ctx context.Context, st sqlitedb.JobState, attempt int64) (account, namespace string, err error) {
 	conn, err := v.q.GetConnection(ctx, st.ConnectionID)
 	if err != nil {
@@ -93,7 +92,7 @@ func (v view) space(ctx context.Context, st sqlitedb.JobState, attempt int64) (a
 	return rules.Account(toID(st.ConnectionID), st.HoldKey, account, conn.AccountIdentity), conn.Connector, err
 }
 
-// attemptAccount tells whose account an attempt acted on; empty: not known.
+// attemptAccount returns the account that an attempt acted on; empty: unknown.
 func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (string, error) {
 	a, err := v.attempt(ctx, id, number)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -133,7 +132,7 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 	})
 }
 
-// tell tells the other job's readers that its object is another job's too, or is not
+// notifyOwner adds an event to the other job: its object is another job's too, or no longer
 // its own.
 func (c *change) tell(ctx context.Context) error {
 	row, err := c.q.GetJob(ctx, fromID(c.owner.Job))

@@ -17,8 +17,8 @@ import (
 // Rules of this file:
 //   - an erasure removes a job as retention does (retention.go), and then what retention
 //     leaves to time;
-//   - SQLite overwrites what an erasure removes with zeros: a deleted row is not read from
-//     the file afterwards. It costs writes, so nothing else does it.
+//   - SQLite overwrites what an erasure removes with zeros: a deleted row cannot be read from
+//     the file afterwards. It costs writes, so other removals do not do it.
 
 // erasing is what an erasure adds to a removal.
 type erasing struct{ actor string }
@@ -43,7 +43,7 @@ func (t *tx) pragma(ctx context.Context, text string) error {
 	return nil
 }
 
-// erasure is a removal that somebody asked for.
+// erasure returns a removal on request.
 func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
 	if err := t.refuseClosed(ctx); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.Erased
 	})
 }
 
-// judge finds the job to erase, if it may be.
+// judge finds the job to erase, if it may be erased.
 func (r *retaining) judge(ctx context.Context, p store.EraseParams) (sqlitedb.EndedJobRow, error) {
 	id := fromID(p.Job)
 	var none sqlitedb.EndedJobRow
@@ -100,7 +100,7 @@ func (r *retaining) judge(ctx context.Context, p store.EraseParams) (sqlitedb.En
 	return r.q.EndedJob(ctx, sqlitedb.EndedJobParams{JobID: id, Until: someMicros(r.now)})
 }
 
-// leaveErased writes what stays of an erased job. Retention leaves nothing.
+// leaveErased writes the record of an erased job. Retention leaves none.
 func (r *retaining) leaveErased(ctx context.Context, id []byte) error {
 	if r.erasing == nil {
 		return nil
@@ -174,7 +174,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 	})
 }
 
-// projectErasure is one step of a pass over a project under way.
+// projectErasure is one step of a pass over a project in progress.
 type projectErasure struct {
 	*retaining
 	place   store.ErasePlace
@@ -182,7 +182,7 @@ type projectErasure struct {
 	out     store.ProjectErasure
 }
 
-// refuse refuses a project that does not exist, or that somebody works in.
+// refuse refuses a project that does not exist, or that has live API keys.
 func (e *projectErasure) refuse(ctx context.Context) error {
 	there, err := e.q.ProjectExists(ctx, e.project)
 	if err != nil {
@@ -198,7 +198,7 @@ func (e *projectErasure) refuse(ctx context.Context) error {
 	return err
 }
 
-// step does one part of the pass, and says where the next one is.
+// step does one part of the pass, and sets where the next one begins.
 func (e *projectErasure) step(ctx context.Context) error {
 	parts := [store.EraseDone]func(context.Context) (more bool, err error){
 		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
@@ -321,7 +321,7 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// log takes the words and the actors from the events that are left.
+// log removes the texts and the actors from the remaining events.
 func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	most := min(e.most, mostPages)
 	pages, err := e.q.PageSizes(ctx, sqlitedb.PageSizesParams{Project: e.project, After: e.place.Position, MaxRows: most})
@@ -339,7 +339,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	return int64(len(pages)) == most, nil
 }
 
-// blankPage writes a page again without words and actors, unless it has none.
+// blankPage rewrites a page without texts and actors, unless it has none.
 func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
 	pages, err := e.q.ProjectPages(ctx, sqlitedb.ProjectPagesParams{Project: e.project, After: position - 1, UpTo: position})
 	if err != nil || len(pages) == 0 {
@@ -369,7 +369,7 @@ func (e *projectErasure) blankPage(ctx context.Context, position int64) error {
 	return e.q.SetPageBody(ctx, sqlitedb.SetPageBodyParams{Body: logpage.Encode(entries), Position: position})
 }
 
-// holdings removes what the project has beside jobs, unless a job came meanwhile.
+// holdings removes what the project has apart from jobs, unless a job came meanwhile.
 func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if _, err := e.rest(ctx); err != nil || e.out.Done {
 		return false, err
@@ -413,7 +413,7 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// connection removes all that is kept of a deleted connection.
+// connection removes all data of a deleted connection.
 func (e *projectErasure) connection(ctx context.Context, id []byte) error {
 	if err := e.q.RemoveConnectionLabels(ctx, sqlitedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}); err != nil {
 		return fmt.Errorf("labels: %w", err)

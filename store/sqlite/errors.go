@@ -13,18 +13,18 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// ErrLocked says that another process has the database.
+// ErrLocked: another process has the database.
 var ErrLocked = errors.New("the database is in use by another process")
 
-// ErrForeign says that a file is an SQLite database, but not of Fireonce.
+// ErrForeign: the file is an SQLite database, but not one of Fireonce.
 var ErrForeign = errors.New("another program's database")
 
-// ErrSchema says that the database's schema is not the one that this program
-// knows: newer, or older and not to be migrated.
+// ErrSchema: the database's schema is not the one that this program knows: newer, or older
+// and not to be migrated.
 var ErrSchema = errors.New("schema version")
 
-// translate returns driver errors their meaning in the contract. What the
-// database's own constraints and triggers refuse is a caller's bug.
+// translate converts driver errors to the contract's. What the database's own constraints and
+// triggers refuse is a bug of the caller.
 func translate(err error) error {
 	var known *sqlite.Error
 	switch {

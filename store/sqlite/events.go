@@ -12,12 +12,12 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxScan bounds the events that one call reads, whatever its filter lets
-// through; the caller goes on from where it ended.
+// maxScan bounds the events that one call reads, whatever its filter selects. The caller
+// continues from where it ended.
 const maxScan = 4 * store.MaxBatch
 
-// Events implements store.Store. There is one writer, so the order of the
-// positions is the order of the commits, and nothing can appear behind a reader.
+// Events implements store.Store. There is one writer, so the order of the positions is the
+// order of the commits, and no event can appear behind a reader.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, "events", func(ctx context.Context, v view) (store.EventPage, error) {
 		m, err := v.q.GetMeta(ctx)
@@ -99,13 +99,13 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 	return p, nil
 }
 
-// end is the position of the newest event, also when all were dropped.
+// end returns the position of the newest event, even if all were dropped.
 func (v view) end(ctx context.Context, m sqlitedb.Meta) (int64, error) {
 	last, err := v.q.LastPosition(ctx)
 	return max(last, m.EventsFrom), err
 }
 
-// labeled finds out which jobs have the labels of one query.
+// labeled finds the jobs that have the labels of one query.
 type labeled struct {
 	view
 	known map[job.ID]bool

@@ -13,8 +13,8 @@ import (
 // 0x40000000 on.
 const lockedByte = 0
 
-// lockFile takes an exclusive lock on an open file. It belongs to the descriptor,
-// not to the process, ends with it, and works on a network file system, too.
+// lockFile takes an exclusive lock on an open file. It belongs to the descriptor and not to
+// the process, ends with it, and works on a network file system too.
 func lockFile(f *os.File) error {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: lockedByte, Len: 1}
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)
@@ -24,9 +24,8 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// fileIdentity names a file by device, inode and, where the file system knows it,
-// the time of its birth: a copy has another one, also where it got the inode of a
-// file that was removed.
+// fileIdentity names a file by device, inode and, where the file system has it, the time of
+// its creation: a copy has another identity, even if it got the inode of a removed file.
 func fileIdentity(path string) (string, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {

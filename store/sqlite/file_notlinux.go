@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// lockFile does nothing: the system has no lock on a file that is independent of
-// SQLite's own. The lock file beside the database, named after the resolved path,
-// is the only one; a second mount of the same file is not noticed.
+// lockFile does nothing: the system has no lock on a file that is independent of SQLite's
+// own. The lock file beside the database, named after the resolved path, is the only one; a
+// second mount of the same file is not detected.
 func lockFile(*os.File) error { return nil }
 
 // fileIdentity names a file by device and inode: a copy has another one.

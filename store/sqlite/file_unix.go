@@ -15,19 +15,19 @@ import (
 
 // Rules of this file: a database is its file, not a name of it.
 //
-//   - The process that uses a database holds a lock on the file itself. A second
-//     process is refused by whatever name it comes: links, another mount, a file
-//     that was renamed under the first one.
-//   - SQLite's own locks belong to the process and end when the process closes any
-//     descriptor of the file. So the file is opened once, is kept open until SQLite
-//     is closed, and is never opened when this process has it already.
-//   - SQLite names its log after the path. A file with two names has two logs, which
-//     are two states of one database; it is refused.
+//   - The process that uses a database holds a lock on the file itself. A second process is
+//     refused under every name: links, another mount, a file that was renamed under the first
+//     process.
+//   - SQLite's own locks belong to the process and end when the process closes any descriptor
+//     of the file. So the file is opened once, is kept open until SQLite is closed, and is
+//     never opened when this process has it already.
+//   - SQLite names its log after the path. A file with two names has two logs, which are two
+//     states of one database; it is refused.
 
 // ErrLinked reports that a database file has more than one name.
 var ErrLinked = errors.New("the database file has several names")
 
-// fileID tells a file from all others of a machine while it is open.
+// fileID distinguishes a file from all others of a machine while it is open.
 type fileID struct{ device, inode uint64 }
 
 // databaseFile is the database's file, open and locked for this process.
@@ -44,8 +44,8 @@ var inUse = struct {
 	files map[fileID]*databaseFile
 }{files: make(map[fileID]*databaseFile)}
 
-// openFile opens and locks the file of a database, which is made if there is none.
-// path has no symbolic links.
+// openFile opens and locks the file of a database, and creates it if there is none. path has
+// no symbolic links.
 func openFile(path string) (*databaseFile, error) {
 	inUse.Lock()
 	defer inUse.Unlock()
@@ -93,8 +93,8 @@ func (d *databaseFile) release() error {
 	return err
 }
 
-// touch makes an empty file, readable by its owner alone, if there is none: SQLite
-// makes files that everybody may read.
+// touch creates an empty file, readable by its owner alone, if there is none: files that
+// SQLite creates are readable by all users.
 func touch(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -123,11 +123,11 @@ func idOf(f *os.File) (fileID, error) {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}, nil //nolint:unconvert // their types differ between systems
 }
 
-// userVersionAt is the place of the user version in an SQLite file, four bytes.
+// userVersionAt is the offset of the user version in an SQLite file, four bytes.
 const userVersionAt = 60
 
-// userVersion reads the number that the file's header has, past SQLite and its log.
-// A file that ends before it has none: 0.
+// userVersion reads the number in the file's header without SQLite and its log. It returns 0
+// for a file that ends before it.
 func (d *databaseFile) userVersion() (int32, error) {
 	var b [4]byte
 	if _, err := d.file.ReadAt(b[:], userVersionAt); err != nil && !errors.Is(err, io.EOF) {

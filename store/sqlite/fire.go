@@ -14,11 +14,11 @@ import (
 )
 
 // Rules of this file:
-//   - a call is one operation of the only writer, which everybody waits for: it leaves the
-//     rest to the next call when its time is over, after one schedule at least;
-//   - a decision is judged whole before anything of it is written.
+//   - a call is one operation of the only writer, which all other writes wait for: when its
+//     time is over it leaves the rest to the next call, after one schedule at least;
+//   - a decision is judged whole before the first write of it.
 
-// fireTime is how long a call of Fire takes of the writer's time.
+// fireTime is how long a call of Fire may keep the writer.
 const fireTime = 25 * time.Millisecond
 
 // Fire implements store.Store.
@@ -39,7 +39,7 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fir
 	return fired, more && err == nil, err
 }
 
-// firer is a call of Fire under way.
+// firer is a call of Fire in progress.
 type firer struct {
 	*tx
 	p      store.FireParams
@@ -51,7 +51,7 @@ type firer struct {
 	more  bool
 }
 
-// due are the schedules to decide about.
+// due returns the schedules to decide about.
 func (f *firer) due(ctx context.Context) ([][]byte, error) {
 	if !f.p.Only.ID.IsZero() {
 		row, err := f.q.ListedSchedule(ctx, fromID(f.p.Only.ID))
@@ -71,7 +71,7 @@ func (f *firer) due(ctx context.Context) ([][]byte, error) {
 	return ids, nil
 }
 
-// all decides about schedules, as far as it gets.
+// all decides about schedules until the call's bounds.
 func (f *firer) all(ctx context.Context, ids [][]byte) error {
 	for i, id := range ids {
 		if i > 0 && time.Now().After(f.end) {
@@ -145,7 +145,7 @@ func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireR
 		places, jobs := r.Jobs()
 		for n, i := range places {
 			if !r.Final() {
-				break // asked again in any case
+				break // Decide is called again in any case
 			}
 			switch err := f.refusal(ctx, jobs[n]); {
 			case err == nil:
@@ -175,7 +175,7 @@ func (f *firer) postpone(ctx context.Context, id []byte) error {
 	return nil
 }
 
-// facts reads what a decision depends on beside the schedule.
+// facts reads what a decision depends on apart from the schedule.
 func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	id := fromID(d.Schedule.ID)
 	for unresolved := range int64(2) {
@@ -217,7 +217,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	return nil
 }
 
-// refusal is why a job cannot be made.
+// refusal returns why a job cannot be made.
 func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
 	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
 	switch {

@@ -13,8 +13,8 @@ import (
 )
 
 // Rules of this file:
-//   - content that an item loses is overwritten, as an erasure does it: a job may be erased,
-//     and its content must not be read from where it waited.
+//   - content that an item loses is overwritten, as in an erasure: after a job is erased, its
+//     content must not be readable from the item that had it.
 
 // AddItem implements store.Store.
 func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleItem, bool, error) {
@@ -236,7 +236,7 @@ func (t *tx) countItem(ctx context.Context, schedule []byte, bytes int64) error 
 	return t.w.usage.add(ctx, t, of.Project, 0, bytes)
 }
 
-// wiping runs fn while SQLite overwrites what it takes away.
+// wiping runs fn while SQLite overwrites what is deleted.
 func (t *tx) wiping(ctx context.Context, fn func() error) error {
 	if t.overwrites {
 		return fn()

@@ -67,8 +67,8 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 	return t.view().leased(ctx, snap, conn)
 }
 
-// Renew implements store.Store. A lease that is over is not renewed, even when
-// nobody has noticed yet.
+// Renew implements store.Store. A lease that is over is not renewed, even before a sweep ends
+// it.
 func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
 	if err := rules.Bounded(len(refs)); err != nil {
 		return nil, fmt.Errorf("renew: %w", err)

@@ -14,10 +14,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// This file has the queries that are not generated: the filters of lists and counts, and
-// their order, are chosen at run time, and a text that covers them all would have the
-// planner walk the whole table for every one. Values are always parameters. How the work
-// is bounded is in store/search.go.
+// This file has the queries that are not generated. The filters of lists and counts, and
+// their order, are chosen at run time: with one text that covers them all the planner would
+// walk the whole table for every one. Values are always parameters. store/search.go says how
+// the work is bounded.
 
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
@@ -75,7 +75,7 @@ func (v view) search(ctx context.Context, q store.JobQuery, limit int) (found []
 	}
 }
 
-// places reads what one step of a walk found, and where its parts ended.
+// places reads the hits of one step of a walk, and where its parts ended.
 func (v view) places(ctx context.Context, w *store.Walk, text string, args []any) error {
 	rows, err := v.conn.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -135,7 +135,7 @@ type listing struct {
 	key, dir, cmp string
 	// join adds jobs as j, where a condition needs it.
 	join string
-	// indexed are the conditions that the list's own index knows, rest all others.
+	// indexed are the conditions on columns of the list's own index, rest all others.
 	indexed, rest []clause
 	// drivers name the jobs of a filter by another index, the most selective one first.
 	drivers []clause
@@ -254,7 +254,7 @@ func (l *listing) kinds() {
 		behind := fmt.Sprintf("error_kind = %d AND cancel_asked_at IS NULL", job.FailPredecessorEnded)
 		l.must(fmt.Sprintf("(s.state <> %d OR s.", job.Canceled) + behind + ")")
 		others := asJSON(numbers(q.NotCanceled()))
-		// Jobs under way are listed where they came from.
+		// Jobs under way are listed under their earlier state.
 		l.driver(fmt.Sprintf(`SELECT job_id AS id FROM job_state WHERE project = ? AND listed IN (SELECT value FROM json_each(?))
 			UNION ALL SELECT job_id AS id FROM job_state INDEXED BY job_state_fence WHERE state IN (2, 3) AND project = ? AND state IN (SELECT value FROM json_each(?))
 				AND listed NOT IN (SELECT value FROM json_each(?))
@@ -271,15 +271,15 @@ func (l *listing) after(p store.Place) []clause {
 	return []clause{{fmt.Sprintf("(%s, s.job_id) %s (?, ?)", l.key, l.cmp), []any{p.At.UnixMicro(), fromID(p.ID)}}}
 }
 
-// walk reads the first jobs after a place: of each state, whose part of the index is in
-// the list's order, it looks at so many. Rows that are no hit are where a part ended.
+// walk reads the first jobs after a place: of each state, whose part of the index is in the
+// list's order, it reads step jobs. Rows that are no hit are where a part ended.
 func (l *listing) walk(after store.Place, step, limit int) (string, []any) {
 	cond, rest := all(append(slices.Clone(l.indexed), l.after(after)...)), all(l.rest)
 	var with, parts []string
 	var args []any
 	for i, part := range listParts(l.q.States) {
 		if len(l.rest) == 0 {
-			step = limit // whatever it looks at is a hit
+			step = limit // every row that it reads is a hit
 		}
 		with = append(with, fmt.Sprintf(`c%[1]d AS MATERIALIZED (SELECT s.job_id AS id, %[2]s AS at, (%[3]s) IS TRUE AS hit
 			FROM job_state AS s%[4]s%[5]s WHERE %[6]s AND %[7]s ORDER BY %[2]s %[8]s, s.job_id %[8]s LIMIT %[9]d)`,
@@ -312,8 +312,8 @@ func inStates(states []job.State) []clause {
 type listPart struct{ index, cond string }
 
 // listParts returns the parts that have the jobs in these states; no states are all. Jobs
-// under way lie where they came from, and are found by their fences when they are asked
-// for by state.
+// under way are listed under their earlier state. A query for them by state finds them by
+// their fences.
 func listParts(states []job.State) []listPart {
 	all := len(states) == 0
 	if all {
@@ -332,7 +332,7 @@ func listParts(states []job.State) []listPart {
 	return parts
 }
 
-// statePart is the part of a list with the jobs in one state.
+// statePart returns the part of a list with the jobs in one state.
 func statePart(state job.State) listPart {
 	if state.InFlight() {
 		return listPart{
@@ -411,8 +411,8 @@ func (c *counting) state(ctx context.Context, state job.State) error {
 		most = store.CountIndexed
 	}
 	if len(l.rest) == 0 && c.by == store.ByNothing && !state.InFlight() {
-		// The index has all but this: jobs under way, which are few, are listed where they
-		// came from.
+		// The index has the count but for one case: jobs under way, which are few, are listed
+		// under their earlier state.
 		text = fmt.Sprintf(`SELECT %[1]d, NULL, n - (SELECT count(*) FROM job_state AS s INDEXED BY job_state_fence
 			WHERE s.state IN (2, 3) AND s.listed = %[1]d AND %[2]s), n
 			FROM (SELECT count(*) AS n FROM (SELECT 1 FROM job_state AS s WHERE s.listed = %[1]d AND %[2]s LIMIT %[3]d))`,
@@ -431,7 +431,7 @@ func (c *counting) state(ctx context.Context, state job.State) error {
 	return err
 }
 
-// add reads counts by state and group, and gives how many jobs were looked at.
+// add reads counts by state and group, and returns how many jobs were read.
 func (c *counting) add(ctx context.Context, text string, args []any) (looked int64, err error) {
 	rows, err := c.conn.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -479,7 +479,7 @@ func (c *counting) list() []store.JobGroup {
 	return store.LargestGroups(out)
 }
 
-// numbers returns what JSON writes as numbers, and not as text.
+// numbers returns a list that JSON writes as numbers, and not as text.
 func numbers[T ~uint8](list []T) []int {
 	out := make([]int, len(list))
 	for i, v := range list {

@@ -7,14 +7,13 @@ import "errors"
 // ErrLinked reports that a database file has more than one name.
 var ErrLinked = errors.New("the database file has several names")
 
-// ErrReplaced reports that something else was put in the place of a database that
-// this process has open.
+// ErrReplaced reports that a database which this process has open was replaced.
 var ErrReplaced = errors.New("the database was replaced under this process")
 
 type fileLock struct{ path string }
 
-// takeLock refuses: without a lock that dies with the process, two processes
-// could send the same job.
+// takeLock refuses: without a lock that dies with the process, two processes could send the
+// same job.
 func takeLock(string) (*fileLock, error) {
 	return nil, errors.New("the sqlite store needs a Unix system; use postgres")
 }

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// fileLock is the exclusive use of a database: a lock on PATH.lock, which also
-// keeps newcomers apart while there is no database file yet, and one on the file
-// itself. The kernel releases both when the process ends, however it ends.
+// fileLock is the exclusive use of a database: a lock on PATH.lock, which also protects a
+// database file that does not exist yet, and one on the file itself. The kernel releases both
+// when the process ends, however it ends.
 type fileLock struct {
 	// path is the database's, without symbolic links.
 	path string
@@ -23,7 +23,7 @@ type fileLock struct {
 	read    [markSize]byte
 }
 
-// markSize is more than a mark has bytes.
+// markSize is more than the bytes of a lock record.
 const markSize = 256
 
 // takeLock takes a database for this process. It fails with ErrLocked, ErrLinked
@@ -52,13 +52,13 @@ func takeLock(path string) (*fileLock, error) {
 	return &fileLock{path: path, file: f, data: data}, nil
 }
 
-// release unlocks the database, which SQLite must have closed. The lock file stays:
-// removing it would let two processes lock two files of one name.
+// release unlocks the database, which SQLite must have closed. The lock file stays: removing
+// it would let two processes lock two files of one name.
 func (l *fileLock) release() error {
 	return errors.Join(l.data.release(), l.file.Close())
 }
 
-// mark reads what the lock file remembers.
+// mark reads the record in the lock file.
 func (l *fileLock) mark() (lockMark, error) {
 	text, err := l.content()
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *fileLock) mark() (lockMark, error) {
 	return parseLockMark(string(text)), nil
 }
 
-// content reads the lock file. What it returns is good until the next call.
+// content reads the lock file. Its result is valid until the next call.
 func (l *fileLock) content() ([]byte, error) {
 	n, err := l.file.ReadAt(l.read[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -76,8 +76,8 @@ func (l *fileLock) content() ([]byte, error) {
 	return l.read[:n], nil
 }
 
-// setMark replaces what the lock file remembers. A shorter mark after a longer
-// one leaves a tail, which reading ignores.
+// setMark replaces the record in the lock file. A shorter record after a longer one leaves a
+// tail, which reading ignores.
 func (l *fileLock) setMark(m lockMark) error {
 	text := []byte(m.String())
 	if _, err := l.file.WriteAt(text, 0); err != nil {
@@ -87,7 +87,7 @@ func (l *fileLock) setMark(m lockMark) error {
 	return nil
 }
 
-// sync makes the mark outlive a crash of the machine.
+// sync makes the record survive a crash of the machine.
 func (l *fileLock) sync() error {
 	if err := l.file.Sync(); err != nil {
 		return fmt.Errorf("write lock file: %w", err)

@@ -13,24 +13,24 @@ import (
 )
 
 // Rules of this file:
-//   - an operation notes its events as it writes the changes that they are about, in the order of
-//     their positions; what is refused or rolled back takes its events back;
-//   - the pages are made of what is noted right before the commit, so they hold only what
+//   - an operation adds its events as it writes the changes that they describe, in the order
+//     of their positions. A refused or rolled back change removes its events;
+//   - the pages are built from these events right before the commit, so they hold only what
 //     took place. An operation that reads the log within its group would not find them; none
 //     does.
 
-// unknownPosition is the end of the log after a commit of which nobody knows whether it took place.
+// unknownPosition is the end of the log after a commit with an unknown outcome.
 const unknownPosition = -1
 
-// eventLog holds the events of the transaction under way.
+// eventLog holds the events of the transaction in progress.
 type eventLog struct {
-	// base is the position of the newest event that is committed.
+	// base is the position of the newest committed event.
 	base    int64
 	entries []logpage.Entry
 }
 
-// note returns an event its position and its time, and returns what it adds to the history of
-// its job. st is the job after the event; what was done and why is in e.
+// note sets an event's position and time, and returns what the event adds to the history of
+// its job. st is the job after the event; e has the cause and the details.
 func (t *tx) note(schedule []byte, st *sqlitedb.JobState, e job.Event) []byte {
 	entry := t.noted(schedule, st, e)
 	return logpage.HistoryEntry(entry.Event, entry.Texts)
@@ -61,7 +61,7 @@ func (t *tx) noted(schedule []byte, st *sqlitedb.JobState, e job.Event) *logpage
 	return &l.entries[len(l.entries)-1]
 }
 
-// mark is the place to which cut takes events back.
+// mark returns the point to which cut removes events.
 func (l *eventLog) mark() int { return len(l.entries) }
 
 func (l *eventLog) cut(mark int) {
@@ -69,10 +69,10 @@ func (l *eventLog) cut(mark int) {
 	l.entries = l.entries[:mark]
 }
 
-// forget takes back all events of the transaction.
+// forget removes all events of the transaction.
 func (l *eventLog) forget() { l.cut(0) }
 
-// committed makes the events of the transaction those that others go on from.
+// committed makes the events of the transaction the base for later ones.
 func (l *eventLog) committed() {
 	l.base += int64(len(l.entries))
 	l.forget()

@@ -10,17 +10,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a database that is replaced under the process is lost. The
-// state in its place may be an older one, and what this process knows belongs to
-// the other. From the moment it is noticed nothing is committed, so nothing is
-// sent; every call fails; and the newest state is noted in the lock file, so that
-// the next process does not take an older one for it. The process can only end.
+// Rules of this file: a database that is replaced under the process is lost. The state in its
+// place may be an older one, and the process's memory belongs to the lost one. From the
+// moment of detection nothing is committed, so nothing is sent; every call fails; and the
+// newest state is recorded in the lock file, so that the next process does not take an older
+// state for it. The process can only end.
 
-// defaultWatchEvery is how often an idle process compares the database with what it
-// opened. A busy one does so before every commit.
+// defaultWatchEvery is how often an idle process compares the database with the one it
+// opened. A busy process does so before every commit.
 const defaultWatchEvery = time.Second
 
-// loss is how a store learns that its database is lost, once.
+// loss records once that the database is lost.
 type loss struct {
 	once sync.Once
 	err  error         // why, after gone
@@ -48,8 +48,8 @@ func (l *loss) failed() error {
 	}
 }
 
-// Lost delivers one error when the database was replaced under this process. Then
-// all calls fail with store.ErrUnavailable, and the process should end.
+// Lost delivers one error when the database was replaced under this process. Then all calls
+// fail with store.ErrUnavailable, and the process should end.
 func (s *Store) Lost() <-chan error { return s.loss.told }
 
 // stillOurs fails when the database is lost. The writer calls it before a commit.
@@ -69,9 +69,8 @@ func (w *writer) stillOurs() error {
 	return w.s.loss.err
 }
 
-// because returns why an operation failed. A database that was replaced under the process
-// may show as a damaged one before the files are compared, and the caller's next call may
-// come before the group ends.
+// because returns why an operation failed. A replaced database may look damaged before the
+// files are compared, and the caller's next call may come before the group ends.
 func (w *writer) because(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -98,14 +97,14 @@ func (s *Store) keepWatch() {
 	}
 }
 
-// look is an operation like any other, so its commit compares the files.
+// look runs an operation like any other, so its commit compares the files.
 func (s *Store) look() {
 	_, _ = write(context.Background(), s, "watch", s.compare)
 }
 
-// compare notices a state that SQLite itself put in place (.restore), and keeps the mark
-// in the lock file near the newest event. The loss is set before the operation ends:
-// others of its group must not be committed.
+// compare detects a state that SQLite itself put in place (.restore), and keeps the record in
+// the lock file near the newest event. The loss is set before the operation ends, because
+// other operations of its group must not be committed.
 func (s *Store) compare(ctx context.Context, t *tx) (struct{}, error) {
 	m, err := t.q.GetMeta(ctx)
 	if err != nil {
@@ -119,13 +118,13 @@ func (s *Store) compare(ctx context.Context, t *tx) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// note puts the newest position that is committed into the lock file, without
-// waiting for the disk: it is only a help to notice a restore.
+// note writes the newest committed position into the lock file, without waiting for the disk:
+// it only helps to detect a restore.
 func (w *writer) note() {
 	if w.newest > w.s.noted.position {
 		w.s.noted.position = w.newest
 		_ = w.s.lock.setMark(w.s.noted)
 	}
-	// Also when nothing is new: the last note may have been too soon for it.
+	// This also runs without new events: the last note may have been too soon for it.
 	w.s.memory.follow(w.s.noted)
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a database that may be a copy, or an older state of
-// itself, must not send: what it believes to be due may have been sent already.
-// Two facts are compared at every open: which file on which machine the
-// database was, and what the lock file beside it remembers of the newest state
-// that was seen there.
+// Rules of this file: a database that may be a copy, or an older state of itself, must not
+// send: jobs that it believes to be due may have been sent already. Two facts are compared at
+// every open: which file on which machine the database was, and the newest state that the
+// lock file beside it records.
 
-// lockMark is what the lock file remembers.
+// lockMark is the record in the lock file.
 type lockMark struct {
 	store      job.ID
 	generation int64
@@ -34,7 +33,8 @@ func (m lockMark) String() string {
 	return fmt.Sprintf(lockMarkFormat, m.store, m.generation, m.position)
 }
 
-// parseLockMark reads a mark; anything else, such as a new file, is no mark.
+// parseLockMark reads a record. Any other text, such as that of a new file, is the zero
+// record.
 func parseLockMark(text string) lockMark {
 	var m lockMark
 	var id string
@@ -48,9 +48,9 @@ func parseLockMark(text string) lockMark {
 	return m
 }
 
-// takeOver makes this process the database's owner: it notices a copied or
-// restored file, and ends the leases of the process before, which is surely
-// gone, because the lock is ours. Fences of sends are never touched.
+// takeOver makes this process the database's owner: it detects a copied or restored file, and
+// ends the leases of the process before, which has ended, because this process has the lock.
+// It never changes fences of sends.
 func (s *Store) takeOver(ctx context.Context) error {
 	identity, err := s.identity()
 	if err != nil {
@@ -81,7 +81,8 @@ func (s *Store) takeOver(ctx context.Context) error {
 		}
 		found := cmp.Or(suspicion(m.FileIdentity, identity, seen, mark), suspicion(m.FileIdentity, identity, elsewhere, mark))
 		if found != "" {
-			// Also if an operator has quarantined it before it was copied.
+			// The incarnation rises even if an operator quarantined the database before it
+			// was copied.
 			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
 		if err := t.q.SetOpened(ctx, openedParams(identity, mark.generation, reason, incarnation)); err != nil {
@@ -93,15 +94,15 @@ func (s *Store) takeOver(ctx context.Context) error {
 		if err := t.q.EndLookLeases(ctx, someMicros(t.now)); err != nil {
 			return none, err
 		}
-		t.w.ses.dirty = true // which the number of changed rows does not tell
+		t.w.ses.dirty = true // the number of changed rows does not show it
 		_, err = t.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", s.watched.epoch))
 		return mark, err
 	})
 	if err != nil {
 		return err
 	}
-	// The header of the file itself has the epoch from here on (see watched). Where
-	// another program reads, it gets there later.
+	// From here on the header of the file itself has the epoch (see watched). Where another
+	// program reads, it gets there later.
 	if _, err := s.writer.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
 		return fmt.Errorf("write the log back: %w", err)
 	}
@@ -115,13 +116,13 @@ func (s *Store) takeOver(ctx context.Context) error {
 	return s.lock.sync()
 }
 
-// newEpoch makes the number by which this process knows its own file.
+// newEpoch returns the number by which this process recognizes its own file.
 func newEpoch() int32 {
-	return 1 + rand.Int32N(math.MaxInt32) //nolint:gosec // no secret: it tells a file from a copy of before
+	return 1 + rand.Int32N(math.MaxInt32) //nolint:gosec // no secret: it distinguishes a file from an earlier copy
 }
 
-// suspicion says why the database may be a copy or an old state; empty: it is
-// what was last open here.
+// suspicion returns why the database may be a copy or an old state; empty: it is the one that
+// was last open here.
 func suspicion(before, now string, seen, mark lockMark) string {
 	switch {
 	case mark.generation == 1:
@@ -152,7 +153,7 @@ func (s *Store) identity() (string, error) {
 	return file + " on " + host, nil
 }
 
-// hostIdentity names the machine in a way that outlives a reboot.
+// hostIdentity names the machine in a way that survives a reboot.
 func hostIdentity() string {
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil && len(strings.TrimSpace(string(id))) > 0 {
 		return "machine " + strings.TrimSpace(string(id))
@@ -164,8 +165,8 @@ func hostIdentity() string {
 	return "host " + name
 }
 
-// markClosed leaves the newest position in the lock file. It is only a help to
-// notice a restore, so its failure is no failure of closing.
+// markClosed writes the newest position to the lock file. It only helps to detect a restore,
+// so its failure is no failure of closing.
 func (s *Store) markClosed() {
 	if s.loss.failed() == nil {
 		position, err := s.writer.q.LastPosition(context.Background())
@@ -222,8 +223,7 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now, by a state
-// that was lost.
+// raiseFences treats every job that may be looked at as armed just now by a lost state.
 func (t *tx) raiseFences(ctx context.Context) error {
 	from := t.now + micros(store.LostGrace)
 	err := t.q.RaiseFences(ctx, sqlitedb.RaiseFencesParams{NotBefore: from, Keyed: int64(job.Keyed)})

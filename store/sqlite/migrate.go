@@ -14,9 +14,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate brings the schema of a database file up to date, creating the file
-// if there is none. It is safe to repeat and fails with ErrLocked while a
-// process has the database open.
+// Migrate brings the schema of a database file up to date, and creates the file if there is
+// none. It is safe to repeat and fails with ErrLocked while a process has the database open.
 func Migrate(ctx context.Context, path string) (err error) {
 	lock, err := takeLock(path)
 	if err != nil {
@@ -74,8 +73,8 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// refuseForeign keeps the program from making its tables in a file that somebody named
-// by mistake: one with tables, and none that says which of our versions they are.
+// refuseForeign prevents the program from creating its tables in a file that was named by
+// mistake: one that has tables, and no version of this program's schema.
 func refuseForeign(ctx context.Context, db *sql.DB) error {
 	const first = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
 		ORDER BY name <> 'goose_db_version', name LIMIT 1`
@@ -92,8 +91,8 @@ func refuseForeign(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-// refuseNewer keeps an old program off a database that a newer one has
-// migrated: it would not keep the newer rules.
+// refuseNewer refuses an old program a database that a newer one has migrated, because it
+// would not follow the newer rules.
 func refuseNewer(ctx context.Context, p *goose.Provider) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
@@ -105,8 +104,8 @@ func refuseNewer(ctx context.Context, p *goose.Provider) error {
 	return nil
 }
 
-// prepareSchema migrates if that was asked for, and otherwise makes sure that
-// the schema is the present one.
+// prepareSchema migrates if requested, and otherwise checks that the schema is the present
+// one.
 func (s *Store) prepareSchema(ctx context.Context) error {
 	if s.opts.Migrate {
 		return migrate(ctx, s.db)

@@ -49,7 +49,7 @@ func (s *Store) TakeLogin(ctx context.Context, project string, state []byte) (st
 		case project != "" && row.Project != project, row.ExpiresAt <= t.now:
 			return store.Login{}, store.ErrNotFound
 		}
-		// The driver's bytes are its own until the next statement.
+		// The driver reuses its bytes at the next statement.
 		row.State, row.Target, row.Sealed = bytes.Clone(row.State), bytes.Clone(row.Target), bytes.Clone(row.Sealed)
 		return toLogin(row), t.q.DropLogin(ctx, state)
 	})
@@ -93,7 +93,7 @@ func (s *Store) EndRenewal(ctx context.Context, connection, owner job.ID, rest t
 	return err
 }
 
-// renewal reads a row; the zero one, if there is none.
+// renewal reads a row; without one it returns the zero row.
 func (t *tx) renewal(ctx context.Context, connection job.ID) (store.RenewalRow, error) {
 	row, err := t.q.GetRenewal(ctx, fromID(connection))
 	if errors.Is(err, sql.ErrNoRows) {

@@ -10,11 +10,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: this process has the file for itself, by a lock that ends with
-// it. So whatever else has claimed a job that is still CLAIMED, or armed one that is
-// still SENDING, is dead.
+// Rules of this file: this process has the file for itself, by a lock that ends with it. So
+// any other worker that claimed a job which is still CLAIMED, or armed one which is still
+// SENDING, is dead.
 
-// enlisted are the workers of this process.
+// enlisted has the workers of this process.
 type enlisted struct {
 	mu    sync.Mutex
 	names []string

@@ -15,14 +15,14 @@ import (
 )
 
 // Rules of this file: the log is read by pages. A reader of one project reads no other
-// project's pages. The pages of one transaction have positions between each other's, so a
-// reader of all projects takes events only as far as no position is missing.
+// project's pages. The positions of a transaction's pages may interleave, so a reader of all
+// projects takes events only as far as no position is missing.
 
 // mostPages bounds the pages that are read at a time.
 const mostPages = 256
 
-// entries reads the next events of a project after a position, about as many as asked for;
-// more reports whether there may be further ones. An empty project is all projects.
+// entries reads the next events of a project after a position, about most of them; more
+// reports whether there may be further ones. An empty project means all projects.
 func (v view) entries(ctx context.Context, project string, after int64, most int) (out []logpage.Entry, more bool, err error) {
 	if project == "" {
 		return v.allEntries(ctx, after, most)
@@ -86,7 +86,8 @@ func appendPage(to []logpage.Entry, project string, position int64, body []byte,
 	return append(to, entries...), nil
 }
 
-// worded adds to an event what a person or a target wrote, as long as it is there.
+// worded adds to an event the texts that a person or a target wrote, as long as they are
+// stored.
 func (v view) worded(ctx context.Context, e job.Event, has bool) (job.Event, error) {
 	if !has {
 		return e, nil
@@ -99,8 +100,8 @@ func (v view) worded(ctx context.Context, e job.Event, has bool) (job.Event, err
 	return e, nil
 }
 
-// history reads events of a job after a sequence, in their order: at least so many, if there
-// are.
+// history reads events of a job after a sequence, in their order: at least least of them, if
+// there are as many.
 func (v view) history(ctx context.Context, id []byte, after int64, least int) ([]logpage.HistoryEvent, error) {
 	row, err := v.q.GetHistory(ctx, id)
 	if err != nil {
@@ -140,8 +141,8 @@ func (v view) history(ctx context.Context, id []byte, after int64, least int) ([
 	return out, nil
 }
 
-// past reads the earlier events of a job that a roll asks for, in their order. A job that is
-// gone has none.
+// past reads the earlier events of a job that a roll needs, in their order. A removed job has
+// none.
 func (v view) past(ctx context.Context, e store.RollEvent) ([]store.PastEvent, error) {
 	events, err := v.history(ctx, fromID(e.Job), max(0, e.Sequence-1-store.MaxPast), store.MaxPast)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -7,10 +7,10 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
-// Rules of this file: the writer runs its queries through this type, so a query that
-// changes what the cache may hold cannot be called without the cache forgetting it.
-// The exceptions are the queries whose callers keep the cache as the rows are, and those
-// after which all of it is dropped; TestEveryWriteIsKnownToTheCache lists both.
+// Rules of this file: the writer runs its queries through this type, so that no query which
+// changes cached rows can be called without dropping them from the cache. The exceptions are
+// queries whose callers update the cached rows, and those after which all of the cache is
+// dropped; TestEveryWriteIsKnownToTheCache lists both.
 
 // queries are the generated queries as the writer runs them.
 type queries struct {
@@ -100,45 +100,45 @@ func (q queries) BlankConnection(ctx context.Context, id []byte) error {
 	return q.Queries.BlankConnection(ctx, id)
 }
 
-// Ready rows.
+// Runnable rows.
 
-// MakeReady forgets the ready row.
+// MakeReady forgets the runnable row.
 func (q queries) MakeReady(ctx context.Context, p sqlitedb.MakeReadyParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.MakeReady(ctx, p)
 }
 
-// Served forgets the ready row.
+// Served forgets the runnable row.
 func (q queries) Served(ctx context.Context, p sqlitedb.ServedParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.Served(ctx, p)
 }
 
-// Recount forgets the ready row.
+// Recount forgets the runnable row.
 func (q queries) Recount(ctx context.Context, p sqlitedb.RecountParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.Recount(ctx, p)
 }
 
-// HoldAuth forgets the ready row.
+// HoldAuth forgets the runnable row.
 func (q queries) HoldAuth(ctx context.Context, p sqlitedb.HoldAuthParams) (int64, error) {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldAuth(ctx, p)
 }
 
-// HoldRate forgets the ready row.
+// HoldRate forgets the runnable row.
 func (q queries) HoldRate(ctx context.Context, p sqlitedb.HoldRateParams) error {
 	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldRate(ctx, p)
 }
 
-// Saturate forgets the connection's ready rows.
+// Saturate forgets the connection's runnable rows.
 func (q queries) Saturate(ctx context.Context, conn []byte) error {
 	q.w.cache.forgetReadyOf(conn)
 	return q.Queries.Saturate(ctx, conn)
 }
 
-// Unsaturate forgets the connection's ready rows, if it changed any.
+// Unsaturate forgets the connection's runnable rows, if it changed any.
 func (q queries) Unsaturate(ctx context.Context, conn []byte) (int64, error) {
 	n, err := q.Queries.Unsaturate(ctx, conn)
 	if n > 0 {
@@ -147,31 +147,31 @@ func (q queries) Unsaturate(ctx context.Context, conn []byte) (int64, error) {
 	return n, err
 }
 
-// Pace forgets the connection's ready rows.
+// Pace forgets the connection's runnable rows.
 func (q queries) Pace(ctx context.Context, p sqlitedb.PaceParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.Pace(ctx, p)
 }
 
-// PauseReady forgets the connection's ready rows.
+// PauseReady forgets the connection's runnable rows.
 func (q queries) PauseReady(ctx context.Context, p sqlitedb.PauseReadyParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.PauseReady(ctx, p)
 }
 
-// LiftAuth forgets the connection's ready rows.
+// LiftAuth forgets the connection's runnable rows.
 func (q queries) LiftAuth(ctx context.Context, conn []byte) (int64, error) {
 	q.w.cache.forgetReadyOf(conn)
 	return q.Queries.LiftAuth(ctx, conn)
 }
 
-// Unbound forgets the connection's ready rows.
+// Unbound forgets the connection's runnable rows.
 func (q queries) Unbound(ctx context.Context, p sqlitedb.UnboundParams) error {
 	q.w.cache.forgetReadyOf(p.ConnectionID)
 	return q.Queries.Unbound(ctx, p)
 }
 
-// DropReadyOf forgets the connection's ready rows.
+// DropReadyOf forgets the connection's runnable rows.
 func (q queries) DropReadyOf(ctx context.Context, conn []byte) error {
 	q.w.cache.forgetReadyOf(conn)
 	return q.Queries.DropReadyOf(ctx, conn)
@@ -192,7 +192,7 @@ func (q queries) ReleaseReply(ctx context.Context, p sqlitedb.ReleaseReplyParams
 	return q.Queries.ReleaseReply(ctx, p)
 }
 
-// SetPredecessorEnd forgets all jobs: the replies are any.
+// SetPredecessorEnd forgets all jobs, because any of them may be a reply.
 func (q queries) SetPredecessorEnd(ctx context.Context, p sqlitedb.SetPredecessorEndParams) error {
 	q.w.cache.forgetJobs()
 	return q.Queries.SetPredecessorEnd(ctx, p)

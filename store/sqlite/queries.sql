@@ -24,8 +24,8 @@ UPDATE meta SET quarantined = '', file_identity = @file_identity WHERE id = 1;
 UPDATE meta SET released_at = @released_at WHERE id = 1;
 
 -- name: RaiseFences :exec
--- Of jobs that may be looked at, as if their newest attempts were armed now, and none is due
--- earlier. See store.Release. No change of the jobs: no version, no event.
+-- Treats the newest attempts of jobs that may be looked at as armed now, and moves nothing
+-- earlier. See store.Admin.Release. No change of the jobs: no version, no event.
 UPDATE job_state SET
     fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at),
     negatives = 0, claim_token = NULL,
@@ -51,7 +51,7 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > @now;
 SELECT job_id FROM job_keys WHERE digest = ?;
 
 -- name: InsertKey :execrows
--- None, when the key is bound.
+-- No row when the key is bound.
 INSERT INTO job_keys (digest, job_id) VALUES (?, ?)
 ON CONFLICT (digest) DO NOTHING;
 
@@ -75,7 +75,7 @@ FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 
 -- name: GetListed :one
--- A job without its payload, which lies behind everything else in its row.
+-- A job without its payload, which is the last column of its row.
 SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
@@ -88,9 +88,11 @@ WHERE jobs.id = ?;
 SELECT * FROM job_state WHERE job_id = ?;
 
 -- name: SetState :execrows
--- Every change of a job but claims, arms and leases, with what became of its newest attempt;
--- NULL there: as it was. Every 32 events begin a new history, here
--- and below. These statements call no function, as the schema says.
+-- Every change of a job except claims, arms and leases, with the result of its newest
+-- attempt;
+-- NULL there: no change. Every 32 events begin a new history, here and below. These
+-- statements
+-- call no function, for the reason that the schema states.
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
@@ -111,7 +113,8 @@ UPDATE OR FAIL job_state SET
 WHERE job_id = @job_id AND version = @version - 1;
 
 -- name: Succeed :execrows
--- What SetState writes of a success that says nothing else, by the newest attempt, which had no
+-- SetState for a success of the newest attempt, without any other data, if that attempt had
+-- no
 -- outcome.
 UPDATE OR FAIL job_state SET
     state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
@@ -136,7 +139,7 @@ SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER);
 -- replies
 
 -- name: WaitingRows :many
--- The ready rows that get something to do when the job's replies wait no more.
+-- The runnable rows that get jobs when the job's replies stop waiting.
 SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
 WHERE waits_for = ? AND state IN (1, 6)
 GROUP BY connection_id, hold_key;
@@ -145,7 +148,8 @@ GROUP BY connection_id, hold_key;
 SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1;
 
 -- name: WaitingJobs :many
--- The replies to a job that wait for it, ended or not, with what sets the end of their start windows.
+-- The replies that wait for a job, ended or not, with what determines the end of their start
+-- windows.
 SELECT s.job_id, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?;
 
@@ -168,7 +172,7 @@ WHERE runnable_at <= @now
 ORDER BY runnable_at, served_turn LIMIT @max_rows;
 
 -- name: DueJobs :many
--- Of both rows what a job that is runnable and of this ready row may differ in.
+-- The columns of both rows in which a runnable job of this runnable row may differ.
 SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
@@ -194,8 +198,8 @@ WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for 
     AND next_at <= @now AND start_deadline > @now;
 
 -- name: ClaimArmed :execrows
--- A claim that arms: both steps in one version of the row, each with its event. Nobody
--- else ever has the lease.
+-- A claim that arms: both steps in one version of the row, each with its event. The lease is
+-- never visible to another worker.
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 2, attempt = attempt + 1, class = @class,
     next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
@@ -232,7 +236,7 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY 
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
 -- name: OrphanIDs :many
--- workers is a JSON list of those that are alive. Class 1 is KEYED.
+-- workers is a JSON list of the live ones. Class 1 is KEYED.
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(@workers))
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
@@ -248,7 +252,7 @@ SELECT job_id FROM job_state
 WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
 
 -- name: NextLeftBehind :one
--- When the next one was left behind: not later than now.
+-- When the next job was left behind: not later than now.
 SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1;
 
 -- name: DoubtfulIDs :many
@@ -270,7 +274,7 @@ SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1;
 SELECT start_deadline FROM job_state
 WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
 
--- ready rows
+-- runnable rows
 
 -- name: MakeReady :exec
 INSERT INTO connection_ready (connection_id, hold_key, next_at, paused, paced_until)
@@ -283,7 +287,7 @@ WHERE connection_ready.next_at IS NULL OR connection_ready.next_at > excluded.ne
 SELECT * FROM connection_ready WHERE connection_id = ? AND hold_key = ?;
 
 -- name: Served :exec
--- What the row still has is due at the earliest of it; NULL when drained.
+-- The row's remaining jobs are due at the earliest of them; NULL when none is left.
 UPDATE connection_ready SET
     next_at = (
         SELECT s.next_at FROM job_state AS s
@@ -295,7 +299,7 @@ UPDATE connection_ready SET
 WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
 
 -- name: Recount :exec
--- A job has left the row otherwise than by a claim.
+-- For a job that left the row without a claim.
 UPDATE connection_ready SET next_at = (
     SELECT s.next_at FROM job_state AS s
     WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
@@ -328,7 +332,7 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 -- attempts
 
 -- name: ArmJob :execrows
--- As store/rules judged. What must never be, the triggers refuse.
+-- As store/rules judged. The triggers refuse what must never be written.
 UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1, class = @class,
     next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now, state_since = @now,
@@ -379,7 +383,7 @@ SELECT CAST(coalesce((
 ), 0) AS INTEGER);
 
 -- name: SettleAttempt :exec
--- An earlier one.
+-- For an earlier attempt.
 UPDATE OR FAIL attempts SET
     result = @result, kind = @kind, message = @message, http_status = @http_status,
     bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
@@ -388,7 +392,7 @@ UPDATE OR FAIL attempts SET
 WHERE job_id = @job_id AND number = @number;
 
 -- name: CloseAttempt :exec
--- An earlier one.
+-- For an earlier attempt.
 UPDATE OR FAIL attempts SET result = @result, ended_at = coalesce(ended_at, @now)
 WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
 
@@ -420,7 +424,7 @@ SELECT * FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1;
 
 -- name: ShareEffect :exec
--- Another job names the same object, and may take it.
+-- Another job names the same object, and may take it over.
 UPDATE effects SET shared_with = @shared_with, told = 1, owns_id = min(owns_id, CAST(@keeps AS INTEGER)) WHERE job_id = @job_id;
 
 -- name: PutEffect :exec
@@ -464,7 +468,7 @@ INSERT INTO event_texts (job_id, sequence, position, reason, detail) VALUES (?, 
 SELECT reason, detail FROM event_texts WHERE job_id = ? AND sequence = ?;
 
 -- name: PageSizes :many
--- Of the next pages of a project.
+-- The next pages of a project.
 SELECT position, events FROM event_pages WHERE project = @project AND position > @after ORDER BY position LIMIT @max_rows;
 
 -- name: ProjectPages :many
@@ -472,15 +476,15 @@ SELECT position, body FROM event_pages
 WHERE project = @project AND position > @after AND position <= @up_to ORDER BY position;
 
 -- name: PagesAfter :many
--- Of all projects.
+-- Pages of all projects.
 SELECT position, project, body FROM event_pages WHERE position > @after ORDER BY position LIMIT @max_rows;
 
 -- name: JobHistory :many
--- Of the older events of a job those that end after a sequence.
+-- Of a job's older events those that end after a sequence.
 SELECT last_sequence, body FROM job_history WHERE job_id = @job_id AND last_sequence > @after ORDER BY last_sequence LIMIT @max_rows;
 
 -- name: JobHistoryBefore :many
--- The newest first.
+-- Newest first.
 SELECT last_sequence, body FROM job_history WHERE job_id = @job_id ORDER BY last_sequence DESC LIMIT @max_rows;
 
 -- name: GetHistory :one
@@ -499,7 +503,7 @@ WHERE project = @project AND listed = @listed
     AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
 
 -- name: CountUnderWay :many
--- Few, so they are found by their fences.
+-- There are few, so they are found by their fences.
 SELECT state, listed, count(*) AS jobs FROM job_state
 WHERE state IN (2, 3) AND +project = @project
     AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id)
@@ -511,7 +515,7 @@ WHERE project = @project AND state = @state AND ended_at >= @since
     AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
 
 -- name: OldestDue :one
--- Among the ready rows that nothing holds; 0: none.
+-- Among the runnable rows that nothing holds; 0: none.
 SELECT CAST(coalesce(min((
     SELECT s.next_at FROM job_state AS s
     WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
@@ -535,7 +539,7 @@ WHERE project = @project AND at >= @since AND starts IS NOT NULL
 ORDER BY at;
 
 -- name: FirstStartPage :one
--- Of those the first, which may have events from before.
+-- The first of these pages, which may have events from before.
 SELECT position, starts, body FROM event_pages
 WHERE project = @project AND at >= @since AND starts IS NOT NULL
 ORDER BY at LIMIT 1;
@@ -575,7 +579,7 @@ INSERT INTO connection_credentials (connection_id, version, key_id, data, finger
 VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: NewestCredential :one
--- With what its connection says that it is sealed for.
+-- With what its connection is sealed for.
 SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE d.connection_id = ? ORDER BY d.version DESC LIMIT 1;

@@ -16,7 +16,7 @@ UPDATE clock SET stepping = 1, steps = steps + 1 WHERE id = 1;
 UPDATE clock SET stepping = 0 WHERE id = 1;
 
 -- name: StepAttempts :exec
--- Of jobs that have not ended, and what a client's retry would wait for.
+-- Of jobs that have not ended, and of those that a client's retry would restart.
 UPDATE job_state SET
     armed_at = armed_at + CAST(@by AS INTEGER), send_deadline = send_deadline + CAST(@by AS INTEGER),
     answer_deadline = answer_deadline + CAST(@by AS INTEGER), fence_at = fence_at + CAST(@by AS INTEGER)
@@ -38,14 +38,14 @@ UPDATE attempts SET armed_at = CAST(@unknown AS INTEGER)
 WHERE job_id IN (SELECT s.job_id FROM job_state AS s WHERE s.state IN (2, 3, 5, 6, 7) AND s.class = CAST(@keyed AS INTEGER));
 
 -- name: StepLeases :exec
--- Leases, fences, looks and polls. A look under way proves nothing after it.
+-- Leases, fences, looks and polls. A look under way proves nothing after the step.
 UPDATE job_state SET
     next_at = next_at + CAST(@by AS INTEGER), claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
 WHERE state IN (2, 3, 4, 5);
 
 -- name: StepWaits :exec
--- Waits that a job makes by itself. A time that a client asked for is the beginning of
--- its start window, or of the wait of a reply, which makes no other waits meanwhile.
+-- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+-- start window, or of the wait of a reply, which has no other waits meanwhile.
 UPDATE job_state SET next_at = max(schedule_time, next_at + CAST(@by AS INTEGER))
 WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(@old AS INTEGER)
     AND start_deadline - next_at <> (
@@ -54,7 +54,7 @@ WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(@old AS INTEGER)
     );
 
 -- name: StepWindows :exec
--- Windows that were open while everything stood still.
+-- Windows that were open while work was suspended.
 UPDATE job_state SET start_deadline = start_deadline + CAST(@stood AS INTEGER)
 WHERE state IN (1, 2, 6) AND schedule_time <= CAST(@now AS INTEGER)
     AND start_deadline > CAST(@now AS INTEGER) - CAST(@stood AS INTEGER);

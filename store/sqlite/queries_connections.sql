@@ -25,12 +25,13 @@ UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = '', auth_hol
 WHERE connection_id = ? AND auth_hold_at IS NOT NULL;
 
 -- name: WakeLooks :exec
--- Looks and polls that waited for a credential. No change of theirs: no version, no event.
+-- Looks and polls that waited for a credential. No change of their jobs: no version, no
+-- event.
 UPDATE job_state SET next_at = @now
 WHERE state IN (4, 5) AND next_at > @now AND connection_id = @connection_id AND blocked <> '' AND claim_token IS NULL;
 
 -- name: Unbound :exec
--- A row that loses a bound is served as if that had never been.
+-- A row that loses a bound is served as if the bound had never existed.
 UPDATE connection_ready SET saturated = 0, paced_until = min(paced_until, CAST(@paced_until AS INTEGER))
 WHERE connection_id = @connection_id;
 

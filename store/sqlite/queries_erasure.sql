@@ -45,7 +45,7 @@ DELETE FROM cool_downs WHERE owner = ?;
 DELETE FROM oauth_renewals WHERE connection_id = ?;
 
 -- name: BlankConnection :exec
--- The row stays, of no project: to remove it SQLite would look for its jobs among all.
+-- The row stays, without a project: to remove it SQLite would search all jobs for its own.
 UPDATE connections SET
     project = '', display_name = '', settings = x'', account_identity = '', labels = '{}', paused_reason = '',
     credential_fingerprint = '', idem_key = '', fingerprint = x'', created_by = '', updated_by = ''

@@ -28,12 +28,12 @@ SELECT id, place, CAST(length(payload) AS INTEGER) AS size, state FROM schedule_
 WHERE schedule_id = @schedule_id AND state IN (1, 4) ORDER BY place, id;
 
 -- name: QueueHead :many
--- The first ones that wait.
+-- The first waiting items.
 SELECT id, place, CAST(length(payload) AS INTEGER) AS size FROM schedule_items
 WHERE schedule_id = @schedule_id AND state IN (1, 4) AND state = 1 ORDER BY place, id LIMIT @max_rows;
 
 -- name: EndedItems :many
--- Those that have left, the last one first.
+-- Items that have left, the last to leave first.
 SELECT id, state, ended_at, CAST(length(payload) AS INTEGER) AS size FROM schedule_items
 WHERE schedule_id = @schedule_id AND ended_at IS NOT NULL
     AND (ended_at < @after_time OR ended_at = @after_time AND id < @after_id)
@@ -50,7 +50,7 @@ WHERE id = @id AND version = @version - 1;
 UPDATE schedule_items SET place = @place WHERE id = @id AND state = 1;
 
 -- name: EndItem :execrows
--- One that a firing has taken, or that was refused.
+-- An item that a firing used, or that was refused.
 UPDATE schedule_items SET
     state = @state, firing_name = @firing_name, job_id = @job_id, reason = @reason, version = version + 1,
     payload = CASE WHEN @state = 4 THEN payload ELSE x'' END, labels = CASE WHEN @state = 4 THEN labels ELSE '{}' END,

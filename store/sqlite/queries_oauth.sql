@@ -1,4 +1,4 @@
--- Logins at platforms, and turns to renew what came of them.
+-- Logins at platforms, and leases to renew their tokens.
 
 -- name: StartLogin :exec
 INSERT INTO oauth_logins (state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at)

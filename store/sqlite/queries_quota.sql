@@ -11,10 +11,10 @@ SELECT jobs, bytes FROM project_use WHERE project = @project;
 SELECT count(*) FROM connections WHERE project = @project AND deleted_at IS NULL;
 
 -- name: CountAPIKeys :one
--- Those that are live at now.
+-- Keys that are live at now.
 SELECT count(*) FROM api_keys
 WHERE project = @project AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now);
 
 -- name: CountLogins :one
--- Those that may still come back at now.
+-- Logins that may still be completed at now.
 SELECT count(*) FROM oauth_logins WHERE project = @project AND expires_at > @now;

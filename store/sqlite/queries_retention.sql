@@ -1,11 +1,11 @@
--- Retention. Each statement finds its rows by an index: the writer has no time to
--- look around.
+-- Retention. Each statement finds its rows by an index, because the writer has no time for a
+-- scan.
 
 -- the log
 
 -- name: NewestPage :one
--- Of those at or before a position, but never the log's very last one: positions go on
--- from it, and are compared with it.
+-- The newest page at or before a position, but never the log's very last one: positions
+-- continue from it, and are compared with it.
 SELECT p.position, p.at FROM event_pages AS p
 WHERE p.position <= @at AND p.position < (SELECT max(l.position) FROM event_pages AS l)
 ORDER BY p.position DESC LIMIT 1;
@@ -21,7 +21,7 @@ WHERE p.position > @after AND p.position <= @up_to ORDER BY p.position LIMIT @ma
 DELETE FROM event_pages WHERE position = ?;
 
 -- name: DropTexts :exec
--- Of events of jobs that are gone.
+-- Texts of events whose jobs are removed.
 DELETE FROM event_texts WHERE event_texts.position > @after AND event_texts.position <= @up_to
     AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = event_texts.job_id);
 
@@ -74,7 +74,7 @@ DELETE FROM effects WHERE job_id = ? AND job_removed = 0;
 DELETE FROM job_history WHERE job_id = ?;
 
 -- name: RemoveTexts :exec
--- What comes later goes with the log.
+-- Later texts are dropped with the log.
 DELETE FROM event_texts WHERE job_id = @job_id AND position <= @dropped_to;
 
 -- name: RemoveKey :execrows

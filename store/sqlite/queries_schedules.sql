@@ -32,7 +32,7 @@ SELECT
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
--- What a list looks at.
+-- The columns that a list filters by.
 SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = @project AND (created_at < @after_time OR created_at = @after_time AND id < @after_id)
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
@@ -72,16 +72,17 @@ WHERE next_at IS NOT NULL AND id NOT IN (SELECT unhex(value) FROM json_each(@exc
 ORDER BY next_at LIMIT 1;
 
 -- name: WakeSchedule :execrows
--- One whose buffered firing may have waited for a change of a job.
+-- A schedule whose buffered firing may have waited for a change of a job.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
 -- name: PostponeSchedule :exec
--- One whose decision was not written.
+-- A schedule whose decision was not written.
 UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL AND next_at < @next_at;
 
 -- name: HoldSchedules :exec
--- Their lost time is not settled: those that fire are decided about now. A queue that does not
--- fire gets a new etag: its cause of a pause is another one.
+-- The firings of the lost time are not settled: active schedules are due for a decision now.
+-- A
+-- queue that is not active gets a new etag, because the cause of its pause changes.
 UPDATE schedules SET
     held_until = @held_until, revision = revision + 1, version = version + (queued AND state <> 1),
     next_at = CASE WHEN state = 1 THEN @held_until END
@@ -101,7 +102,7 @@ INSERT OR IGNORE INTO schedule_jobs (schedule_id, unresolved, job_id) VALUES (@s
 DELETE FROM schedule_jobs WHERE schedule_id = @schedule_id AND unresolved = @unresolved AND job_id = @job_id;
 
 -- name: EndedOfSchedule :many
--- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+-- The walk skips jobs that retention has removed, so it has a bound of its own.
 SELECT s.job_id, s.state, f.decided_at FROM (
     SELECT n.job_id, n.decided_at, n.number FROM firings AS n
     WHERE n.schedule_id = @schedule_id ORDER BY n.number DESC LIMIT 1000

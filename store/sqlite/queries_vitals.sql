@@ -1,15 +1,15 @@
--- What an operator watches over all projects. Each query reads a bounded part of an index.
+-- An operator's measurements of all projects. Each query reads a bounded part of an index.
 
 -- name: VitalWaiting :one
--- By an index that has all that is asked, so by project. Those under way count where they
--- came from.
+-- By an index that has all filtered columns, so by project. Jobs under way count under their
+-- earlier state.
 SELECT count(*) FROM (
     SELECT s.listed FROM (SELECT u.project FROM project_use AS u ORDER BY u.project LIMIT @max_rows) AS p
     CROSS JOIN job_state AS s WHERE s.project = p.project AND s.listed IN (1, 6) LIMIT @most
 ) AS w;
 
 -- name: VitalDue :one
--- The claim's own order: those that wait longest first.
+-- In the order of a claim: rows that wait longest first.
 SELECT count(*) FROM (
     SELECT s.next_at FROM (
         SELECT c.connection_id, c.hold_key FROM connection_ready AS c

@@ -10,20 +10,19 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: project_use is changed in the transaction that changes the jobs,
-// or the items of schedules.
-// The changes of a group are added up and written once, before its commit: one row for
-// each project, not one for each job.
+// Rules of this file: project_use is changed in the transaction that changes the jobs, or the
+// items of schedules. The changes of a group are added up and written once, before its
+// commit: one row for each project, not one for each job.
 
-// usage is what a group changes of the projects' use.
+// usage is the change of the projects' use by a group.
 type usage struct {
 	waiting map[string]store.StoredJobs
 }
 
 func newUsage() *usage { return &usage{waiting: make(map[string]store.StoredJobs)} }
 
-// add takes a change. In a careful transaction, where an item may be rolled back alone,
-// it is written immediately.
+// add records a change. In a careful transaction, where an item may be rolled back alone, it
+// writes the change immediately.
 func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int64) error {
 	if t.careful {
 		return useAdded(t.q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
@@ -34,7 +33,7 @@ func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int6
 	return nil
 }
 
-// flush writes what waits.
+// flush writes the recorded changes.
 func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 	for project, sum := range u.waiting {
 		if err := useAdded(q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: sum.Jobs, Bytes: sum.Bytes})); err != nil {
@@ -45,7 +44,7 @@ func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 	return nil
 }
 
-// forget drops what waits.
+// forget drops the recorded changes.
 func (u *usage) forget() { clear(u.waiting) }
 
 func useAdded(err error) error {
@@ -73,7 +72,7 @@ func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, e
 	})
 }
 
-// counts counts what a project has. In the writer a count stays true until the commit.
+// counts returns the counts of a project. In the writer a count stays valid until the commit.
 func (v view) counts(project string) store.Counts {
 	return store.Counts{
 		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },

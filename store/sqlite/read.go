@@ -39,7 +39,7 @@ func (v view) resolve(ctx context.Context, ref store.Ref) ([]byte, error) {
 	return id, orNotFound(err)
 }
 
-// own resolves a ref and makes sure that the job is the project's.
+// own resolves a ref and checks that the job belongs to the project.
 func (v view) own(ctx context.Context, ref store.Ref) ([]byte, error) {
 	id, err := v.resolve(ctx, ref)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v view) snapshot(ctx context.Context, id []byte) (job.Snapshot, error) {
 	return v.complete(ctx, row.Job, row.JobState)
 }
 
-// newSnapshot is a job without attempts and proofs.
+// newSnapshot returns a job without attempts and proofs.
 func newSnapshot(j sqlitedb.Job, st sqlitedb.JobState, now int64) (job.Snapshot, error) {
 	spec, err := toSpec(j, st)
 	if err != nil {
@@ -80,8 +80,8 @@ func newSnapshot(j sqlitedb.Job, st sqlitedb.JobState, now int64) (job.Snapshot,
 	return job.Snapshot{Job: job.Job{Spec: spec, Status: toStatus(st)}, Now: fromMicros(now)}, nil
 }
 
-// complete adds what other tables know of a job. Most jobs have nothing there,
-// and their state tells so.
+// complete adds to a job what other tables have. Its state shows that most jobs have nothing
+// there.
 func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (job.Snapshot, error) {
 	h := &held{job: j, st: st}
 	if st.Attempt > 0 {
@@ -93,7 +93,7 @@ func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	return v.completed(ctx, h, nil)
 }
 
-// completed is complete where the attempts are known, and perhaps the effect.
+// completed is complete for callers that have the attempts, and perhaps the effect.
 func (v view) completed(ctx context.Context, h *held, effect *sqlitedb.PutEffectParams) (job.Snapshot, error) {
 	st := h.st
 	snap, err := newSnapshot(h.job, st, v.now)
@@ -125,8 +125,8 @@ func (v view) completed(ctx context.Context, h *held, effect *sqlitedb.PutEffect
 	return snap, nil
 }
 
-// marks returns what the rules ask of a job's attempts. Most jobs have only the newest, which
-// is in their row.
+// marks returns the parts of a job's attempts that the rules read. Most jobs have only the
+// newest attempt, which is in their row.
 func (v view) marks(ctx context.Context, id []byte, newest rules.AttemptView) (rules.AttemptViews, error) {
 	if newest.Number == 1 {
 		return rules.AttemptViews{newest}, nil

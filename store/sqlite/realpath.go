@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 )
 
-// ErrDangling reports that a database is named by a symbolic link to nothing. It
-// is not made: the disk that the link leads to may only be missing.
+// ErrDangling reports that a database is named by a symbolic link to nothing. It is not
+// created, because the disk that the link leads to may only be missing.
 var ErrDangling = errors.New("the database is named by a symbolic link to a file that does not exist")
 
-// Resolve returns the path of a database file without symbolic links. The file
-// need not exist; its folder must. Files beside the database (its log, its lock
-// file, its sealing keys) are named after this path, so that a database has one
-// set of them, however it was named.
+// Resolve returns the path of a database file without symbolic links. The file need not
+// exist; its folder must. Files beside the database (its log, its lock file, its sealing
+// keys) are named after this path, so that a database has one set of them under every name.
 func Resolve(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,26 +8,24 @@ import (
 	"fmt"
 )
 
-// ErrReplaced reports that something else was put in the place of a database that
-// this process has open.
+// ErrReplaced reports that a database which this process has open was replaced.
 var ErrReplaced = errors.New("the database was replaced under this process")
 
-// watched are the files that a running process compares with what it opened: the
-// names that the next process would open.
+// watched has the files that a running process compares with those it opened: the names that
+// the next process would open.
 type watched struct {
 	lock *fileLock
 	log  string
 	// logID is the log's file; zero: not known yet.
 	logID fileID
-	// epoch is the number that this process wrote into the database's header. It is
-	// there once the log was written back for the first time, and then for good.
+	// epoch is the number that this process wrote into the database's header. It is in the
+	// file once the log was first written back, and stays there.
 	epoch   int32
 	settled bool
 }
 
-// check fails with ErrReplaced when the names lead to other files than those that
-// are open, or when the files were overwritten with older ones. It is cheap
-// enough to run before every commit.
+// check fails with ErrReplaced when the names lead to other files than the open ones, or when
+// the files were overwritten with older ones. It is cheap enough to run before every commit.
 func (w *watched) check() error {
 	id, _, err := statFile(w.lock.path)
 	if err != nil {
@@ -42,8 +40,8 @@ func (w *watched) check() error {
 	return w.checkContent()
 }
 
-// checkLog compares SQLite's log. What is committed to a log that no path leads to
-// any more is lost with this process.
+// checkLog compares SQLite's log. Commits to a log that no path leads to any more are lost
+// with this process.
 func (w *watched) checkLog() error {
 	id, _, err := statFile(w.log)
 	if err != nil {
@@ -58,7 +56,7 @@ func (w *watched) checkLog() error {
 	return nil
 }
 
-// checkContent notices a copy that was written over the files in place.
+// checkContent detects a copy that was written over the files in place.
 func (w *watched) checkContent() error {
 	version, err := w.lock.data.userVersion()
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: a job that replies has waits_for set until the job that it
-// replies to has SUCCEEDED, whatever becomes of either meanwhile. If that job ends
-// otherwise, predecessor_end is its state until it goes on. Who waits is in no ready
-// row and in no index that a claim reads.
+// Rules of this file: a job that replies has waits_for set until the job that it replies to
+// has SUCCEEDED, whatever happens to either meanwhile. If that job ends otherwise,
+// predecessor_end is its state until it goes on. Waiting jobs are in no runnable row and in
+// no index that a claim reads.
 
 // awaitReply returns a new job as it waits for the one that it replies to, if it does.
 func (t *tx) awaitReply(ctx context.Context, j job.Job) (job.Job, error) {
@@ -33,8 +33,8 @@ func (t *tx) awaitReply(ctx context.Context, j job.Job) (job.Job, error) {
 	return rules.Await(j, rules.Predecessor{Project: other.Project, State: job.State(other.State), Waiting: waiting})
 }
 
-// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
-// one. It is no change of theirs: no version, no event.
+// notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
+// its end. This is no change of theirs: no version, no event.
 func (t *tx) tellReplies(ctx context.Context, id []byte, state job.State) error {
 	some, err := t.anyWaits(ctx)
 	switch {
@@ -51,7 +51,7 @@ func (t *tx) tellReplies(ctx context.Context, id []byte, state job.State) error 
 	return nil
 }
 
-// releaseReplies lets those start that waited for a job.
+// releaseReplies makes the jobs that waited for a job runnable.
 func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 	rows, err := t.q.WaitingRows(ctx, id)
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 	return nil
 }
 
-// leased adds what preparing a job needs beside its own rows.
+// leased adds what preparing a job needs beyond its own rows.
 func (v view) leased(ctx context.Context, snap job.Snapshot, conn store.Connection) (store.Leased, error) {
 	l := store.Leased{Snapshot: snap, Connection: conn}
 	if snap.ReplyTo.IsZero() {

@@ -14,20 +14,22 @@ import (
 )
 
 // Rules of this file:
-//   - a step is one operation of the only writer, which everybody waits for: it ends
+//   - a step is one operation of the only writer, which all other writes wait for: it ends
 //     when its time is over, after one item at least;
-//   - pages go once the log no longer gives them; a job has its history in its row. The texts
-//     of an event go once the log no longer gives it and its job is gone, whichever comes last;
-//   - the newest page stays: positions go on from it, and are compared with it after a restore.
+//   - pages are dropped once the log no longer returns them; a job has its history in its
+//     row. The texts of an event are dropped once the log no longer returns it and its job is
+//     removed, whichever comes last;
+//   - the newest page stays: positions continue from it, and are compared with it after a
+//     restore.
 
-// stepTime is how long a step takes of the writer's time.
+// stepTime is how long a step may keep the writer.
 const stepTime = 4 * time.Millisecond
 
-// stepJobs bounds the jobs of a step: about what fits into its time. Reading more
-// of them would be for nothing.
+// stepJobs bounds the jobs of a step: about what fits into its time. Reading more of them
+// would be wasted.
 const stepJobs = 25
 
-// Retain implements store.Store. There is one process, so nobody else cleans.
+// Retain implements store.Store. There is one process, so no other one cleans.
 func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
 	place, err := store.ParseRetainPlace(p.After)
 	if err == nil {
@@ -43,23 +45,23 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 	})
 }
 
-// retaining is one step under way.
+// retaining is one step in progress.
 type retaining struct {
 	*tx
 	store.RetainParams
 	place store.RetainPlace
 	most  int64
-	// end is when the step has had its time.
+	// end is when the step's time is over.
 	end  time.Time
 	meta sqlitedb.Meta
 	out  store.Retained
-	// erasing is set when somebody asked for it.
+	// erasing is set for a removal on request.
 	erasing *erasing
 }
 
 func (r *retaining) over() bool { return time.Now().After(r.end) }
 
-// step does one part of the pass, and says where the next one is.
+// step does one part of the pass, and sets where the next one begins.
 func (r *retaining) step(ctx context.Context) (err error) {
 	if err := r.refuseClosed(ctx); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// raise moves the log's beginning behind the events that are over.
+// raise moves the log's beginning behind the events that are no longer kept.
 func (r *retaining) raise(ctx context.Context) (int64, error) {
 	last, err := r.q.LastPosition(ctx)
 	if err != nil {
@@ -180,10 +182,10 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// terminal are the states that jobs end in, in the order of a pass.
+// terminal are the terminal states, in the order of a pass.
 var terminal = []job.State{job.Succeeded, job.Failed, job.Canceled, job.Expired}
 
-// nextJobs goes on with the next state, or with the next project.
+// nextJobs continues with the next state, or with the next project.
 func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 	r.place = store.RetainPlace{Phase: store.PhaseJobs, Project: r.place.Project, State: r.place.State}
 	for _, state := range terminal {
@@ -206,8 +208,8 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// thread removes a job that nobody replies to, and then the one that it replied to
-// if that one was only waiting for this.
+// thread removes a job without replies, and then the one that it replied to if only this
+// reply kept it.
 func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	for {
 		answered, err := r.q.HasReplies(ctx, row.JobID)
@@ -232,7 +234,7 @@ func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error 
 	}
 }
 
-// remove removes all that is kept of a job. Its key may outlive it.
+// remove removes all data of a job. Its key may outlive it.
 func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	id := row.JobID
 	if err := r.leaveErased(ctx, id); err != nil {
@@ -242,7 +244,7 @@ func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error 
 		return fmt.Errorf("key: %w", err)
 	}
 	if class := job.Class(row.Class); class == job.Handle || class == job.Observable {
-		// A look of another job may meet the object.
+		// A look of another job may find the object.
 		if err := r.q.KeepObject(ctx, id); err != nil {
 			return fmt.Errorf("effect: %w", err)
 		}
@@ -310,7 +312,7 @@ func (r *retaining) keys(ctx context.Context) (more bool, err error) {
 	return int64(len(rows)) == r.most, nil
 }
 
-// objects forgets the objects of removed jobs that no look can meet any more.
+// objects forgets the objects of removed jobs that no look can find any more.
 func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 	first, err := r.firstStart(ctx)
 	if err != nil {
@@ -331,8 +333,8 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 	return int64(len(rows)) == r.most, nil
 }
 
-// firings removes firings that were decided long ago, and notes from when on those of their
-// schedules are all there.
+// firings removes firings that were decided long ago, and raises the begin of their
+// schedules' ledgers.
 func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 	before := r.now - micros(store.FiringsKept)
 	rows, err := r.q.OldFirings(ctx, sqlitedb.OldFiringsParams{Before: before, MaxRows: r.most})
@@ -353,8 +355,8 @@ func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 	return int64(len(rows)) == r.most, nil
 }
 
-// firstStart is the oldest first attempt of all jobs that look for their objects; now if there
-// is none.
+// firstStart returns the time of the oldest first attempt of all jobs that look for their
+// objects; now if there is none.
 func (r *retaining) firstStart(ctx context.Context) (int64, error) {
 	first, err := r.q.FirstStart(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -363,7 +365,7 @@ func (r *retaining) firstStart(ctx context.Context) (int64, error) {
 	return min(first.Int64, r.now), err
 }
 
-// digestOf is the digest under which a key is bound.
+// digestOf returns the digest under which a key is bound.
 func digestOf(project, key string) []byte {
 	sum := job.KeyDigest(project, key)
 	return sum[:]

@@ -14,9 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// Rules of this file: the log is read beside the writer, and only what was added up is
-// written by it. There is one process, so nobody else rolls; the write compares the place
-// all the same.
+// Rules of this file: the log is read without the writer, which only writes the sums. There
+// is one process, so no other one rolls; the write compares the position all the same.
 
 // Roll implements store.Store.
 func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
@@ -62,7 +61,7 @@ type rolling struct {
 	events   int
 	more     bool
 	old      []sqlitedb.RemoveRollupsParams
-	// connectors are those of the connections that were met.
+	// connectors has the connectors of the connections that occurred.
 	connectors map[job.ID]string
 }
 
@@ -80,7 +79,7 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the log no longer gives is not counted.
+	// Events that the log no longer returns are not counted.
 	r.to = max(r.to, m.EventsFrom)
 	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
 		asked := min(store.RollRead, events-r.events)
@@ -100,7 +99,7 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	return r, nil
 }
 
-// add counts the next events, as far as the step goes.
+// add counts the next events, up to the bounds of the step.
 func (v view) add(ctx context.Context, r *rolling, entries []logpage.Entry, counts int) error {
 	for _, entry := range entries {
 		if r.roll.Len() >= counts {
@@ -130,7 +129,7 @@ func (v view) add(ctx context.Context, r *rolling, entries []logpage.Entry, coun
 	return nil
 }
 
-// connector is that of a connection, empty if it is gone.
+// connector returns the connector of a connection, empty if it is gone.
 func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, error) {
 	if name, ok := r.connectors[id]; ok {
 		return name, nil
@@ -143,8 +142,8 @@ func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, err
 	return c.Connector, nil
 }
 
-// oldRollups finds the widths that have buckets to remove. None are removed while the
-// clock is doubted.
+// oldRollups finds the widths that have buckets to remove. None are removed while the clock
+// is suspect.
 func (v view) oldRollups(ctx context.Context, r *rolling) error {
 	if v.suspect.Suspends {
 		return nil
@@ -198,7 +197,7 @@ func (s *Store) Series(ctx context.Context, q store.SeriesQuery) (store.Series, 
 	})
 }
 
-// rolledTo is the time up to which events are counted.
+// rolledTo returns the time up to which events are counted.
 func (v view) rolledTo(ctx context.Context) (time.Time, error) {
 	place, err := v.q.RollPlace(ctx)
 	if err != nil {

@@ -203,7 +203,7 @@ func (t *tx) changeSchedule(ctx context.Context, row sqlitedb.Schedule, c store.
 	return next, err
 }
 
-// one is the verdict on a write of one row under its revision.
+// one returns the verdict on a write of one row under its revision.
 func one(n int64, err error) error {
 	if err == nil && n != 1 {
 		return store.ErrStale
@@ -211,7 +211,7 @@ func one(n int64, err error) error {
 	return err
 }
 
-// addFiring adds a firing to the ledger, unless its name is there.
+// addFiring adds a firing to the ledger, unless its name exists.
 func (t *tx) addFiring(ctx context.Context, to *sqlitedb.Schedule, f store.Firing) error {
 	n, err := t.q.InsertFiring(ctx, insertFiringParams(to.ID, to.LastFiring+1, f))
 	to.LastFiring += n
@@ -265,7 +265,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 	})
 }
 
-// firingNamed is the page of one firing.
+// firingNamed returns the page of one firing.
 func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.FiringPage, err error) {
 	row, err := v.q.GetFiring(ctx, sqlitedb.GetFiringParams{ScheduleID: fromID(q.Schedule), Name: q.Name})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -298,8 +298,9 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 	})
 }
 
-// followJob notes a change of a job's state for its schedule, if it has one: which of its
-// jobs are open. It makes a schedule due whose buffered firing may have waited for the change.
+// followJob updates a job's schedule, if it has one, after a change of the job's state: it
+// updates the list of open jobs, and makes a schedule due if its buffered firing may have
+// waited for the change.
 func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
 	if schedule == nil {
 		return nil

@@ -11,19 +11,18 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
-// Rules of this file: the writer's statements are prepared once, and those that
-// give no rows go to the driver without the bookkeeping of database/sql, which
-// serves pools and contexts and costs as much as a small statement. What an
-// operation has run reports whether there is anything to undo when it fails. What a
-// statement changes of what the writer remembers is known to queries.
+// Rules of this file: the writer's statements are prepared once, and statements without rows
+// go to the driver without the bookkeeping of database/sql, which serves pools and contexts
+// and costs as much as a small statement. The statements that an operation has run show
+// whether there is anything to undo when it fails. The type queries knows what a statement
+// changes in the cache.
 
 // session is the writer's connection, as the generated queries use it.
 type session struct {
 	conn  *sql.Conn
 	execs map[string]driver.StmtExecContext
 	reads map[string]rowsStmt
-	// dirty says that something was written, or may have been, since it was last
-	// false.
+	// dirty reports that something was written, or may have been, since it was last false.
 	dirty bool
 	args  []driver.NamedValue
 }
@@ -33,7 +32,7 @@ var _ sqlitedb.DBTX = (*session)(nil)
 // rowsStmt is a statement with rows.
 type rowsStmt struct {
 	*sql.Stmt
-	// writes says that it may change something, too.
+	// writes reports that it may also write.
 	writes bool
 }
 
@@ -84,7 +83,7 @@ func (s *session) exec(ctx context.Context, stmt driver.StmtExecContext, args []
 	return res, err
 }
 
-// value returns an argument as the driver takes it.
+// value converts an argument to the driver's type.
 func value(a any) (driver.Value, error) {
 	switch a := a.(type) {
 	case int64, string, nil:
@@ -168,7 +167,7 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 	return stmt.Stmt.QueryRowContext(ctx, args...)
 }
 
-// readsOnly reports whether a query is surely a SELECT. Any other one may write.
+// readsOnly reports whether a query is certainly a SELECT. Any other query may write.
 func readsOnly(query string) bool {
 	for strings.HasPrefix(query, "--") {
 		_, query, _ = strings.Cut(query, "\n")
@@ -176,7 +175,7 @@ func readsOnly(query string) bool {
 	return strings.HasPrefix(query, "SELECT")
 }
 
-// close ends the statements; SQLite ends no connection that has any.
+// close closes the statements. SQLite closes no connection that has any.
 func (s *session) close() error {
 	var err error
 	for _, stmt := range s.reads {

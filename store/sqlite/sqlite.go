@@ -2,13 +2,14 @@
 //
 // Rules of this package:
 //
-//   - One process has the file, for the process's life and by whatever name, by a
-//     lock on the file itself and one on a lock file beside it (file_unix.go).
-//   - All writes go through one goroutine, which runs many calls in one
-//     transaction and pays one fsync for them (see writer.go). Reads have
-//     connections of their own and never wait for a write.
-//   - Times are the process's, in microseconds, and go backwards by a step only (clock.go).
-//   - Conversions between rows and values live in convert.go only.
+//   - One process has the file, for the process's life and under every name, by a lock on the
+//     file itself and one on a lock file beside it (file_unix.go).
+//   - All writes go through one goroutine, which runs many calls in one transaction with one
+//     fsync for all of them (see writer.go). Reads have connections of their own and never
+//     wait for a write.
+//   - Times are the process's, in microseconds, and only a step moves them backwards
+//     (clock.go).
+//   - Conversions between rows and values are in convert.go only.
 package sqlite
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Options say which database to open and how.
+// Options configure which database to open, and how.
 type Options struct {
 	// Path is the database file. Beside it, after symbolic links are resolved (see
 	// Resolve), are PATH-wal, PATH-shm and PATH.lock.
@@ -35,25 +36,25 @@ type Options struct {
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
 	Migrate bool
-	// Namespace is what a database is given that has none yet. Empty: a new one.
+	// Namespace is the namespace of a database that has none yet. Empty: a new one.
 	Namespace string
-	// StateDir is a folder elsewhere, in which the newest state that was seen is noted as
-	// in PATH.lock, so that an older one in its place is noticed. Empty: none.
+	// StateDir is a folder elsewhere, in which the newest state that was seen is recorded as
+	// in PATH.lock, so that an older state in its place is detected. Empty: none.
 	StateDir string
-	// NoteFailed is called when a note in StateDir fails, and with nil when notes work
-	// again. It must not block. nil: nobody is told.
+	// NoteFailed is called when a note in StateDir fails, and with nil when notes work again.
+	// It must not block. nil: failures are not reported.
 	NoteFailed func(error)
 	// Now replaces the machine's clocks by one that is always right, for tests.
 	Now func() time.Time
-	// Clock says how a clock that changes is treated.
+	// Clock configures how a clock that changes is treated.
 	Clock store.ClockOptions
-	// Host names this machine, to notice a database that was copied to another
-	// one; empty means the machine id, or the host's name.
+	// Host names this machine, to detect a database that was copied to another one; empty
+	// means the machine id, or the host's name.
 	Host string
 	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
-	// WatchEvery is how often an idle process compares the file with what it noted, to
-	// notice that it was replaced; 0 means a second. Every commit compares them too.
+	// WatchEvery is how often an idle process compares the file with its record, to detect
+	// that it was replaced; 0 means a second. Every commit compares them too.
 	WatchEvery time.Duration
 	// Readers is the number of connections for reading; 0 means 4.
 	Readers int
@@ -61,7 +62,7 @@ type Options struct {
 
 const (
 	defaultReaders = 4
-	// busyTimeout only ever matters for other programs that look at the file.
+	// busyTimeout only matters for other programs that read the file.
 	busyTimeout = 5 * time.Second
 )
 
@@ -75,11 +76,11 @@ type Store struct {
 	// readers holds the idle reading connections.
 	readers chan *reader
 	hints   store.Hints
-	// enlisted are the workers that are alive: those of this process.
+	// enlisted has the live workers: those of this process.
 	enlisted enlisted
 
-	// noted is what the lock file remembers, and watched what must not change under
-	// this process; the writer alone uses both while it runs.
+	// noted is the record in the lock file, and watched what must not change under this
+	// process; only the writer uses both while it runs.
 	noted   lockMark
 	memory  memory
 	watched *watched
@@ -198,7 +199,7 @@ type view struct {
 	q    *sqlitedb.Queries
 	conn sqlitedb.DBTX
 	now  int64
-	// doubt is what is not believed of the time.
+	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 }
 
@@ -233,7 +234,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	}
 	ended := false
 	defer func() {
-		if !ended { // fn panicked: a reader that is left in a transaction is of no use to anybody
+		if !ended { // fn panicked: a reader that is left in a transaction is of no use
 			_, _ = r.conn.ExecContext(ctx, "ROLLBACK")
 		}
 	}()
@@ -252,8 +253,8 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	return v, nil
 }
 
-// Close answers the calls that are queued, with ErrUnavailable where they have
-// not begun, and gives the file back.
+// Close answers the queued calls, with ErrUnavailable where they have not begun, and releases
+// the file.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
@@ -272,8 +273,8 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// release ends what Open has begun, in the reverse order. A database that is lost
-// is left as it is: closing it would write its log back into another state.
+// release undoes what Open has done, in the reverse order. It leaves a lost database as it
+// is, because closing it would write its log into another state.
 func (s *Store) release() error {
 	if s.loss.failed() != nil {
 		return s.lock.release()

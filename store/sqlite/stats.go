@@ -31,7 +31,7 @@ func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 	})
 }
 
-// measure is one StatsQuery as the queries take it.
+// measure is one StatsQuery in the form that the queries take.
 type measure struct {
 	view
 	project    string
@@ -88,7 +88,7 @@ func (m measure) waits(ctx context.Context, out *store.Stats) error {
 	return err
 }
 
-// age is how long ago a moment was; 0 is no moment.
+// age returns how long ago a moment was; 0 is no moment.
 func (m measure) age(at int64) time.Duration {
 	if at == 0 {
 		return 0
@@ -96,8 +96,8 @@ func (m measure) age(at int64) time.Duration {
 	return fromDuration(max(0, m.now-at))
 }
 
-// starts takes percentiles by the nearest rank. Times rise with positions, so only the first page
-// may have starts from before.
+// starts computes percentiles by the nearest rank. Times rise with positions, so only the
+// first page may have starts of before the window.
 func (m measure) starts(ctx context.Context, out *store.Stats) error {
 	first, err := m.q.FirstStartPage(ctx, sqlitedb.FirstStartPageParams{Project: m.project, Since: m.since})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -25,7 +25,7 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 
 type vitals struct{ view }
 
-// age is how long ago a moment was; 0 is no moment.
+// age returns how long ago a moment was; 0 is no moment.
 func (m vitals) age(at int64) time.Duration { return measure{view: m.view}.age(at) }
 
 func (m vitals) due(ctx context.Context, out *store.Vitals) (err error) {
@@ -98,5 +98,5 @@ func (m vitals) firings(ctx context.Context, out *store.Vitals) error {
 	return err
 }
 
-// Saturation is how many operations wait for the writer, and how many may.
+// Saturation returns how many operations wait for the writer, and how many may.
 func (s *Store) Saturation() (busy, limit int) { return len(s.writer.queue), cap(s.writer.queue) }

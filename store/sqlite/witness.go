@@ -10,14 +10,14 @@ import (
 	"github.com/fireonce/fireonce/internal/witness"
 )
 
-// Rules of this file: the lock file is beside the database, and a restore of the whole
-// folder puts it back, too. So a server that is given a folder elsewhere (StateDir) keeps
-// the same mark there, some seconds behind.
+// Rules of this file: the lock file is beside the database, and a restore of the whole folder
+// restores it too. So a server with a folder elsewhere (StateDir) keeps the same record
+// there, some seconds behind.
 
 // noteEvery is the least time between two notes of new events: each waits for the disk.
 const noteEvery = 5 * time.Second
 
-// memory is the note of one database; without a path there is none.
+// memory is the note of one database. Without a path there is none.
 type memory struct {
 	path  string
 	saved lockMark
@@ -26,8 +26,8 @@ type memory struct {
 	reporter witness.Reporter
 }
 
-// recall reads the mark that was noted of a file. A copy is another file, and has
-// another note.
+// recall reads the record that was noted of a file. A copy is another file, and has another
+// note.
 func (s *Store) recall(id job.ID, identity string) (lockMark, error) {
 	if s.opts.StateDir == "" {
 		return lockMark{}, nil
@@ -41,7 +41,7 @@ func (s *Store) recall(id job.ID, identity string) (lockMark, error) {
 	return lockMark{store: id, generation: seen.Era, position: seen.Position}, nil
 }
 
-// save notes a mark, and waits for the disk.
+// save writes a record, and waits for the disk.
 func (m *memory) save(mark lockMark) error {
 	if m.path == "" {
 		return nil
@@ -54,7 +54,7 @@ func (m *memory) save(mark lockMark) error {
 	return err
 }
 
-// follow notes a mark that is not noted yet, unless it is too soon: then a later call
+// follow writes a record that is not noted yet, unless it is too soon: then a later call
 // does. A failure is reported, and tried again.
 func (m *memory) follow(mark lockMark) {
 	now := time.Now()

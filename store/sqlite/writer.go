@@ -14,18 +14,18 @@ import (
 )
 
 // Rules of this file (group commit):
-//   - every writing call is one operation, run in a transaction that it shares
-//     with the operations that came at the same time;
-//   - one commit, one fsync, answers all of them; nobody is answered before;
-//   - an operation that is refused before it has written anything just gets its
-//     answer. Most refusals are of that kind, so the group runs without savepoints,
-//     for which SQLite would copy every page that it changes;
-//   - when one fails later, the transaction is rolled back and the group runs once
-//     more, carefully: each operation, and each item of a batch, in a savepoint of
-//     its own, so that a failure undoes itself and fails no other;
-//   - an operation whose caller gave up while it was queued never runs; one that
-//     has begun runs to its end, and its caller waits for the commit;
-//   - no operation begins while the clock asks for a step: it is the first one of the next
+//   - every writing call is one operation, run in a transaction that it shares with the
+//     operations that came at the same time;
+//   - one commit, one fsync, answers all of them, and none is answered before it;
+//   - an operation that is refused before its first write just gets its answer. Most refusals
+//     are of that kind, so the group runs without savepoints, for which SQLite would copy
+//     every page that it changes;
+//   - when an operation fails later, the transaction is rolled back and the group runs once
+//     more, carefully: each operation, and each item of a batch, in a savepoint of its own,
+//     so that a failure undoes only itself;
+//   - an operation whose caller gave up while it was queued never runs. An operation that has
+//     begun runs to its end, and its caller waits for the commit;
+//   - no operation begins while the clock requires a step: it is the first one of the next
 //     group, before which the step is written.
 
 const (
@@ -43,7 +43,7 @@ const (
 	rollbackOp = "ROLLBACK TO op"
 )
 
-// What became of an operation's turn.
+// The results of an operation's queueing.
 const (
 	opQueued int32 = iota
 	opBegun
@@ -75,7 +75,7 @@ type writer struct {
 	// check, when a test sets it, is called after each operation.
 	check func(context.Context, *tx)
 	turn  int64
-	// newest is the last event's position at the last look (see compare).
+	// newest is the position of the last event at the last look (see compare).
 	newest int64
 	// logLimit is the length of the log above which it is written back.
 	logLimit int64
@@ -100,7 +100,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	return w, nil
 }
 
-// write runs fn as one operation and gives its value once it is durable.
+// write runs fn as one operation and returns its value once it is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
 	var v, zero T
 	o := &op{done: make(chan error, 1)}
@@ -158,8 +158,8 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-// close puts what is in the log file into the database file and gives the
-// connection back. SQLite does so only for a connection without statements.
+// close writes the content of the log file into the database file and closes the connection.
+// SQLite writes it back only for a connection without statements.
 func (w *writer) close() error {
 	_, err := w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	return errors.Join(err, w.ses.close(), w.conn.Close())
@@ -183,11 +183,11 @@ func (w *writer) run() {
 	}
 }
 
-// group runs the first operation and whatever is queued behind it, commits,
-// and answers. It returns the operation that begins the next group, if it has met one.
+// group runs the first operation and those that are queued behind it, commits, and answers.
+// It returns the operation that begins the next group, if it has taken one from the queue.
 func (w *writer) group(first *op) (following *op) {
-	// Operations run without their callers' contexts: ending one must not
-	// interrupt the others' transaction.
+	// Operations run without their callers' contexts: ending one must not interrupt the
+	// others' transaction.
 	ctx := context.Background()
 	w.stepClock(ctx)
 	if err := w.begin(ctx); err != nil {
@@ -196,7 +196,7 @@ func (w *writer) group(first *op) (following *op) {
 	}
 	t := w.newTx(false)
 	var ran []*op
-	taken := 0 // refused ones count, too: those that wait for the commit must not wait forever
+	taken := 0 // refused ones count too: the others wait for the commit, which must not be delayed forever
 	for o := first; o != nil; o = w.next(taken) {
 		taken++
 		if t.setTime() && o != first {
@@ -220,7 +220,7 @@ func (w *writer) group(first *op) (following *op) {
 	return following
 }
 
-// begin begins a transaction, and finds out where the log ends, if that is not known.
+// begin begins a transaction, and reads where the log ends, if that is unknown.
 func (w *writer) begin(ctx context.Context) error {
 	if err := w.ses.control(ctx, begin); err != nil || w.log.base != unknownPosition {
 		return err
@@ -234,8 +234,8 @@ func (w *writer) begin(ctx context.Context) error {
 	return nil
 }
 
-// one runs an operation at the time that was set. spoiled says that it failed having written something,
-// or in a way after which SQLite may have ended the transaction.
+// one runs an operation at the time that was set. spoiled reports that it failed after it had
+// written something, or in a way after which SQLite may have ended the transaction.
 func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints, mark := t.hint, w.log.mark()
 	w.ses.dirty = false
@@ -250,8 +250,8 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 	return spoiled, err
 }
 
-// again runs a spoiled group again, and then on unless the next one has its beginning, each
-// operation in its savepoint. It returns what begins the next group.
+// again runs a spoiled group again, each operation in its savepoint, and continues unless the
+// next group has its beginning. It returns the operation that begins the next group.
 func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op) *op {
 	w.undo(ctx)
 	if err := w.begin(ctx); err != nil {
@@ -269,8 +269,8 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 		}
 		err, lost := w.careful(ctx, t, o)
 		if lost != nil {
-			// SQLite ended the transaction by itself, as it does when the disk is
-			// full. What ran before in this group is gone, and surely so.
+			// SQLite ended the transaction by itself, as it does when the disk is full. What
+			// ran before in this group was rolled back.
 			w.abandon(ctx, append(ran, ops...), lost)
 			return following
 		}
@@ -290,7 +290,7 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 	return following
 }
 
-// next returns the next operation of the group, nil when it is to be committed.
+// next returns the next operation of the group, nil when the group must be committed.
 func (w *writer) next(size int) *op {
 	for size < maxGroup {
 		select {
@@ -305,7 +305,7 @@ func (w *writer) next(size int) *op {
 	return nil
 }
 
-// careful runs an operation in its savepoint, at the time that was set. lost says that the
+// careful runs an operation in its savepoint, at the time that was set. lost reports that the
 // transaction itself is gone.
 func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	if err := w.ses.control(ctx, "SAVEPOINT op"); err != nil {
@@ -333,7 +333,7 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 func (w *writer) undo(ctx context.Context) {
 	w.cache = newCache()
 	w.log.forget()
-	w.newest = 0 // events that are gone may have been counted
+	w.newest = 0 // lost events may have been counted
 	w.usage.forget()
 	// Where SQLite has ended the transaction by itself, this fails.
 	_ = w.ses.control(ctx, rollback)
@@ -368,26 +368,26 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 		w.log.committed()
 	}
 	w.note()
-	// Hints go first, so that a caller who has its answer finds its own hint given.
+	// Hints go first, so that a caller that has its answer finds its own hint.
 	w.s.hints.Notify(t.hint)
 	for _, o := range ops {
 		o.done <- err
 	}
 }
 
-// tx is what an operation sees: the shared transaction, and the one time that
-// counts as now for all that it does.
+// tx is what an operation sees: the shared transaction, and the one time that counts as now
+// for the whole operation.
 type tx struct {
 	w    *writer
 	q    queries
 	conn sqlitedb.DBTX
 	now  int64
-	// doubt is what is not believed of the time.
+	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	hint    store.WatchKinds
-	// careful says that operations and items have savepoints.
+	// careful reports that operations and items have savepoints.
 	careful bool
-	// overwrites says that SQLite overwrites what is deleted.
+	// overwrites reports that SQLite overwrites what is deleted.
 	overwrites bool
 }
 
@@ -395,7 +395,7 @@ func (w *writer) newTx(careful bool) *tx {
 	return &tx{w: w, q: w.q, conn: w.ses, careful: careful}
 }
 
-// setTime fixes the time of an operation, and reports whether the clock asks for a step.
+// setTime sets the time of an operation, and reports whether the clock requires a step.
 func (t *tx) setTime() (step bool) {
 	m := t.w.s.clock.moment()
 	t.now, t.suspect = m.Now, m.Suspect
@@ -404,9 +404,9 @@ func (t *tx) setTime() (step bool) {
 
 func (t *tx) view() view { return view{q: t.q.Queries, conn: t.conn, now: t.now, suspect: t.suspect} }
 
-// item runs one of n items of a batch and gives its verdict, nothing of it
-// being written then; fatal is trouble that concerns the whole call, or a verdict
-// that came too late to be given without a savepoint.
+// item runs one of n items of a batch and returns its verdict. With a verdict nothing of the
+// item is written. fatal is a failure of the whole call, or a verdict that came too late to
+// be returned without a savepoint.
 func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
 	if t.careful {
 		return t.carefulItem(ctx, n, fn)
@@ -426,8 +426,7 @@ func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal e
 	return err, nil
 }
 
-// carefulItem runs an item in a savepoint of its own; an only one can do with
-// its operation's.
+// carefulItem runs an item in a savepoint of its own. A single item uses its operation's.
 func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
 	ses, undo := t.w.ses, rollbackOp
 	if n > 1 {

@@ -3,12 +3,12 @@
 --     microseconds;
 --   * the numbers of states, causes and the like are those of the Go type that the column
 --     names, and never change meaning;
---   * the state machine is guarded here too, whatever program writes. The guards of what
---     every job writes fail a statement instead of taking it back: a row that they refuse is
+--   * the state machine is guarded here too, for every program that writes. The guards of
+--     tables that every job writes fail a statement instead of undoing it: a refused row is
 --     not written either way, and SQLite need not keep a copy of every page that the
---     statement changes. All of them judge one row. For the same reason checks there call
---     no function, so none looks at the length of a token; references are checked at the
---     commit; and lists of more than two numbers are ranges or ORs, for which SQLite makes
+--     statement changes. Each guard judges one row. For the same reason checks there call
+--     no function, so none checks the length of a token; references are checked at the
+--     commit; and lists of more than two numbers are ranges or ORs, for which SQLite builds
 --     no tree with each write.
 
 -- +goose Up
@@ -31,18 +31,18 @@ CREATE TABLE meta (
     quarantined   TEXT    NOT NULL DEFAULT '',
     -- When it was last released from a quarantine; NULL: never.
     released_at   INTEGER,
-    -- Rises when an open finds that the file was restored or copied: positions of an
-    -- earlier incarnation mean nothing in this one.
+    -- Rises when an open detects that the file was restored or copied: positions of an
+    -- earlier incarnation are invalid in this one.
     incarnation   INTEGER NOT NULL DEFAULT 1 CHECK (incarnation >= 1),
     -- Events up to and including this position may have been dropped.
     events_from   INTEGER NOT NULL DEFAULT 0,
-    -- Up to here pages were dropped, and the texts of events whose job is gone.
+    -- Pages up to here were dropped, and the texts of events whose job is removed.
     dropped_to    INTEGER NOT NULL DEFAULT 0,
-    -- 1 once something was armed.
+    -- 1 once an attempt was armed.
     armed_before  INTEGER NOT NULL DEFAULT 0 CHECK (armed_before IN (0, 1))
 ) STRICT;
 
--- What the process believes about the time. See store.Timeline.
+-- The process's belief in the time. See store.Timeline.
 CREATE TABLE clock (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
     -- The run of the machine; empty: unknown.
@@ -50,7 +50,7 @@ CREATE TABLE clock (
     -- The believed time when the machine's boot clock showed boot.
     at       INTEGER NOT NULL,
     boot     INTEGER NOT NULL,
-    -- A doubt under way: since when, on the boot clock, how far the clock was off, and
+    -- A suspect clock: since when, on the boot clock, how far the clock was off, and
     -- the time that it is behind; 0: none.
     since    INTEGER NOT NULL,
     off      INTEGER NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE projects (
     id           TEXT    PRIMARY KEY NOT NULL CHECK (id <> ''),
     display_name TEXT    NOT NULL DEFAULT '',
     created_at   INTEGER NOT NULL,
-    -- When and by whom the project was erased last.
+    -- When the project was last erased, and by which actor.
     erased_at    INTEGER,
     erased_by    TEXT    NOT NULL DEFAULT ''
 ) STRICT;
@@ -122,7 +122,7 @@ CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
 CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
 
 -- One row for each label of a connection, in the order of the list. Every write of
--- connections.labels writes these, too (see connection_list.go).
+-- connections.labels writes these rows too (see connection_list.go).
 CREATE TABLE connection_labels (
     project       TEXT    NOT NULL,
     name          TEXT    NOT NULL,
@@ -144,16 +144,15 @@ CREATE TABLE connection_credentials (
     PRIMARY KEY (connection_id, version)
 ) STRICT, WITHOUT ROWID;
 
--- Which keys are in use: every start asks, and a rotation.
+-- Which keys are in use: every start reads it, and a rotation.
 CREATE INDEX connection_credentials_key ON connection_credentials (key_id);
 
 --
--- Claims and ready rows
---
+-- Claims and runnable rows
 
--- One row for each connection and hold key that ever had a job. Claim walks the
--- rows whose runnable_at has come, so that a held row costs it nothing,
--- whatever waits behind it.
+-- One row for each connection and hold key that ever had a job, called a runnable row.
+-- Claim walks the rows with a runnable_at that has passed, so a held row costs it nothing,
+-- however many jobs wait in it.
 CREATE TABLE connection_ready (
     connection_id      BLOB    NOT NULL REFERENCES connections (id),
     hold_key           TEXT    NOT NULL,
@@ -167,11 +166,11 @@ CREATE TABLE connection_ready (
     auth_hold_cause    INTEGER NOT NULL DEFAULT 0,
     rate_limited_until INTEGER NOT NULL DEFAULT 0,
     rate_limit_reason  TEXT    NOT NULL DEFAULT '',
-    -- The connection has MaxInFlight jobs under way; ends when one of them ends.
+    -- The connection has MaxInFlight jobs under way, until one of them ends.
     saturated          INTEGER NOT NULL DEFAULT 0 CHECK (saturated IN (0, 1)),
     -- The connection's token bucket is empty until then.
     paced_until        INTEGER NOT NULL DEFAULT 0,
-    -- When, and as the how-many-th in all, the row was last served: rows that
+    -- When the row was last served, and the number of that service among all: rows that
     -- wait longer go first.
     served_at          INTEGER NOT NULL DEFAULT 0,
     served_turn        INTEGER NOT NULL DEFAULT 0,
@@ -200,8 +199,7 @@ CREATE TABLE cool_downs (
 -- Jobs and their keys
 --
 
--- The frozen request. The payload lies behind everything else in its row: a list does not
--- read it.
+-- The frozen request. The payload is the last column, so a list does not read it.
 CREATE TABLE jobs (
     id              BLOB    PRIMARY KEY NOT NULL CHECK (length(id) = 16),
     project         TEXT    NOT NULL,
@@ -236,16 +234,16 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_schedule ON jobs (schedule_id, created_at) WHERE schedule_id IS NOT NULL;
 -- A job's replies.
 CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
--- Keys by their beginning.
+-- Keys by prefix.
 CREATE INDEX jobs_key ON jobs (project, idem_key);
 
--- One key, one job. A row outlives its job: the key is bound by its digest, the text goes
--- with the job.
+-- One key, one job. A row outlives its job: the key is bound by its digest, and its text
+-- is removed with the job.
 CREATE TABLE job_keys (
     -- See job.KeyDigest.
     digest     BLOB    PRIMARY KEY NOT NULL CHECK (length(digest) = 32),
     job_id     BLOB    NOT NULL CHECK (length(job_id) = 16),
-    -- Set when the job is removed; NULL while it lives.
+    -- Set when the job is removed; NULL before.
     kept_until INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -260,9 +258,9 @@ CREATE TABLE effect_keys (
     job_id BLOB NOT NULL CHECK (length(job_id) = 16)
 ) STRICT, WITHOUT ROWID;
 
--- The people whom a job's payload addresses: e-mail addresses in lower case, ids of direct
--- messages as they are (see store.NewJob). These are personal data: whatever erases a
--- payload erases them. They go with their job's row, and a new payload replaces them.
+-- The recipients of a job's payload: e-mail addresses in lower case, ids of direct messages
+-- unchanged (see store.NewJob). These are personal data: code that erases a payload erases
+-- them. They are removed with their job's row, and a new payload replaces them.
 CREATE TABLE job_recipients (
     job_id    BLOB NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     project   TEXT NOT NULL,
@@ -276,11 +274,11 @@ CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
 -- The state of jobs
 --
 
--- The changing part of a job, with its newest attempt: earlier ones are in attempts. It has a
--- rowid: in the order of a primary key so wide a row would take its place in every level of
--- the tree, and each index would have the key. A job is listed under its state, but while it is
--- CLAIMED or SENDING under the one that it came from: those moves touch no list. Jobs
--- under way, which are few, are found by their fences.
+-- The changing part of a job, with its newest attempt; earlier attempts are in attempts. It
+-- has a rowid: with a primary key so wide a row would be in every level of the tree, and each
+-- index would have the key. A job is listed under its state, but while it is CLAIMED or
+-- SENDING under its earlier state: those moves change no list. Jobs under way, which are few,
+-- are found by their fences.
 CREATE TABLE job_state (
     job_id          BLOB    PRIMARY KEY NOT NULL REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     project         TEXT    NOT NULL,
@@ -292,7 +290,7 @@ CREATE TABLE job_state (
     -- The job.State under which lists and counts have the job.
     listed          INTEGER NOT NULL,
     version         INTEGER NOT NULL CHECK (version >= 1),
-    -- Of the newest attempt; 0: there was none.
+    -- The number of the newest attempt; 0: there was none.
     attempt         INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     round           INTEGER NOT NULL DEFAULT 1 CHECK (round >= 1),
     failures        INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
@@ -301,16 +299,16 @@ CREATE TABLE job_state (
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
     misses          INTEGER NOT NULL DEFAULT 0 CHECK (misses >= 0),
     schedule_time   INTEGER NOT NULL,
-    -- The end of jobs.start_window, or of wait_window as long as the job waits.
+    -- The end of jobs.start_window, or of wait_window while the job waits.
     start_deadline  INTEGER NOT NULL,
-    -- The start, the lease's end, the fence, or the next look.
+    -- When the job is due: the start, the lease's end, the fence, or the next look.
     next_at         INTEGER,
     claim_token     BLOB,
     claimed_at      INTEGER,
     worker          TEXT    NOT NULL DEFAULT '',
     -- job.Class, as in connections; frozen by the first arm.
     class           INTEGER NOT NULL CHECK (class BETWEEN 1 AND 4),
-    -- The job whose success this one waits for, as long as it does.
+    -- The job whose success this one waits for, while it waits.
     waits_for       BLOB,
     -- The state in which the job of waits_for ended without success. 0: it has not.
     predecessor_end INTEGER NOT NULL,
@@ -327,22 +325,25 @@ CREATE TABLE job_state (
     error_at        INTEGER,
     -- The newest row of resolutions.
     resolution_id   INTEGER,
-    -- The attempt whose answer named no object and proves the effect: such a proof has no
-    -- row in effects. It is of the round in which the job has SUCCEEDED, and as old as that.
+    -- The attempt that proves the effect with an answer that named no object: such a proof
+    -- has
+    -- no row in effects. It is of the round in which the job has SUCCEEDED, and as old as
+    -- that.
     effect_attempt  INTEGER,
     -- A copy of jobs.created_at, for lists.
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
-    -- When the job came to its state.
+    -- When the job entered its state.
     state_since     INTEGER NOT NULL,
-    -- When its first attempt was armed; a step of the clock leaves it.
+    -- When its first attempt was armed. A step of the clock does not change it.
     first_armed_at  INTEGER,
     ended_at        INTEGER,
-    -- The job's newest events (store/logpage), each written with the change that it is about.
+    -- The job's newest events (store/logpage), each written with the change that it
+    -- describes.
     -- The last one has the row's version as its sequence.
     history         BLOB    NOT NULL,
 
-    -- The newest attempt, NULL before the first one. Its columns are behind those that every
+    -- The newest attempt, NULL before the first one. Its columns come after those that every
     -- claim and list reads.
     armed_round        INTEGER,
     arm_token          BLOB,
@@ -373,14 +374,15 @@ CREATE TABLE job_state (
     attempt_ended_at   INTEGER,
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             BLOB,
-    -- The request as it was armed; NULL once the job has SUCCEEDED, which no attempt follows.
+    -- The request as it was armed; NULL once the job has SUCCEEDED, because no attempt
+    -- follows.
     frozen             BLOB,
 
     CHECK (CASE attempt WHEN 0 THEN result IS NULL ELSE
         result IS NOT NULL AND armed_round IS NOT NULL AND arm_token IS NOT NULL AND armed_at IS NOT NULL AND fence_at IS NOT NULL
         AND effect_key IS NOT NULL AND request_digest IS NOT NULL
     END),
-    -- NEEDS_RESOLUTION and the ends have nothing due; all others do.
+    -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
     CHECK ((next_at IS NULL) = (state >= 7)),
     CHECK (claim_token IS NULL OR state = 2 OR state = 4 OR state = 5),
     CHECK (state <> 2 OR claim_token IS NOT NULL),
@@ -394,12 +396,12 @@ CREATE TABLE job_state (
 -- What a claim reads: SCHEDULED and RETRYING that wait for no other job.
 CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at, job_id)
 WHERE state IN (1, 6) AND waits_for IS NULL;
--- The replies that wait for a job, by ready row.
+-- The replies that wait for a job, by runnable row.
 CREATE INDEX job_state_waiting ON job_state (waits_for, connection_id, hold_key, next_at, job_id)
 WHERE waits_for IS NOT NULL;
--- Replies that nothing is left to wait for.
+-- Replies whose predecessor ended without success.
 CREATE INDEX job_state_left ON job_state (updated_at, job_id) WHERE predecessor_end > 0 AND state IN (1, 6);
--- Windows: SCHEDULED, RETRYING, and those that came from there.
+-- Windows: SCHEDULED, RETRYING, and CLAIMED or SENDING that came from there.
 CREATE INDEX job_state_deadline ON job_state (start_deadline, job_id) WHERE listed IN (1, 6);
 -- Leases and fences: CLAIMED and SENDING.
 CREATE INDEX job_state_fence ON job_state (next_at, job_id, connection_id) WHERE state IN (2, 3);
@@ -413,7 +415,7 @@ CREATE INDEX job_state_unknown ON job_state (state, updated_at, job_id) WHERE st
 CREATE INDEX job_state_by_time ON job_state (project, listed, schedule_time, job_id, connection_id);
 CREATE INDEX job_state_by_creation ON job_state (project, listed, created_at, job_id);
 CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id, job_id) WHERE ended_at IS NOT NULL;
--- The oldest job that other jobs' objects are still kept for: of HANDLE and OBSERVABLE.
+-- The oldest job for which other jobs' objects are still kept: of HANDLE and OBSERVABLE.
 CREATE INDEX job_state_first_armed ON job_state (first_armed_at) WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 -- Most jobs have no error.
 CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
@@ -432,8 +434,8 @@ END;
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state
 WHEN
     CASE WHEN NEW.version = OLD.version + 2 THEN
-        -- Two steps in one write: a claim that arms. No other worker ever has the lease,
-        -- and each step has its event.
+        -- Two steps in one write: a claim that arms. The lease is never visible to another
+        -- worker, and each step has its event.
         (OLD.state <> 1 AND OLD.state <> 6) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
         OR NEW.claims <> 0 OR NEW.claimed_at IS NOT NEW.updated_at
     ELSE
@@ -444,11 +446,11 @@ WHEN
         -- A change of state raises the version by one.
         OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
     END
-    -- An attempt rises by one, and only at an arm; what is being sent was armed.
+    -- An attempt rises by one, and only at an arm; a SENDING job was armed.
     OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
     OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
-    -- What an attempt was armed with stays. Its success stays, and what is known of it
-    -- otherwise is not forgotten.
+    -- An attempt keeps what it was armed with. It keeps a success, and other results are
+    -- replaced only by better known ones.
     OR CASE WHEN NEW.attempt = OLD.attempt THEN
         NEW.arm_token IS NOT OLD.arm_token OR NEW.effect_key IS NOT OLD.effect_key
         OR NEW.request_digest IS NOT OLD.request_digest
@@ -458,8 +460,8 @@ WHEN
         )
         OR NEW.fence_at < OLD.fence_at AND NOT EXISTS (SELECT 1 FROM clock WHERE stepping = 1)
     ELSE NEW.result <> 0 END
-    -- A fence never comes earlier, but with the clock. It is raised when a quarantine
-    -- ends, which is no change of the job.
+    -- A fence is never moved earlier, except by a step of the clock. The end of a quarantine
+    -- raises it, which is no change of the job.
     OR NEW.state = 3 AND OLD.state = 3 AND (
         NEW.next_at < OLD.next_at AND NOT EXISTS (SELECT 1 FROM clock WHERE stepping = 1)
         OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
@@ -471,9 +473,9 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- The attempt before the one that begins goes to attempts: no write can overwrite an attempt
--- without keeping it. At most one intent is live, and none beside one that is open under
--- another key. A job has few attempts.
+-- The attempt before the one that begins is copied to attempts: no write can overwrite an
+-- attempt without keeping it. At most one intent is live, and none while an attempt under
+-- another key is open. A job has few attempts.
 -- +goose StatementBegin
 CREATE TRIGGER job_state_archive BEFORE UPDATE OF attempt ON job_state
 WHEN OLD.attempt > 0 AND NEW.attempt <> OLD.attempt
@@ -500,7 +502,7 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- Every 32 events begin a new history, and the one before is kept.
+-- Every 32 events begin a new history, and the old one is kept.
 -- +goose StatementBegin
 CREATE TRIGGER job_state_history BEFORE UPDATE OF version ON job_state
 WHEN NEW.version / 32 <> OLD.version / 32
@@ -561,7 +563,7 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- A fence never comes earlier, but with the clock.
+-- A fence is never moved earlier, except by a step of the clock.
 -- +goose StatementBegin
 CREATE TRIGGER attempts_fence BEFORE UPDATE OF fence_at ON attempts
 WHEN NEW.fence_at < OLD.fence_at AND NOT EXISTS (SELECT 1 FROM clock WHERE stepping = 1)
@@ -571,7 +573,7 @@ END;
 -- +goose StatementEnd
 
 -- For targets that can only be looked at: at most one open intent with the same
--- content per account.
+-- content in an account.
 CREATE TABLE open_intents (
     account     TEXT    NOT NULL,
     fingerprint BLOB    NOT NULL,
@@ -601,17 +603,17 @@ CREATE TABLE effects (
     at           INTEGER NOT NULL,
     -- Another job that names the same object.
     shared_with  BLOB,
-    -- Whether the job has got its event of cause EFFECT_SHARED.
+    -- Whether the job has its event of cause EFFECT_SHARED.
     told         INTEGER NOT NULL DEFAULT 0 CHECK (told IN (0, 1)),
-    -- The row outlives its job where others may still meet the object by looking.
+    -- The row outlives its job where a look of another job may still find the object.
     job_removed  INTEGER NOT NULL DEFAULT 0 CHECK (job_removed IN (0, 1))
 ) STRICT;
 
 CREATE UNIQUE INDEX effects_object ON effects (account, namespace, external_id)
 WHERE external_id <> '' AND owns_id = 1;
--- Most effects have no name.
+-- Most effects have no external id.
 CREATE INDEX effects_external ON effects (external_id) WHERE external_id <> '';
--- Effects that a repeat under the same key or a look has confirmed.
+-- Effects that were confirmed by a repeat under the same key or by a look.
 CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 CREATE INDEX effects_removed ON effects (at) WHERE job_removed = 1;
 
@@ -648,24 +650,25 @@ CREATE INDEX resolutions_job ON resolutions (job_id, id);
 -- The event log
 --
 
--- A page has the events that one transaction wrote of one project (store/logpage): a
+-- A page has the events of one project that one transaction wrote (store/logpage), so a
 -- project is read without the pages of others. Positions rise by one with each event and are
--- never used twice; with one writer their order is the order of the commits. The pages of a
--- transaction may have positions between each other's.
+-- never used twice; with one writer their order is the order of the commits. The positions of
+-- a transaction's pages may interleave.
 --
--- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
--- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
--- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
--- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
+-- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7
+-- FENCE_PASSED, 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13
+-- CANCEL_REQUESTED, 14 RESOLVED, 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED,
+-- 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED, 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23
+-- SENDER_LOST, 24 ALREADY_PRESENT.
 CREATE TABLE event_pages (
-    -- Of the last event. The newest page stays: positions go on from it.
+    -- The position of the last event. The newest page stays: positions continue from it.
     position INTEGER PRIMARY KEY,
     first    INTEGER NOT NULL CHECK (first <= position),
     project  TEXT    NOT NULL,
     -- When the last event was written.
     at       INTEGER NOT NULL,
     events   INTEGER NOT NULL CHECK (events >= 1),
-    -- The first attempts among them; NULL: none.
+    -- The first attempts in the page; NULL: none.
     starts   BLOB,
     body     BLOB    NOT NULL
 ) STRICT;
@@ -674,7 +677,7 @@ CREATE INDEX event_pages_project ON event_pages (project, position, events);
 -- Statistics of starts.
 CREATE INDEX event_pages_starts ON event_pages (project, at) WHERE starts IS NOT NULL;
 
--- The older events of jobs that have many, as job_state.history had them.
+-- The older events of jobs that have many, moved from job_state.history.
 CREATE TABLE job_history (
     job_id        BLOB    NOT NULL,
     -- The sequence of the last event.
@@ -683,7 +686,7 @@ CREATE TABLE job_history (
     PRIMARY KEY (job_id, last_sequence)
 ) STRICT, WITHOUT ROWID;
 
--- What a person or a target wrote, apart from the log, so that it can be erased.
+-- The texts of a person or a target, outside the log, so that they can be erased.
 CREATE TABLE event_texts (
     job_id   BLOB    NOT NULL,
     sequence INTEGER NOT NULL,
@@ -737,7 +740,7 @@ CREATE TABLE schedules (
     -- The newest local date on which it made jobs, and how many.
     day                  TEXT    NOT NULL CHECK (length(CAST(day AS BLOB)) <= 10),
     day_count            INTEGER NOT NULL CHECK (day_count >= 0 AND (day <> '' OR day_count = 0)),
-    -- Firings, by what became of them (store.ScheduleCounts).
+    -- Firings by outcome (store.ScheduleCounts).
     fired                INTEGER NOT NULL CHECK (fired >= 0),
     skipped_by_overlap   INTEGER NOT NULL CHECK (skipped_by_overlap >= 0),
     skipped_by_person    INTEGER NOT NULL CHECK (skipped_by_person >= 0),
@@ -746,16 +749,16 @@ CREATE TABLE schedules (
     missed               INTEGER NOT NULL CHECK (missed >= 0),
     coalesced            INTEGER NOT NULL CHECK (coalesced >= 0),
     refused              INTEGER NOT NULL CHECK (refused >= 0),
-    -- Firings that may have taken place in a state of the database that was lost.
+    -- Firings that may have taken place in a lost state of the database.
     held                 INTEGER NOT NULL CHECK (held >= 0),
     -- Items that were refused since one became a job, or a caller changed the schedule.
     refused_in_row       INTEGER NOT NULL CHECK (refused_in_row >= 0),
     -- The number of its newest firing.
     last_firing          INTEGER NOT NULL CHECK (last_firing >= 0),
-    -- When the database was released from a quarantine; NULL: nothing is open. See
+    -- When the database was released from a quarantine; NULL: no firing is open. See
     -- store.Schedule.HeldUntil.
     held_until           INTEGER,
-    -- From when on its firings are all there.
+    -- Since when the ledger has all its firings.
     ledger_begin         INTEGER NOT NULL,
     created_at           INTEGER NOT NULL,
     updated_at           INTEGER NOT NULL,
@@ -774,7 +777,7 @@ CREATE UNIQUE INDEX schedules_key ON schedules (key_digest);
 CREATE INDEX schedules_list ON schedules (project, created_at, id);
 -- For quotas, and erasures of projects.
 CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
--- What is decided: schedules that wait for a later time cost nothing.
+-- Due schedules: those that wait for a later time are not read.
 CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
 
 -- +goose StatementBegin
@@ -785,7 +788,7 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- Moves are those of store.ScheduleState.Next.
+-- Legal moves are those of store.ScheduleState.Next.
 -- +goose StatementBegin
 CREATE TRIGGER schedules_update BEFORE UPDATE ON schedules
 WHEN OLD.state = 4 AND (NEW.revision <> OLD.revision OR NEW.state <> 4)
@@ -812,8 +815,8 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- Jobs of schedules that have not ended, apart by whether an outcome is unknown. The newest
--- of either kind is found however many there are.
+-- Jobs of schedules that have not ended, separately for known and unknown outcomes. So the
+-- newest of either kind is found, however many there are.
 CREATE TABLE schedule_jobs (
     schedule_id BLOB    NOT NULL,
     -- 1: job.State.Unresolved.
@@ -822,11 +825,11 @@ CREATE TABLE schedule_jobs (
     PRIMARY KEY (schedule_id, unresolved, job_id)
 ) STRICT, WITHOUT ROWID;
 
--- What became of firings. A row is written once and not changed.
+-- Outcomes of firings. A row is written once and not changed.
 CREATE TABLE firings (
     schedule_id  BLOB    NOT NULL REFERENCES schedules (id),
     name         TEXT    NOT NULL CHECK (name <> '' AND length(CAST(name AS BLOB)) <= 200),
-    -- Rises with the schedule's firings, in the order in which they were decided.
+    -- Rises with the schedule's firings, in the order of their decisions.
     number       INTEGER NOT NULL CHECK (number >= 1),
     nominal_at   INTEGER NOT NULL,
     local_time   TEXT    NOT NULL,
@@ -865,13 +868,13 @@ CREATE TABLE schedule_items (
     version      INTEGER NOT NULL CHECK (version >= 1),
     -- store.ItemState: 1 WAITING, 2 USED, 3 REMOVED, 4 REFUSED.
     state        INTEGER NOT NULL CHECK (state BETWEEN 1 AND 4),
-    -- The order of those that wait.
+    -- The order of the waiting items.
     place        INTEGER NOT NULL,
-    -- Content, while it is WAITING or REFUSED.
+    -- Content, while the item is WAITING or REFUSED.
     payload      BLOB    NOT NULL CHECK (length(payload) <= 262144),
     payload_kind TEXT    NOT NULL,
     labels       TEXT    NOT NULL CHECK (json_valid(labels)),
-    -- The firing and the job that took it.
+    -- The firing and the job that used it.
     firing_name  TEXT    NOT NULL CHECK ((firing_name <> '') = (state = 2)),
     job_id       BLOB    CHECK ((job_id IS NOT NULL) = (state = 2)),
     -- Why it was refused.
@@ -885,12 +888,12 @@ CREATE TABLE schedule_items (
     CHECK (state IN (1, 4) OR payload = x'' AND labels = '{}')
 ) STRICT;
 
--- A key is an item of its schedule forever.
+-- A key belongs to one item of its schedule forever.
 CREATE UNIQUE INDEX schedule_items_key ON schedule_items (schedule_id, idem_key);
 -- An item is one job, and a firing takes one item.
 CREATE UNIQUE INDEX schedule_items_job ON schedule_items (job_id) WHERE job_id IS NOT NULL;
 CREATE UNIQUE INDEX schedule_items_firing ON schedule_items (schedule_id, firing_name) WHERE firing_name <> '';
--- Those that have content, in the order of the queue.
+-- Items with content, in the order of the queue.
 CREATE INDEX schedule_items_queue ON schedule_items (schedule_id, place, id) WHERE state IN (1, 4);
 CREATE INDEX schedule_items_ended ON schedule_items (schedule_id, ended_at, id) WHERE ended_at IS NOT NULL;
 
@@ -902,7 +905,7 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- Moves are those of store.ItemState.Next.
+-- Legal moves are those of store.ItemState.Next.
 -- +goose StatementBegin
 CREATE TRIGGER schedule_items_update BEFORE UPDATE ON schedule_items
 WHEN OLD.state IN (2, 3)
@@ -921,7 +924,7 @@ END;
 -- Rollups: counts of events in buckets of time
 --
 
--- How far the log is counted, and the time of the last event that is.
+-- The position up to which the log is counted, and the time of the last counted event.
 CREATE TABLE rollup_place (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
     position INTEGER NOT NULL,
@@ -930,8 +933,8 @@ CREATE TABLE rollup_place (
 
 INSERT INTO rollup_place (id, position, at) VALUES (1, 0, 0);
 
--- Numbers, and nothing that a client wrote: they outlive the jobs that they count. They lie
--- in the order that they are read and added to in.
+-- Numbers, and nothing that a client wrote: they outlive the jobs that they count. They are
+-- in the order of reads and additions.
 CREATE TABLE rollups (
     project       TEXT    NOT NULL,
     -- Zero in the counts of the whole project.
@@ -945,13 +948,13 @@ CREATE TABLE rollups (
     -- store.Measure: 1 scheduled, 2 started, 3 attempts, 10 plus a terminal job.State ended so, 30 unknown,
     -- 40 plus a store.Known settled so: 1 found, 2 repeated, 3 late, 4 absent, 5 by a person, 6 by policy.
     measure       INTEGER NOT NULL,
-    -- Of the histogram of durations (store.LastBin); -1: none.
+    -- The bin of the histogram of durations (store.LastBin); -1: none.
     bin           INTEGER NOT NULL,
     count         INTEGER NOT NULL,
     PRIMARY KEY (project, connection_id, width, start_at, connector, class, measure, bin)
 ) STRICT, WITHOUT ROWID;
 
--- What is removed.
+-- For removals.
 CREATE INDEX rollups_age ON rollups (width, start_at);
 
 --
@@ -962,7 +965,7 @@ CREATE TABLE api_keys (
     id           TEXT    PRIMARY KEY NOT NULL CHECK (id <> ''),
     project      TEXT    NOT NULL REFERENCES projects (id),
     name         TEXT    NOT NULL,
-    -- Of the key itself, which is not kept.
+    -- The hash of the key itself, which is not stored.
     hash         BLOB    NOT NULL CHECK (length(hash) = 32),
     -- Separated by spaces.
     scopes       TEXT    NOT NULL,
@@ -972,7 +975,7 @@ CREATE TABLE api_keys (
     revoked_at   INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- A live key's name is looked for when another one is made.
+-- The creation of a key checks the names of live keys.
 CREATE INDEX api_keys_name ON api_keys (project, name) WHERE revoked_at IS NULL AND name <> '';
 -- Keys that may be live, by project.
 CREATE INDEX api_keys_project ON api_keys (project) WHERE revoked_at IS NULL;
@@ -984,7 +987,7 @@ CREATE INDEX api_keys_of ON api_keys (project);
 --
 
 CREATE TABLE oauth_logins (
-    -- Hash of the state, which is not kept.
+    -- Hash of the state, which is not stored.
     state        BLOB    PRIMARY KEY NOT NULL CHECK (length(state) = 32),
     project      TEXT    NOT NULL,
     actor        TEXT    NOT NULL,
@@ -1001,7 +1004,7 @@ CREATE TABLE oauth_logins (
 CREATE INDEX oauth_logins_end ON oauth_logins (expires_at);
 CREATE INDEX oauth_logins_project ON oauth_logins (project, expires_at);
 
--- Whose turn it is to renew a connection's tokens (store.RenewalRow).
+-- Which owner has the lease to renew a connection's tokens (store.RenewalRow).
 CREATE TABLE oauth_renewals (
     connection_id BLOB    PRIMARY KEY NOT NULL REFERENCES connections (id),
     version       INTEGER NOT NULL,
@@ -1016,14 +1019,14 @@ CREATE TABLE oauth_renewals (
 -- Erasure
 --
 
--- What stays of jobs that were erased on request. A new table with something of a job
--- needs its line where RemoveJob is called (retention.go).
+-- Records of jobs that were erased on request. A new table with data of a job needs its line
+-- where RemoveJob is called (retention.go).
 CREATE TABLE erased_jobs (
     job_id        BLOB    PRIMARY KEY NOT NULL CHECK (length(job_id) = 16),
     project       TEXT    NOT NULL,
     -- See job.KeyDigest.
     key_digest    BLOB    NOT NULL CHECK (length(key_digest) = 32),
-    -- job.State, as in job_state: one of the ends.
+    -- job.State, as in job_state: a terminal one.
     state         INTEGER NOT NULL CHECK (state IN (8, 9, 10, 11)),
     -- job.Class, as in connections.
     class         INTEGER NOT NULL CHECK (class BETWEEN 1 AND 4),
@@ -1045,12 +1048,13 @@ CREATE TABLE erased_jobs (
 -- Quotas
 --
 
--- What each project stores, kept in step with jobs by every transaction that writes there: to
--- count the rows would cost more the more there are.
+-- What each project stores. Every transaction that changes jobs updates it, because the cost
+-- of
+-- counting the rows would grow with their number.
 CREATE TABLE project_use (
     project TEXT    PRIMARY KEY NOT NULL,
     jobs    INTEGER NOT NULL,
-    -- Of their payloads and answers, and of the content that waits in queues.
+    -- Of payloads and answers, and of the content that waits in queues.
     bytes   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
