@@ -382,7 +382,7 @@ func (q *Queries) KeepForNewRows(ctx context.Context, arg KeepForNewRowsParams) 
 	return err
 }
 
-const makeReady = `-- name: MakeReady :exec
+const makeRunnable = `-- name: MakeRunnable :exec
 INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
 SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
 FROM (
@@ -397,7 +397,7 @@ WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded
     OR r.saturated AND r.connection_id = ANY ($4::uuid[])
 `
 
-type MakeReadyParams struct {
+type MakeRunnableParams struct {
 	Connections []pgtype.UUID
 	HoldKeys    []string
 	NextAts     []time.Time
@@ -406,8 +406,8 @@ type MakeReadyParams struct {
 
 // Locks each row in the order that everybody keeps, lowers its due time (NULL: it
 // stays as it is), and frees it when its connection has room again.
-func (q *Queries) MakeReady(ctx context.Context, arg MakeReadyParams) error {
-	_, err := q.db.Exec(ctx, makeReady,
+func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
+	_, err := q.db.Exec(ctx, makeRunnable,
 		arg.Connections,
 		arg.HoldKeys,
 		arg.NextAts,
@@ -416,17 +416,32 @@ func (q *Queries) MakeReady(ctx context.Context, arg MakeReadyParams) error {
 	return err
 }
 
-const openTurns = `-- name: OpenTurns :exec
-
-SELECT 1 FROM connection_claims
-WHERE connection_id = ANY ($1::uuid[])
-ORDER BY connection_id FOR KEY SHARE
+const notifyReplies = `-- name: NotifyReplies :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS waits_for,
+        unnest($3::smallint[]) AS predecessor_end,
+        unnest($4::timestamptz[]) AS start_deadline
+)
+UPDATE job_state AS s SET
+    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
+FROM u WHERE s.job_id = u.job_id
 `
 
-// ready rows
-// Keeps claims from counting jobs under way while one of them ends.
-func (q *Queries) OpenTurns(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, openTurns, ids)
+type NotifyRepliesParams struct {
+	Jobs            []pgtype.UUID
+	WaitsFors       []pgtype.UUID
+	PredecessorEnds []int16
+	StartDeadlines  []time.Time
+}
+
+// No change of theirs: no version, no event. They are locked.
+func (q *Queries) NotifyReplies(ctx context.Context, arg NotifyRepliesParams) error {
+	_, err := q.db.Exec(ctx, notifyReplies,
+		arg.Jobs,
+		arg.WaitsFors,
+		arg.PredecessorEnds,
+		arg.StartDeadlines,
+	)
 	return err
 }
 
@@ -656,7 +671,7 @@ type SetStatesRow struct {
 }
 
 // Every change of a job but claims, arms and leases, with what became of its newest attempt
-// (result 0: nothing new), and the gates that it opens. It tells whether somebody waits for a job that is done who came after
+// (result 0: nothing new), and the gates that it opens. It reports whether somebody waits for a job that is done who came after
 // those that did were locked (to lock him now would be out of the order that everybody
 // keeps), and whether a connection that is freed was saturated.
 func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
@@ -755,6 +770,20 @@ func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) 
 	return err
 }
 
+const shareClaimLocks = `-- name: ShareClaimLocks :exec
+
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR KEY SHARE
+`
+
+// ready rows
+// Keeps claims from counting jobs under way while one of them ends.
+func (q *Queries) ShareClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, shareClaimLocks, ids)
+	return err
+}
+
 const shareEffects = `-- name: ShareEffects :exec
 UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
 FROM (SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS shared_with, unnest($3::boolean[]) AS takes) AS u
@@ -846,7 +875,7 @@ type SucceedFirstRow struct {
 
 // Successes of first attempts where nothing else is to be said, with the gates that
 // open. Where one is alone in its transaction, its turn is
-// taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
+// taken, too (see ShareClaimLocks). The items are sorted, so that their rows are locked in
 // everybody's order. The state is cast, and the attempt's number is that of the row, so
 // that no partial index offers itself.
 func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]SucceedFirstRow, error) {
@@ -900,33 +929,4 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 		return nil, err
 	}
 	return items, nil
-}
-
-const tellReplies = `-- name: TellReplies :exec
-WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS waits_for,
-        unnest($3::smallint[]) AS predecessor_end,
-        unnest($4::timestamptz[]) AS start_deadline
-)
-UPDATE job_state AS s SET
-    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
-FROM u WHERE s.job_id = u.job_id
-`
-
-type TellRepliesParams struct {
-	Jobs            []pgtype.UUID
-	WaitsFors       []pgtype.UUID
-	PredecessorEnds []int16
-	StartDeadlines  []time.Time
-}
-
-// No change of theirs: no version, no event. They are locked.
-func (q *Queries) TellReplies(ctx context.Context, arg TellRepliesParams) error {
-	_, err := q.db.Exec(ctx, tellReplies,
-		arg.Jobs,
-		arg.WaitsFors,
-		arg.PredecessorEnds,
-		arg.StartDeadlines,
-	)
-	return err
 }

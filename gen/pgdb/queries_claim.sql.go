@@ -12,13 +12,62 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const awaitTurn = `-- name: AwaitTurn :one
+const attemptViews = `-- name: AttemptViews :many
+SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
+FROM attempts WHERE job_id = ANY ($1::uuid[])
+ORDER BY job_id, number
+`
+
+type AttemptViewsRow struct {
+	JobID         pgtype.UUID
+	Number        int64
+	Round         int64
+	Result        int16
+	ArmedAt       time.Time
+	FenceAt       time.Time
+	Handle        string
+	EffectKey     string
+	RequestDigest []byte
+}
+
+// Of earlier attempts.
+func (q *Queries) AttemptViews(ctx context.Context, ids []pgtype.UUID) ([]AttemptViewsRow, error) {
+	rows, err := q.db.Query(ctx, attemptViews, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AttemptViewsRow
+	for rows.Next() {
+		var i AttemptViewsRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Number,
+			&i.Round,
+			&i.Result,
+			&i.ArmedAt,
+			&i.FenceAt,
+			&i.Handle,
+			&i.EffectKey,
+			&i.RequestDigest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const awaitClaimLock = `-- name: AwaitClaimLock :one
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = $1 FOR NO KEY UPDATE
 `
 
-func (q *Queries) AwaitTurn(ctx context.Context, id pgtype.UUID) (ConnectionClaim, error) {
-	row := q.db.QueryRow(ctx, awaitTurn, id)
+func (q *Queries) AwaitClaimLock(ctx context.Context, id pgtype.UUID) (ConnectionClaim, error) {
+	row := q.db.QueryRow(ctx, awaitClaimLock, id)
 	var i ConnectionClaim
 	err := row.Scan(&i.ConnectionID, &i.BucketAt)
 	return i, err
@@ -186,7 +235,7 @@ func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) error {
 	return err
 }
 
-const closeTurns = `-- name: CloseTurns :exec
+const closeClaimLocks = `-- name: CloseClaimLocks :exec
 SELECT 1 FROM connection_claims
 WHERE connection_id = ANY ($1::uuid[])
 ORDER BY connection_id FOR UPDATE
@@ -194,9 +243,48 @@ ORDER BY connection_id FOR UPDATE
 
 // Waits for the results that are being written to these connections' jobs, and
 // keeps new ones waiting.
-func (q *Queries) CloseTurns(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, closeTurns, ids)
+func (q *Queries) CloseClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, closeClaimLocks, ids)
 	return err
+}
+
+const dueAmong = `-- name: DueAmong :many
+WITH u AS (SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.runnable_at <= $1
+`
+
+type DueAmongParams struct {
+	Now         *time.Time
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+type DueAmongRow struct {
+	ConnectionID pgtype.UUID
+	HoldKey      string
+}
+
+// Of these runnable rows, those that are due.
+func (q *Queries) DueAmong(ctx context.Context, arg DueAmongParams) ([]DueAmongRow, error) {
+	rows, err := q.db.Query(ctx, dueAmong, arg.Now, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DueAmongRow
+	for rows.Next() {
+		var i DueAmongRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const fencesOverIDs = `-- name: FencesOverIDs :many
@@ -224,33 +312,6 @@ func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([
 			return nil, err
 		}
 		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const freeTurns = `-- name: FreeTurns :many
-SELECT connection_id, bucket_at FROM connection_claims
-WHERE connection_id = ANY ($1::uuid[])
-ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
-`
-
-// Of these connections, those that no claim serves at this moment.
-func (q *Queries) FreeTurns(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, freeTurns, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConnectionClaim
-	for rows.Next() {
-		var i ConnectionClaim
-		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -635,69 +696,20 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 	return items, nil
 }
 
-const lockReady = `-- name: LockReady :exec
+const lockRunnable = `-- name: LockRunnable :exec
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r
 `
 
-type LockReadyParams struct {
+type LockRunnableParams struct {
 	Connections []pgtype.UUID
 	HoldKeys    []string
 }
 
-func (q *Queries) LockReady(ctx context.Context, arg LockReadyParams) error {
-	_, err := q.db.Exec(ctx, lockReady, arg.Connections, arg.HoldKeys)
+func (q *Queries) LockRunnable(ctx context.Context, arg LockRunnableParams) error {
+	_, err := q.db.Exec(ctx, lockRunnable, arg.Connections, arg.HoldKeys)
 	return err
-}
-
-const marks = `-- name: Marks :many
-SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
-FROM attempts WHERE job_id = ANY ($1::uuid[])
-ORDER BY job_id, number
-`
-
-type MarksRow struct {
-	JobID         pgtype.UUID
-	Number        int64
-	Round         int64
-	Result        int16
-	ArmedAt       time.Time
-	FenceAt       time.Time
-	Handle        string
-	EffectKey     string
-	RequestDigest []byte
-}
-
-// Of earlier attempts.
-func (q *Queries) Marks(ctx context.Context, ids []pgtype.UUID) ([]MarksRow, error) {
-	rows, err := q.db.Query(ctx, marks, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []MarksRow
-	for rows.Next() {
-		var i MarksRow
-		if err := rows.Scan(
-			&i.JobID,
-			&i.Number,
-			&i.Round,
-			&i.Result,
-			&i.ArmedAt,
-			&i.FenceAt,
-			&i.Handle,
-			&i.EffectKey,
-			&i.RequestDigest,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const nextDue = `-- name: NextDue :one
@@ -830,138 +842,6 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 	return items, nil
 }
 
-const readyConnections = `-- name: ReadyConnections :many
-SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
-    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
-    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
-    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
-    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
-    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
-FROM connections AS c
-LEFT JOIN LATERAL (
-    SELECT
-        min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
-        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
-        max(r.rate_limited_until) AS limited_until
-    FROM connection_ready AS r
-    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
-) AS h ON true
-WHERE c.id = ANY (ARRAY(
-    SELECT d.connection_id FROM connection_ready AS d
-    WHERE d.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $3
-))
-`
-
-type ReadyConnectionsParams struct {
-	At      *time.Time
-	Lead    pgtype.Interval
-	MaxRows int32
-}
-
-type ReadyConnectionsRow struct {
-	Now            time.Time
-	Connection     Connection
-	AuthHoldAt     time.Time
-	AuthHoldReason string
-	AuthHoldCause  int16
-	LimitedUntil   time.Time
-	Busy           int64
-}
-
-// As Connections gives them, and how many of their jobs are under way. Asked when the
-// turns are taken: other claims' jobs are counted.
-func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsParams) ([]ReadyConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, readyConnections, arg.At, arg.Lead, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadyConnectionsRow
-	for rows.Next() {
-		var i ReadyConnectionsRow
-		if err := rows.Scan(
-			&i.Now,
-			&i.Connection.ID,
-			&i.Connection.Project,
-			&i.Connection.Connector,
-			&i.Connection.DisplayName,
-			&i.Connection.Labels,
-			&i.Connection.Settings,
-			&i.Connection.Class,
-			&i.Connection.KeyWindow,
-			&i.Connection.AccountIdentity,
-			&i.Connection.MaxInFlight,
-			&i.Connection.MaxPerMinute,
-			&i.Connection.CoolDown,
-			&i.Connection.PausedAt,
-			&i.Connection.PausedReason,
-			&i.Connection.CredentialVersion,
-			&i.Connection.CredentialFingerprint,
-			&i.Connection.CredentialExpiresAt,
-			&i.Connection.IdemKey,
-			&i.Connection.Fingerprint,
-			&i.Connection.Version,
-			&i.Connection.CreatedAt,
-			&i.Connection.UpdatedAt,
-			&i.Connection.DeletedAt,
-			&i.Connection.CreatedBy,
-			&i.Connection.UpdatedBy,
-			&i.AuthHoldAt,
-			&i.AuthHoldReason,
-			&i.AuthHoldCause,
-			&i.LimitedUntil,
-			&i.Busy,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const readyRows = `-- name: ReadyRows :many
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-ORDER BY runnable_at, connection_id, hold_key LIMIT $3
-`
-
-type ReadyRowsParams struct {
-	At      *time.Time
-	Lead    pgtype.Interval
-	MaxRows int32
-}
-
-type ReadyRowsRow struct {
-	ConnectionID pgtype.UUID
-	HoldKey      string
-}
-
-func (q *Queries) ReadyRows(ctx context.Context, arg ReadyRowsParams) ([]ReadyRowsRow, error) {
-	rows, err := q.db.Query(ctx, readyRows, arg.At, arg.Lead, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadyRowsRow
-	for rows.Next() {
-		var i ReadyRowsRow
-		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const renewLeases = `-- name: RenewLeases :many
 WITH u AS (
     SELECT unnest($2::uuid[]) AS job_id, unnest($3::uuid[]) AS token,
@@ -1043,17 +923,111 @@ func (q *Queries) ReplyIDs(ctx context.Context, ids []pgtype.UUID) ([]ReplyIDsRo
 	return items, nil
 }
 
+const runnableConnections = `-- name: RunnableConnections :many
+SELECT
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.labels, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.cool_down, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY (ARRAY(
+    SELECT d.connection_id FROM connection_ready AS d
+    WHERE d.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $3
+))
+`
+
+type RunnableConnectionsParams struct {
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
+}
+
+type RunnableConnectionsRow struct {
+	Now            time.Time
+	Connection     Connection
+	AuthHoldAt     time.Time
+	AuthHoldReason string
+	AuthHoldCause  int16
+	LimitedUntil   time.Time
+	Busy           int64
+}
+
+// As Connections gives them, and how many of their jobs are under way. Asked when the
+// turns are taken: other claims' jobs are counted.
+func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectionsParams) ([]RunnableConnectionsRow, error) {
+	rows, err := q.db.Query(ctx, runnableConnections, arg.At, arg.Lead, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunnableConnectionsRow
+	for rows.Next() {
+		var i RunnableConnectionsRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.Connection.ID,
+			&i.Connection.Project,
+			&i.Connection.Connector,
+			&i.Connection.DisplayName,
+			&i.Connection.Labels,
+			&i.Connection.Settings,
+			&i.Connection.Class,
+			&i.Connection.KeyWindow,
+			&i.Connection.AccountIdentity,
+			&i.Connection.MaxInFlight,
+			&i.Connection.MaxPerMinute,
+			&i.Connection.CoolDown,
+			&i.Connection.PausedAt,
+			&i.Connection.PausedReason,
+			&i.Connection.CredentialVersion,
+			&i.Connection.CredentialFingerprint,
+			&i.Connection.CredentialExpiresAt,
+			&i.Connection.IdemKey,
+			&i.Connection.Fingerprint,
+			&i.Connection.Version,
+			&i.Connection.CreatedAt,
+			&i.Connection.UpdatedAt,
+			&i.Connection.DeletedAt,
+			&i.Connection.CreatedBy,
+			&i.Connection.UpdatedBy,
+			&i.AuthHoldAt,
+			&i.AuthHoldReason,
+			&i.AuthHoldCause,
+			&i.LimitedUntil,
+			&i.Busy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runnableRows = `-- name: RunnableRows :many
-WITH u AS (SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key)
-SELECT r.connection_id, r.hold_key
-FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
-WHERE r.runnable_at <= $1
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+ORDER BY runnable_at, connection_id, hold_key LIMIT $3
 `
 
 type RunnableRowsParams struct {
-	Now         *time.Time
-	Connections []pgtype.UUID
-	HoldKeys    []string
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
 }
 
 type RunnableRowsRow struct {
@@ -1061,9 +1035,8 @@ type RunnableRowsRow struct {
 	HoldKey      string
 }
 
-// Of these ready rows, those whose time has come.
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.Query(ctx, runnableRows, arg.Now, arg.Connections, arg.HoldKeys)
+	rows, err := q.db.Query(ctx, runnableRows, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1138,7 +1111,7 @@ func (q *Queries) SetBuckets(ctx context.Context, arg SetBucketsParams) error {
 	return err
 }
 
-const takeTurns = `-- name: TakeTurns :many
+const takeClaimLocks = `-- name: TakeClaimLocks :many
 
 
 SELECT connection_id, bucket_at FROM connection_claims
@@ -1150,7 +1123,7 @@ WHERE connection_id = ANY (ARRAY(
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
-type TakeTurnsParams struct {
+type TakeClaimLocksParams struct {
 	At      *time.Time
 	Lead    pgtype.Interval
 	MaxRows int32
@@ -1161,8 +1134,35 @@ type TakeTurnsParams struct {
 // statements on the way of a BEGIN, which know no time of Go's.
 // The connections that have something due and that no other claim serves at this
 // moment.
-func (q *Queries) TakeTurns(ctx context.Context, arg TakeTurnsParams) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, takeTurns, arg.At, arg.Lead, arg.MaxRows)
+func (q *Queries) TakeClaimLocks(ctx context.Context, arg TakeClaimLocksParams) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, takeClaimLocks, arg.At, arg.Lead, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionClaim
+	for rows.Next() {
+		var i ConnectionClaim
+		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const takeFreeClaimLocks = `-- name: TakeFreeClaimLocks :many
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
+`
+
+// Of these connections, those that no claim serves at this moment.
+func (q *Queries) TakeFreeClaimLocks(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, takeFreeClaimLocks, ids)
 	if err != nil {
 		return nil, err
 	}

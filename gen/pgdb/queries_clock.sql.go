@@ -50,16 +50,6 @@ func (q *Queries) BelieveClock(ctx context.Context, arg BelieveClockParams) erro
 	return err
 }
 
-const doubtClock = `-- name: DoubtClock :exec
-UPDATE clock AS c SET doubted = true
-FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = $1::bigint AND NOT c.doubted
-`
-
-func (q *Queries) DoubtClock(ctx context.Context, steps int64) error {
-	_, err := q.db.Exec(ctx, doubtClock, steps)
-	return err
-}
-
 const endStep = `-- name: EndStep :exec
 UPDATE clock SET at = $1::timestamptz, doubted = false WHERE id = 1
 `
@@ -310,5 +300,15 @@ type StepWindowsParams struct {
 // Windows that were open while everything stood still.
 func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
 	_, err := q.db.Exec(ctx, stepWindows, arg.Stood, arg.Now, arg.Since)
+	return err
+}
+
+const suspectClock = `-- name: SuspectClock :exec
+UPDATE clock AS c SET doubted = true
+FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = $1::bigint AND NOT c.doubted
+`
+
+func (q *Queries) SuspectClock(ctx context.Context, steps int64) error {
+	_, err := q.db.Exec(ctx, suspectClock, steps)
 	return err
 }

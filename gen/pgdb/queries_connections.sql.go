@@ -44,12 +44,12 @@ func (q *Queries) DropCredentials(ctx context.Context, connectionID pgtype.UUID)
 	return err
 }
 
-const dropReadyOf = `-- name: DropReadyOf :exec
+const dropRunnableOf = `-- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = $1
 `
 
-func (q *Queries) DropReadyOf(ctx context.Context, connectionID pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, dropReadyOf, connectionID)
+func (q *Queries) DropRunnableOf(ctx context.Context, connectionID pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, dropRunnableOf, connectionID)
 	return err
 }
 
@@ -84,6 +84,20 @@ func (q *Queries) KeepConnections(ctx context.Context, ids []pgtype.UUID) ([]Kee
 	return items, nil
 }
 
+const lockClaimLock = `-- name: LockClaimLock :one
+
+SELECT bucket_at FROM connection_claims WHERE connection_id = $1 FOR UPDATE
+`
+
+// Changes of connections. What is judged of a connection is judged on its locked row.
+// Waits for the claim, the start and the results that are being written.
+func (q *Queries) LockClaimLock(ctx context.Context, id pgtype.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, lockClaimLock, id)
+	var bucket_at int64
+	err := row.Scan(&bucket_at)
+	return bucket_at, err
+}
+
 const lockConnection = `-- name: LockConnection :execrows
 SELECT 1 FROM connections WHERE id = $1 AND project = $2 FOR UPDATE
 `
@@ -102,27 +116,13 @@ func (q *Queries) LockConnection(ctx context.Context, arg LockConnectionParams) 
 	return result.RowsAffected(), nil
 }
 
-const lockReadyOf = `-- name: LockReadyOf :exec
+const lockRunnableOf = `-- name: LockRunnableOf :exec
 SELECT 1 FROM connection_ready WHERE connection_id = $1 ORDER BY hold_key FOR UPDATE
 `
 
-func (q *Queries) LockReadyOf(ctx context.Context, connectionID pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, lockReadyOf, connectionID)
+func (q *Queries) LockRunnableOf(ctx context.Context, connectionID pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, lockRunnableOf, connectionID)
 	return err
-}
-
-const lockTurn = `-- name: LockTurn :one
-
-SELECT bucket_at FROM connection_claims WHERE connection_id = $1 FOR UPDATE
-`
-
-// Changes of connections. What is judged of a connection is judged on its locked row.
-// Waits for the claim, the start and the results that are being written.
-func (q *Queries) LockTurn(ctx context.Context, id pgtype.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, lockTurn, id)
-	var bucket_at int64
-	err := row.Scan(&bucket_at)
-	return bucket_at, err
 }
 
 const missedIDs = `-- name: MissedIDs :many
@@ -238,7 +238,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 	return err
 }
 
-const setReadyOf = `-- name: SetReadyOf :exec
+const setRunnableOf = `-- name: SetRunnableOf :exec
 UPDATE connection_ready SET
     paused = $1,
     auth_hold_at = CASE WHEN $2::boolean THEN NULL ELSE auth_hold_at END,
@@ -249,7 +249,7 @@ UPDATE connection_ready SET
 WHERE connection_id = $5
 `
 
-type SetReadyOfParams struct {
+type SetRunnableOfParams struct {
 	Paused       bool
 	Rotated      bool
 	Bounded      bool
@@ -258,8 +258,8 @@ type SetReadyOfParams struct {
 }
 
 // A row that loses a bound is served as if that had never been.
-func (q *Queries) SetReadyOf(ctx context.Context, arg SetReadyOfParams) error {
-	_, err := q.db.Exec(ctx, setReadyOf,
+func (q *Queries) SetRunnableOf(ctx context.Context, arg SetRunnableOfParams) error {
+	_, err := q.db.Exec(ctx, setRunnableOf,
 		arg.Paused,
 		arg.Rotated,
 		arg.Bounded,

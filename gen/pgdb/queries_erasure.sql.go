@@ -217,6 +217,15 @@ func (q *Queries) LiveConnections(ctx context.Context, arg LiveConnectionsParams
 	return items, nil
 }
 
+const lockClaimLockRows = `-- name: LockClaimLockRows :exec
+SELECT connection_id FROM connection_claims WHERE connection_id = ANY ($1::uuid[]) ORDER BY connection_id FOR UPDATE
+`
+
+func (q *Queries) LockClaimLockRows(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, lockClaimLockRows, ids)
+	return err
+}
+
 const lockConnectionRows = `-- name: LockConnectionRows :exec
 SELECT id FROM connections WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE
 `
@@ -249,15 +258,6 @@ func (q *Queries) LockToErase(ctx context.Context, jobID pgtype.UUID) (LockToEra
 		&i.EndedAt,
 	)
 	return i, err
-}
-
-const lockTurnRows = `-- name: LockTurnRows :exec
-SELECT connection_id FROM connection_claims WHERE connection_id = ANY ($1::uuid[]) ORDER BY connection_id FOR UPDATE
-`
-
-func (q *Queries) LockTurnRows(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, lockTurnRows, ids)
-	return err
 }
 
 const nextPages = `-- name: NextPages :many
@@ -309,6 +309,15 @@ func (q *Queries) RemoveAPIKeys(ctx context.Context, project string) (int64, err
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const removeClaimLocksOf = `-- name: RemoveClaimLocksOf :exec
+DELETE FROM connection_claims WHERE connection_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) RemoveClaimLocksOf(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, removeClaimLocksOf, ids)
+	return err
 }
 
 const removeConnections = `-- name: RemoveConnections :execrows
@@ -368,15 +377,6 @@ func (q *Queries) RemoveLogins(ctx context.Context, project string) (int64, erro
 	return result.RowsAffected(), nil
 }
 
-const removeReadyOf = `-- name: RemoveReadyOf :exec
-DELETE FROM connection_ready WHERE connection_id = ANY ($1::uuid[])
-`
-
-func (q *Queries) RemoveReadyOf(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, removeReadyOf, ids)
-	return err
-}
-
 const removeRenewalsOf = `-- name: RemoveRenewalsOf :exec
 DELETE FROM oauth_renewals WHERE connection_id = ANY ($1::uuid[])
 `
@@ -386,12 +386,12 @@ func (q *Queries) RemoveRenewalsOf(ctx context.Context, ids []pgtype.UUID) error
 	return err
 }
 
-const removeTurnsOf = `-- name: RemoveTurnsOf :exec
-DELETE FROM connection_claims WHERE connection_id = ANY ($1::uuid[])
+const removeRunnableOf = `-- name: RemoveRunnableOf :exec
+DELETE FROM connection_ready WHERE connection_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) RemoveTurnsOf(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, removeTurnsOf, ids)
+func (q *Queries) RemoveRunnableOf(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, removeRunnableOf, ids)
 	return err
 }
 

@@ -48,8 +48,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.attemptByTokenStmt, err = db.PrepareContext(ctx, attemptByToken); err != nil {
 		return nil, fmt.Errorf("error preparing query AttemptByToken: %w", err)
 	}
-	if q.attemptMarksStmt, err = db.PrepareContext(ctx, attemptMarks); err != nil {
-		return nil, fmt.Errorf("error preparing query AttemptMarks: %w", err)
+	if q.attemptViewsStmt, err = db.PrepareContext(ctx, attemptViews); err != nil {
+		return nil, fmt.Errorf("error preparing query AttemptViews: %w", err)
 	}
 	if q.beginStepStmt, err = db.PrepareContext(ctx, beginStep); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginStep: %w", err)
@@ -77,9 +77,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.connectionsOfStmt, err = db.PrepareContext(ctx, connectionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionsOf: %w", err)
-	}
-	if q.coolDownMarkStmt, err = db.PrepareContext(ctx, coolDownMark); err != nil {
-		return nil, fmt.Errorf("error preparing query CoolDownMark: %w", err)
 	}
 	if q.countAPIKeysStmt, err = db.PrepareContext(ctx, countAPIKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAPIKeys: %w", err)
@@ -141,8 +138,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.dropPageStmt, err = db.PrepareContext(ctx, dropPage); err != nil {
 		return nil, fmt.Errorf("error preparing query DropPage: %w", err)
 	}
-	if q.dropReadyOfStmt, err = db.PrepareContext(ctx, dropReadyOf); err != nil {
-		return nil, fmt.Errorf("error preparing query DropReadyOf: %w", err)
+	if q.dropRunnableOfStmt, err = db.PrepareContext(ctx, dropRunnableOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DropRunnableOf: %w", err)
 	}
 	if q.dropTextsStmt, err = db.PrepareContext(ctx, dropTexts); err != nil {
 		return nil, fmt.Errorf("error preparing query DropTexts: %w", err)
@@ -261,14 +258,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getMetaStmt, err = db.PrepareContext(ctx, getMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMeta: %w", err)
 	}
-	if q.getReadyStmt, err = db.PrepareContext(ctx, getReady); err != nil {
-		return nil, fmt.Errorf("error preparing query GetReady: %w", err)
-	}
 	if q.getRenewalStmt, err = db.PrepareContext(ctx, getRenewal); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRenewal: %w", err)
 	}
 	if q.getResolutionStmt, err = db.PrepareContext(ctx, getResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query GetResolution: %w", err)
+	}
+	if q.getRunnableStmt, err = db.PrepareContext(ctx, getRunnable); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRunnable: %w", err)
 	}
 	if q.getScheduleStmt, err = db.PrepareContext(ctx, getSchedule); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSchedule: %w", err)
@@ -375,6 +372,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.keysOverStmt, err = db.PrepareContext(ctx, keysOver); err != nil {
 		return nil, fmt.Errorf("error preparing query KeysOver: %w", err)
 	}
+	if q.lastArmStmt, err = db.PrepareContext(ctx, lastArm); err != nil {
+		return nil, fmt.Errorf("error preparing query LastArm: %w", err)
+	}
 	if q.lastPositionStmt, err = db.PrepareContext(ctx, lastPosition); err != nil {
 		return nil, fmt.Errorf("error preparing query LastPosition: %w", err)
 	}
@@ -417,8 +417,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.loginKeyUseStmt, err = db.PrepareContext(ctx, loginKeyUse); err != nil {
 		return nil, fmt.Errorf("error preparing query LoginKeyUse: %w", err)
 	}
-	if q.makeReadyStmt, err = db.PrepareContext(ctx, makeReady); err != nil {
-		return nil, fmt.Errorf("error preparing query MakeReady: %w", err)
+	if q.makeRunnableStmt, err = db.PrepareContext(ctx, makeRunnable); err != nil {
+		return nil, fmt.Errorf("error preparing query MakeRunnable: %w", err)
 	}
 	if q.missedIDsStmt, err = db.PrepareContext(ctx, missedIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query MissedIDs: %w", err)
@@ -489,8 +489,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.pagesAfterStmt, err = db.PrepareContext(ctx, pagesAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query PagesAfter: %w", err)
 	}
-	if q.pauseReadyStmt, err = db.PrepareContext(ctx, pauseReady); err != nil {
-		return nil, fmt.Errorf("error preparing query PauseReady: %w", err)
+	if q.pauseRunnableStmt, err = db.PrepareContext(ctx, pauseRunnable); err != nil {
+		return nil, fmt.Errorf("error preparing query PauseRunnable: %w", err)
 	}
 	if q.placeItemStmt, err = db.PrepareContext(ctx, placeItem); err != nil {
 		return nil, fmt.Errorf("error preparing query PlaceItem: %w", err)
@@ -524,9 +524,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.raiseLedgerStmt, err = db.PrepareContext(ctx, raiseLedger); err != nil {
 		return nil, fmt.Errorf("error preparing query RaiseLedger: %w", err)
-	}
-	if q.readyRowsStmt, err = db.PrepareContext(ctx, readyRows); err != nil {
-		return nil, fmt.Errorf("error preparing query ReadyRows: %w", err)
 	}
 	if q.recountStmt, err = db.PrepareContext(ctx, recount); err != nil {
 		return nil, fmt.Errorf("error preparing query Recount: %w", err)
@@ -621,6 +618,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.rollupsStmt, err = db.PrepareContext(ctx, rollups); err != nil {
 		return nil, fmt.Errorf("error preparing query Rollups: %w", err)
 	}
+	if q.runnableRowsStmt, err = db.PrepareContext(ctx, runnableRows); err != nil {
+		return nil, fmt.Errorf("error preparing query RunnableRows: %w", err)
+	}
 	if q.saturateStmt, err = db.PrepareContext(ctx, saturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Saturate: %w", err)
 	}
@@ -654,9 +654,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setContentStmt, err = db.PrepareContext(ctx, setContent); err != nil {
 		return nil, fmt.Errorf("error preparing query SetContent: %w", err)
 	}
-	if q.setCoolDownMarkStmt, err = db.PrepareContext(ctx, setCoolDownMark); err != nil {
-		return nil, fmt.Errorf("error preparing query SetCoolDownMark: %w", err)
-	}
 	if q.setDroppedToStmt, err = db.PrepareContext(ctx, setDroppedTo); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDroppedTo: %w", err)
 	}
@@ -665,6 +662,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setItemStmt, err = db.PrepareContext(ctx, setItem); err != nil {
 		return nil, fmt.Errorf("error preparing query SetItem: %w", err)
+	}
+	if q.setLastArmStmt, err = db.PrepareContext(ctx, setLastArm); err != nil {
+		return nil, fmt.Errorf("error preparing query SetLastArm: %w", err)
 	}
 	if q.setNamespaceStmt, err = db.PrepareContext(ctx, setNamespace); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNamespace: %w", err)
@@ -852,9 +852,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing attemptByTokenStmt: %w", cerr)
 		}
 	}
-	if q.attemptMarksStmt != nil {
-		if cerr := q.attemptMarksStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing attemptMarksStmt: %w", cerr)
+	if q.attemptViewsStmt != nil {
+		if cerr := q.attemptViewsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing attemptViewsStmt: %w", cerr)
 		}
 	}
 	if q.beginStepStmt != nil {
@@ -900,11 +900,6 @@ func (q *Queries) Close() error {
 	if q.connectionsOfStmt != nil {
 		if cerr := q.connectionsOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing connectionsOfStmt: %w", cerr)
-		}
-	}
-	if q.coolDownMarkStmt != nil {
-		if cerr := q.coolDownMarkStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing coolDownMarkStmt: %w", cerr)
 		}
 	}
 	if q.countAPIKeysStmt != nil {
@@ -1007,9 +1002,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing dropPageStmt: %w", cerr)
 		}
 	}
-	if q.dropReadyOfStmt != nil {
-		if cerr := q.dropReadyOfStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing dropReadyOfStmt: %w", cerr)
+	if q.dropRunnableOfStmt != nil {
+		if cerr := q.dropRunnableOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropRunnableOfStmt: %w", cerr)
 		}
 	}
 	if q.dropTextsStmt != nil {
@@ -1207,11 +1202,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getMetaStmt: %w", cerr)
 		}
 	}
-	if q.getReadyStmt != nil {
-		if cerr := q.getReadyStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getReadyStmt: %w", cerr)
-		}
-	}
 	if q.getRenewalStmt != nil {
 		if cerr := q.getRenewalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getRenewalStmt: %w", cerr)
@@ -1220,6 +1210,11 @@ func (q *Queries) Close() error {
 	if q.getResolutionStmt != nil {
 		if cerr := q.getResolutionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getResolutionStmt: %w", cerr)
+		}
+	}
+	if q.getRunnableStmt != nil {
+		if cerr := q.getRunnableStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRunnableStmt: %w", cerr)
 		}
 	}
 	if q.getScheduleStmt != nil {
@@ -1397,6 +1392,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing keysOverStmt: %w", cerr)
 		}
 	}
+	if q.lastArmStmt != nil {
+		if cerr := q.lastArmStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastArmStmt: %w", cerr)
+		}
+	}
 	if q.lastPositionStmt != nil {
 		if cerr := q.lastPositionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastPositionStmt: %w", cerr)
@@ -1467,9 +1467,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing loginKeyUseStmt: %w", cerr)
 		}
 	}
-	if q.makeReadyStmt != nil {
-		if cerr := q.makeReadyStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing makeReadyStmt: %w", cerr)
+	if q.makeRunnableStmt != nil {
+		if cerr := q.makeRunnableStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing makeRunnableStmt: %w", cerr)
 		}
 	}
 	if q.missedIDsStmt != nil {
@@ -1587,9 +1587,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing pagesAfterStmt: %w", cerr)
 		}
 	}
-	if q.pauseReadyStmt != nil {
-		if cerr := q.pauseReadyStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing pauseReadyStmt: %w", cerr)
+	if q.pauseRunnableStmt != nil {
+		if cerr := q.pauseRunnableStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pauseRunnableStmt: %w", cerr)
 		}
 	}
 	if q.placeItemStmt != nil {
@@ -1645,11 +1645,6 @@ func (q *Queries) Close() error {
 	if q.raiseLedgerStmt != nil {
 		if cerr := q.raiseLedgerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing raiseLedgerStmt: %w", cerr)
-		}
-	}
-	if q.readyRowsStmt != nil {
-		if cerr := q.readyRowsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing readyRowsStmt: %w", cerr)
 		}
 	}
 	if q.recountStmt != nil {
@@ -1807,6 +1802,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing rollupsStmt: %w", cerr)
 		}
 	}
+	if q.runnableRowsStmt != nil {
+		if cerr := q.runnableRowsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing runnableRowsStmt: %w", cerr)
+		}
+	}
 	if q.saturateStmt != nil {
 		if cerr := q.saturateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saturateStmt: %w", cerr)
@@ -1862,11 +1862,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setContentStmt: %w", cerr)
 		}
 	}
-	if q.setCoolDownMarkStmt != nil {
-		if cerr := q.setCoolDownMarkStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setCoolDownMarkStmt: %w", cerr)
-		}
-	}
 	if q.setDroppedToStmt != nil {
 		if cerr := q.setDroppedToStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setDroppedToStmt: %w", cerr)
@@ -1880,6 +1875,11 @@ func (q *Queries) Close() error {
 	if q.setItemStmt != nil {
 		if cerr := q.setItemStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setItemStmt: %w", cerr)
+		}
+	}
+	if q.setLastArmStmt != nil {
+		if cerr := q.setLastArmStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setLastArmStmt: %w", cerr)
 		}
 	}
 	if q.setNamespaceStmt != nil {
@@ -2164,7 +2164,7 @@ type Queries struct {
 	anyWaitingStmt             *sql.Stmt
 	armJobStmt                 *sql.Stmt
 	attemptByTokenStmt         *sql.Stmt
-	attemptMarksStmt           *sql.Stmt
+	attemptViewsStmt           *sql.Stmt
 	beginStepStmt              *sql.Stmt
 	blankConnectionStmt        *sql.Stmt
 	claimArmedStmt             *sql.Stmt
@@ -2174,7 +2174,6 @@ type Queries struct {
 	connectionHoldsStmt        *sql.Stmt
 	connectionInUseStmt        *sql.Stmt
 	connectionsOfStmt          *sql.Stmt
-	coolDownMarkStmt           *sql.Stmt
 	countAPIKeysStmt           *sql.Stmt
 	countConnectionsStmt       *sql.Stmt
 	countEndedStmt             *sql.Stmt
@@ -2195,7 +2194,7 @@ type Queries struct {
 	dropLoginStmt              *sql.Stmt
 	dropOldLoginsStmt          *sql.Stmt
 	dropPageStmt               *sql.Stmt
-	dropReadyOfStmt            *sql.Stmt
+	dropRunnableOfStmt         *sql.Stmt
 	dropTextsStmt              *sql.Stmt
 	dueJobsStmt                *sql.Stmt
 	dueLooksStmt               *sql.Stmt
@@ -2235,9 +2234,9 @@ type Queries struct {
 	getListedStmt              *sql.Stmt
 	getLoginStmt               *sql.Stmt
 	getMetaStmt                *sql.Stmt
-	getReadyStmt               *sql.Stmt
 	getRenewalStmt             *sql.Stmt
 	getResolutionStmt          *sql.Stmt
+	getRunnableStmt            *sql.Stmt
 	getScheduleStmt            *sql.Stmt
 	getStateStmt               *sql.Stmt
 	getTextStmt                *sql.Stmt
@@ -2273,6 +2272,7 @@ type Queries struct {
 	keyOwnerStmt               *sql.Stmt
 	keyUseStmt                 *sql.Stmt
 	keysOverStmt               *sql.Stmt
+	lastArmStmt                *sql.Stmt
 	lastPositionStmt           *sql.Stmt
 	lastTurnStmt               *sql.Stmt
 	latestAttemptStmt          *sql.Stmt
@@ -2287,7 +2287,7 @@ type Queries struct {
 	liveConnectionsStmt        *sql.Stmt
 	liveSchedulesStmt          *sql.Stmt
 	loginKeyUseStmt            *sql.Stmt
-	makeReadyStmt              *sql.Stmt
+	makeRunnableStmt           *sql.Stmt
 	missedIDsStmt              *sql.Stmt
 	moveRollStmt               *sql.Stmt
 	nameTakenStmt              *sql.Stmt
@@ -2311,7 +2311,7 @@ type Queries struct {
 	paceStmt                   *sql.Stmt
 	pageSizesStmt              *sql.Stmt
 	pagesAfterStmt             *sql.Stmt
-	pauseReadyStmt             *sql.Stmt
+	pauseRunnableStmt          *sql.Stmt
 	placeItemStmt              *sql.Stmt
 	postponeScheduleStmt       *sql.Stmt
 	projectExistsStmt          *sql.Stmt
@@ -2323,7 +2323,6 @@ type Queries struct {
 	raiseEventsFromStmt        *sql.Stmt
 	raiseFencesStmt            *sql.Stmt
 	raiseLedgerStmt            *sql.Stmt
-	readyRowsStmt              *sql.Stmt
 	recountStmt                *sql.Stmt
 	releaseStmt                *sql.Stmt
 	releaseGateStmt            *sql.Stmt
@@ -2355,6 +2354,7 @@ type Queries struct {
 	revokeAPIKeyStmt           *sql.Stmt
 	rollPlaceStmt              *sql.Stmt
 	rollupsStmt                *sql.Stmt
+	runnableRowsStmt           *sql.Stmt
 	saturateStmt               *sql.Stmt
 	saveClockStmt              *sql.Stmt
 	saveHandleStmt             *sql.Stmt
@@ -2366,10 +2366,10 @@ type Queries struct {
 	setBucketStmt              *sql.Stmt
 	setConnectionStmt          *sql.Stmt
 	setContentStmt             *sql.Stmt
-	setCoolDownMarkStmt        *sql.Stmt
 	setDroppedToStmt           *sql.Stmt
 	setFiredStmt               *sql.Stmt
 	setItemStmt                *sql.Stmt
+	setLastArmStmt             *sql.Stmt
 	setNamespaceStmt           *sql.Stmt
 	setOpenedStmt              *sql.Stmt
 	setPageBodyStmt            *sql.Stmt
@@ -2431,7 +2431,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		anyWaitingStmt:             q.anyWaitingStmt,
 		armJobStmt:                 q.armJobStmt,
 		attemptByTokenStmt:         q.attemptByTokenStmt,
-		attemptMarksStmt:           q.attemptMarksStmt,
+		attemptViewsStmt:           q.attemptViewsStmt,
 		beginStepStmt:              q.beginStepStmt,
 		blankConnectionStmt:        q.blankConnectionStmt,
 		claimArmedStmt:             q.claimArmedStmt,
@@ -2441,7 +2441,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		connectionHoldsStmt:        q.connectionHoldsStmt,
 		connectionInUseStmt:        q.connectionInUseStmt,
 		connectionsOfStmt:          q.connectionsOfStmt,
-		coolDownMarkStmt:           q.coolDownMarkStmt,
 		countAPIKeysStmt:           q.countAPIKeysStmt,
 		countConnectionsStmt:       q.countConnectionsStmt,
 		countEndedStmt:             q.countEndedStmt,
@@ -2462,7 +2461,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		dropLoginStmt:              q.dropLoginStmt,
 		dropOldLoginsStmt:          q.dropOldLoginsStmt,
 		dropPageStmt:               q.dropPageStmt,
-		dropReadyOfStmt:            q.dropReadyOfStmt,
+		dropRunnableOfStmt:         q.dropRunnableOfStmt,
 		dropTextsStmt:              q.dropTextsStmt,
 		dueJobsStmt:                q.dueJobsStmt,
 		dueLooksStmt:               q.dueLooksStmt,
@@ -2502,9 +2501,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getListedStmt:              q.getListedStmt,
 		getLoginStmt:               q.getLoginStmt,
 		getMetaStmt:                q.getMetaStmt,
-		getReadyStmt:               q.getReadyStmt,
 		getRenewalStmt:             q.getRenewalStmt,
 		getResolutionStmt:          q.getResolutionStmt,
+		getRunnableStmt:            q.getRunnableStmt,
 		getScheduleStmt:            q.getScheduleStmt,
 		getStateStmt:               q.getStateStmt,
 		getTextStmt:                q.getTextStmt,
@@ -2540,6 +2539,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		keyOwnerStmt:               q.keyOwnerStmt,
 		keyUseStmt:                 q.keyUseStmt,
 		keysOverStmt:               q.keysOverStmt,
+		lastArmStmt:                q.lastArmStmt,
 		lastPositionStmt:           q.lastPositionStmt,
 		lastTurnStmt:               q.lastTurnStmt,
 		latestAttemptStmt:          q.latestAttemptStmt,
@@ -2554,7 +2554,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		liveConnectionsStmt:        q.liveConnectionsStmt,
 		liveSchedulesStmt:          q.liveSchedulesStmt,
 		loginKeyUseStmt:            q.loginKeyUseStmt,
-		makeReadyStmt:              q.makeReadyStmt,
+		makeRunnableStmt:           q.makeRunnableStmt,
 		missedIDsStmt:              q.missedIDsStmt,
 		moveRollStmt:               q.moveRollStmt,
 		nameTakenStmt:              q.nameTakenStmt,
@@ -2578,7 +2578,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		paceStmt:                   q.paceStmt,
 		pageSizesStmt:              q.pageSizesStmt,
 		pagesAfterStmt:             q.pagesAfterStmt,
-		pauseReadyStmt:             q.pauseReadyStmt,
+		pauseRunnableStmt:          q.pauseRunnableStmt,
 		placeItemStmt:              q.placeItemStmt,
 		postponeScheduleStmt:       q.postponeScheduleStmt,
 		projectExistsStmt:          q.projectExistsStmt,
@@ -2590,7 +2590,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		raiseEventsFromStmt:        q.raiseEventsFromStmt,
 		raiseFencesStmt:            q.raiseFencesStmt,
 		raiseLedgerStmt:            q.raiseLedgerStmt,
-		readyRowsStmt:              q.readyRowsStmt,
 		recountStmt:                q.recountStmt,
 		releaseStmt:                q.releaseStmt,
 		releaseGateStmt:            q.releaseGateStmt,
@@ -2622,6 +2621,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		revokeAPIKeyStmt:           q.revokeAPIKeyStmt,
 		rollPlaceStmt:              q.rollPlaceStmt,
 		rollupsStmt:                q.rollupsStmt,
+		runnableRowsStmt:           q.runnableRowsStmt,
 		saturateStmt:               q.saturateStmt,
 		saveClockStmt:              q.saveClockStmt,
 		saveHandleStmt:             q.saveHandleStmt,
@@ -2633,10 +2633,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setBucketStmt:              q.setBucketStmt,
 		setConnectionStmt:          q.setConnectionStmt,
 		setContentStmt:             q.setContentStmt,
-		setCoolDownMarkStmt:        q.setCoolDownMarkStmt,
 		setDroppedToStmt:           q.setDroppedToStmt,
 		setFiredStmt:               q.setFiredStmt,
 		setItemStmt:                q.setItemStmt,
+		setLastArmStmt:             q.setLastArmStmt,
 		setNamespaceStmt:           q.setNamespaceStmt,
 		setOpenedStmt:              q.setOpenedStmt,
 		setPageBodyStmt:            q.setPageBodyStmt,

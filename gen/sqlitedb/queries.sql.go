@@ -81,7 +81,7 @@ type ArmJobParams struct {
 }
 
 // attempts
-// As store/rules judged. What must never be, the triggers refuse.
+// As store/rules judged. The triggers refuse what must never be written.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	result, err := q.exec(ctx, q.armJobStmt, armJob,
 		arg.Class,
@@ -153,12 +153,12 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 	return i, err
 }
 
-const attemptMarks = `-- name: AttemptMarks :many
+const attemptViews = `-- name: AttemptViews :many
 SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number
 `
 
-type AttemptMarksRow struct {
+type AttemptViewsRow struct {
 	Number        int64
 	Round         int64
 	ArmedAt       int64
@@ -169,15 +169,15 @@ type AttemptMarksRow struct {
 	RequestDigest []byte
 }
 
-func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMarksRow, error) {
-	rows, err := q.query(ctx, q.attemptMarksStmt, attemptMarks, jobID)
+func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptViewsRow, error) {
+	rows, err := q.query(ctx, q.attemptViewsStmt, attemptViews, jobID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []AttemptMarksRow
+	var items []AttemptViewsRow
 	for rows.Next() {
-		var i AttemptMarksRow
+		var i AttemptViewsRow
 		if err := rows.Scan(
 			&i.Number,
 			&i.Round,
@@ -235,8 +235,8 @@ type ClaimArmedParams struct {
 	Version           int64
 }
 
-// A claim that arms: both steps in one version of the row, each with its event. Nobody
-// else ever has the lease.
+// A claim that arms: both steps in one version of the row, each with its event. The lease is
+// never visible to another worker.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
 	result, err := q.exec(ctx, q.claimArmedStmt, claimArmed,
 		arg.Class,
@@ -310,7 +310,7 @@ type CloseAttemptParams struct {
 	Number int64
 }
 
-// An earlier one.
+// For an earlier attempt.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
 	_, err := q.exec(ctx, q.closeAttemptStmt, closeAttempt,
 		arg.Result,
@@ -409,22 +409,6 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 		return nil, err
 	}
 	return items, nil
-}
-
-const coolDownMark = `-- name: CoolDownMark :one
-SELECT job_id, armed_at FROM cool_downs WHERE owner = ?
-`
-
-type CoolDownMarkRow struct {
-	JobID   []byte
-	ArmedAt int64
-}
-
-func (q *Queries) CoolDownMark(ctx context.Context, owner []byte) (CoolDownMarkRow, error) {
-	row := q.queryRow(ctx, q.coolDownMarkStmt, coolDownMark, owner)
-	var i CoolDownMarkRow
-	err := row.Scan(&i.JobID, &i.ArmedAt)
-	return i, err
 }
 
 const countEnded = `-- name: CountEnded :one
@@ -537,7 +521,7 @@ type CountUnderWayRow struct {
 	Jobs   int64
 }
 
-// Few, so they are found by their fences.
+// There are few, so they are found by their fences.
 func (q *Queries) CountUnderWay(ctx context.Context, arg CountUnderWayParams) ([]CountUnderWayRow, error) {
 	rows, err := q.query(ctx, q.countUnderWayStmt, countUnderWay, arg.Project, arg.One, arg.ConnectionID)
 	if err != nil {
@@ -730,7 +714,7 @@ type DueJobsRow struct {
 	UpdatedAt      int64
 }
 
-// Of both rows what a job that is runnable and of this ready row may differ in.
+// The columns of both rows in which a runnable job of this runnable row may differ.
 func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
 	rows, err := q.query(ctx, q.dueJobsStmt, dueJobs,
 		arg.ConnectionID,
@@ -950,7 +934,7 @@ type FirstStartPageRow struct {
 	Body     []byte
 }
 
-// Of those the first, which may have events from before.
+// The first of these pages, which may have events from before.
 func (q *Queries) FirstStartPage(ctx context.Context, arg FirstStartPageParams) (FirstStartPageRow, error) {
 	row := q.queryRow(ctx, q.firstStartPageStmt, firstStartPage, arg.Project, arg.Since)
 	var i FirstStartPageRow
@@ -1246,7 +1230,7 @@ type GetListedRow struct {
 	JobState       JobState
 }
 
-// A job without its payload, which lies behind everything else in its row.
+// A job without its payload, which is the last column of its row.
 func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error) {
 	row := q.queryRow(ctx, q.getListedStmt, getListed, id)
 	var i GetListedRow
@@ -1364,17 +1348,35 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	return i, err
 }
 
-const getReady = `-- name: GetReady :one
+const getResolution = `-- name: GetResolution :one
+SELECT id, job_id, ruling, actor, note, at FROM resolutions WHERE id = ?
+`
+
+func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, error) {
+	row := q.queryRow(ctx, q.getResolutionStmt, getResolution, id)
+	var i Resolution
+	err := row.Scan(
+		&i.ID,
+		&i.JobID,
+		&i.Ruling,
+		&i.Actor,
+		&i.Note,
+		&i.At,
+	)
+	return i, err
+}
+
+const getRunnable = `-- name: GetRunnable :one
 SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
 `
 
-type GetReadyParams struct {
+type GetRunnableParams struct {
 	ConnectionID []byte
 	HoldKey      string
 }
 
-func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionReady, error) {
-	row := q.queryRow(ctx, q.getReadyStmt, getReady, arg.ConnectionID, arg.HoldKey)
+func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (ConnectionReady, error) {
+	row := q.queryRow(ctx, q.getRunnableStmt, getRunnable, arg.ConnectionID, arg.HoldKey)
 	var i ConnectionReady
 	err := row.Scan(
 		&i.ConnectionID,
@@ -1391,24 +1393,6 @@ func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionR
 		&i.ServedAt,
 		&i.ServedTurn,
 		&i.RunnableAt,
-	)
-	return i, err
-}
-
-const getResolution = `-- name: GetResolution :one
-SELECT id, job_id, ruling, actor, note, at FROM resolutions WHERE id = ?
-`
-
-func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, error) {
-	row := q.queryRow(ctx, q.getResolutionStmt, getResolution, id)
-	var i Resolution
-	err := row.Scan(
-		&i.ID,
-		&i.JobID,
-		&i.Ruling,
-		&i.Actor,
-		&i.Note,
-		&i.At,
 	)
 	return i, err
 }
@@ -1781,7 +1765,7 @@ type InsertKeyParams struct {
 	JobID  []byte
 }
 
-// None, when the key is bound.
+// No row when the key is bound.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
 	result, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Digest, arg.JobID)
 	if err != nil {
@@ -1961,7 +1945,7 @@ type JobHistoryRow struct {
 	Body         []byte
 }
 
-// Of the older events of a job those that end after a sequence.
+// Of a job's older events those that end after a sequence.
 func (q *Queries) JobHistory(ctx context.Context, arg JobHistoryParams) ([]JobHistoryRow, error) {
 	rows, err := q.query(ctx, q.jobHistoryStmt, jobHistory, arg.JobID, arg.After, arg.MaxRows)
 	if err != nil {
@@ -1999,7 +1983,7 @@ type JobHistoryBeforeRow struct {
 	Body         []byte
 }
 
-// The newest first.
+// Newest first.
 func (q *Queries) JobHistoryBefore(ctx context.Context, arg JobHistoryBeforeParams) ([]JobHistoryBeforeRow, error) {
 	rows, err := q.query(ctx, q.jobHistoryBeforeStmt, jobHistoryBefore, arg.JobID, arg.MaxRows)
 	if err != nil {
@@ -2045,6 +2029,22 @@ func (q *Queries) KeyOwner(ctx context.Context, digest []byte) ([]byte, error) {
 	var job_id []byte
 	err := row.Scan(&job_id)
 	return job_id, err
+}
+
+const lastArm = `-- name: LastArm :one
+SELECT job_id, armed_at FROM cool_downs WHERE owner = ?
+`
+
+type LastArmRow struct {
+	JobID   []byte
+	ArmedAt int64
+}
+
+func (q *Queries) LastArm(ctx context.Context, owner []byte) (LastArmRow, error) {
+	row := q.queryRow(ctx, q.lastArmStmt, lastArm, owner)
+	var i LastArmRow
+	err := row.Scan(&i.JobID, &i.ArmedAt)
+	return i, err
 }
 
 const lastPosition = `-- name: LastPosition :one
@@ -2304,7 +2304,7 @@ func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsPara
 	return items, nil
 }
 
-const makeReady = `-- name: MakeReady :exec
+const makeRunnable = `-- name: MakeRunnable :exec
 
 INSERT INTO connection_ready (connection_id, hold_key, next_at, paused, paced_until)
 VALUES (?1, ?2, ?3,
@@ -2313,15 +2313,15 @@ ON CONFLICT (connection_id, hold_key) DO UPDATE SET next_at = excluded.next_at
 WHERE connection_ready.next_at IS NULL OR connection_ready.next_at > excluded.next_at
 `
 
-type MakeReadyParams struct {
+type MakeRunnableParams struct {
 	ConnectionID []byte
 	HoldKey      string
 	NextAt       sql.NullInt64
 }
 
-// ready rows
-func (q *Queries) MakeReady(ctx context.Context, arg MakeReadyParams) error {
-	_, err := q.exec(ctx, q.makeReadyStmt, makeReady, arg.ConnectionID, arg.HoldKey, arg.NextAt)
+// runnable rows
+func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
+	_, err := q.exec(ctx, q.makeRunnableStmt, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
 	return err
 }
 
@@ -2339,7 +2339,7 @@ type NewestCredentialRow struct {
 	AccountIdentity      string
 }
 
-// With what its connection says that it is sealed for.
+// With what its connection is sealed for.
 func (q *Queries) NewestCredential(ctx context.Context, connectionID []byte) (NewestCredentialRow, error) {
 	row := q.queryRow(ctx, q.newestCredentialStmt, newestCredential, connectionID)
 	var i NewestCredentialRow
@@ -2386,7 +2386,7 @@ const nextLeftBehind = `-- name: NextLeftBehind :one
 SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1
 `
 
-// When the next one was left behind: not later than now.
+// When the next job was left behind: not later than now.
 func (q *Queries) NextLeftBehind(ctx context.Context) (int64, error) {
 	row := q.queryRow(ctx, q.nextLeftBehindStmt, nextLeftBehind)
 	var updated_at int64
@@ -2435,7 +2435,7 @@ type OldestDueParams struct {
 	Now          int64
 }
 
-// Among the ready rows that nothing holds; 0: none.
+// Among the runnable rows that nothing holds; 0: none.
 func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (int64, error) {
 	row := q.queryRow(ctx, q.oldestDueStmt, oldestDue,
 		arg.Project,
@@ -2484,7 +2484,7 @@ type OrphanIDsParams struct {
 	MaxRows int64
 }
 
-// workers is a JSON list of those that are alive. Class 1 is KEYED.
+// workers is a JSON list of the live ones. Class 1 is KEYED.
 func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([][]byte, error) {
 	rows, err := q.query(ctx, q.orphanIDsStmt, orphanIDs,
 		arg.Workers,
@@ -2574,7 +2574,7 @@ type PageSizesRow struct {
 	Events   int64
 }
 
-// Of the next pages of a project.
+// The next pages of a project.
 func (q *Queries) PageSizes(ctx context.Context, arg PageSizesParams) ([]PageSizesRow, error) {
 	rows, err := q.query(ctx, q.pageSizesStmt, pageSizes, arg.Project, arg.After, arg.MaxRows)
 	if err != nil {
@@ -2613,7 +2613,7 @@ type PagesAfterRow struct {
 	Body     []byte
 }
 
-// Of all projects.
+// Pages of all projects.
 func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
 	rows, err := q.query(ctx, q.pagesAfterStmt, pagesAfter, arg.After, arg.MaxRows)
 	if err != nil {
@@ -2739,52 +2739,11 @@ type RaiseFencesParams struct {
 	Keyed     int64
 }
 
-// Of jobs that may be looked at, as if their newest attempts were armed now, and none is due
-// earlier. See store.Release. No change of the jobs: no version, no event.
+// Treats the newest attempts of jobs that may be looked at as armed now, and moves nothing
+// earlier. See store.Admin.Release. No change of the jobs: no version, no event.
 func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
 	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, arg.NotBefore, arg.Keyed)
 	return err
-}
-
-const readyRows = `-- name: ReadyRows :many
-
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= ?1
-ORDER BY runnable_at, served_turn LIMIT ?2
-`
-
-type ReadyRowsParams struct {
-	Now     sql.NullInt64
-	MaxRows int64
-}
-
-type ReadyRowsRow struct {
-	ConnectionID []byte
-	HoldKey      string
-}
-
-// leases
-func (q *Queries) ReadyRows(ctx context.Context, arg ReadyRowsParams) ([]ReadyRowsRow, error) {
-	rows, err := q.query(ctx, q.readyRowsStmt, readyRows, arg.Now, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadyRowsRow
-	for rows.Next() {
-		var i ReadyRowsRow
-		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const recount = `-- name: Recount :exec
@@ -2802,7 +2761,7 @@ type RecountParams struct {
 	HoldKey      string
 }
 
-// A job has left the row otherwise than by a claim.
+// For a job that left the row without a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 	_, err := q.exec(ctx, q.recountStmt, recount, arg.ConnectionID, arg.HoldKey)
 	return err
@@ -2866,6 +2825,47 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, 
 	return result.RowsAffected()
 }
 
+const runnableRows = `-- name: RunnableRows :many
+
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= ?1
+ORDER BY runnable_at, served_turn LIMIT ?2
+`
+
+type RunnableRowsParams struct {
+	Now     sql.NullInt64
+	MaxRows int64
+}
+
+type RunnableRowsRow struct {
+	ConnectionID []byte
+	HoldKey      string
+}
+
+// leases
+func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
+	rows, err := q.query(ctx, q.runnableRowsStmt, runnableRows, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunnableRowsRow
+	for rows.Next() {
+		var i RunnableRowsRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const saturate = `-- name: Saturate :exec
 UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated = 0
 `
@@ -2913,7 +2913,7 @@ type ServedParams struct {
 	Turn         int64
 }
 
-// What the row still has is due at the earliest of it; NULL when drained.
+// The row's remaining jobs are due at the earliest of them; NULL when none is left.
 func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 	_, err := q.exec(ctx, q.servedStmt, served,
 		arg.ConnectionID,
@@ -2988,19 +2988,19 @@ func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
 	return err
 }
 
-const setCoolDownMark = `-- name: SetCoolDownMark :exec
+const setLastArm = `-- name: SetLastArm :exec
 INSERT INTO cool_downs (owner, job_id, armed_at) VALUES (?, ?, ?)
 ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.armed_at
 `
 
-type SetCoolDownMarkParams struct {
+type SetLastArmParams struct {
 	Owner   []byte
 	JobID   []byte
 	ArmedAt int64
 }
 
-func (q *Queries) SetCoolDownMark(ctx context.Context, arg SetCoolDownMarkParams) error {
-	_, err := q.exec(ctx, q.setCoolDownMarkStmt, setCoolDownMark, arg.Owner, arg.JobID, arg.ArmedAt)
+func (q *Queries) SetLastArm(ctx context.Context, arg SetLastArmParams) error {
+	_, err := q.exec(ctx, q.setLastArmStmt, setLastArm, arg.Owner, arg.JobID, arg.ArmedAt)
 	return err
 }
 
@@ -3117,9 +3117,11 @@ type SetStateParams struct {
 	JobID         []byte
 }
 
-// Every change of a job but claims, arms and leases, with what became of its newest attempt;
-// NULL there: as it was. Every 32 events begin a new history, here
-// and below. These statements call no function, as the schema says.
+// Every change of a job except claims, arms and leases, with the result of its newest
+// attempt;
+// NULL there: no change. Every 32 events begin a new history, here and below. These
+// statements
+// call no function, for the reason that the schema states.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
 	result, err := q.exec(ctx, q.setStateStmt, setState,
 		arg.State,
@@ -3185,7 +3187,7 @@ type SettleAttemptParams struct {
 	Number       int64
 }
 
-// An earlier one.
+// For an earlier attempt.
 func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
 	_, err := q.exec(ctx, q.settleAttemptStmt, settleAttempt,
 		arg.Result,
@@ -3212,7 +3214,7 @@ type ShareEffectParams struct {
 	JobID      []byte
 }
 
-// Another job names the same object, and may take it.
+// Another job names the same object, and may take it over.
 func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
 	_, err := q.exec(ctx, q.shareEffectStmt, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
 	return err
@@ -3273,7 +3275,8 @@ type SucceedParams struct {
 	Version       int64
 }
 
-// What SetState writes of a success that says nothing else, by the newest attempt, which had no
+// SetState for a success of the newest attempt, without any other data, if that attempt had
+// no
 // outcome.
 func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error) {
 	result, err := q.exec(ctx, q.succeedStmt, succeed,
@@ -3359,7 +3362,8 @@ type WaitingJobsRow struct {
 	StartWindow   int64
 }
 
-// The replies to a job that wait for it, ended or not, with what sets the end of their start windows.
+// The replies that wait for a job, ended or not, with what determines the end of their start
+// windows.
 func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJobsRow, error) {
 	rows, err := q.query(ctx, q.waitingJobsStmt, waitingJobs, waitsFor)
 	if err != nil {
@@ -3404,7 +3408,7 @@ type WaitingRowsRow struct {
 }
 
 // replies
-// The ready rows that get something to do when the job's replies wait no more.
+// The runnable rows that get jobs when the job's replies stop waiting.
 func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRowsRow, error) {
 	rows, err := q.query(ctx, q.waitingRowsStmt, waitingRows, waitsFor)
 	if err != nil {

@@ -121,7 +121,7 @@ type StepAttemptsParams struct {
 	Old     int64
 }
 
-// Of jobs that have not ended, and what a client's retry would wait for.
+// Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
 	_, err := q.exec(ctx, q.stepAttemptsStmt, stepAttempts, arg.By, arg.Unknown, arg.Old)
 	return err
@@ -202,7 +202,7 @@ UPDATE job_state SET
 WHERE state IN (2, 3, 4, 5)
 `
 
-// Leases, fences, looks and polls. A look under way proves nothing after it.
+// Leases, fences, looks and polls. A look under way proves nothing after the step.
 func (q *Queries) StepLeases(ctx context.Context, by int64) error {
 	_, err := q.exec(ctx, q.stepLeasesStmt, stepLeases, by)
 	return err
@@ -237,8 +237,8 @@ type StepWaitsParams struct {
 	DefaultWindow int64
 }
 
-// Waits that a job makes by itself. A time that a client asked for is the beginning of
-// its start window, or of the wait of a reply, which makes no other waits meanwhile.
+// Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+// start window, or of the wait of a reply, which has no other waits meanwhile.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.exec(ctx, q.stepWaitsStmt, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
 	return err
@@ -255,7 +255,7 @@ type StepWindowsParams struct {
 	Now   int64
 }
 
-// Windows that were open while everything stood still.
+// Windows that were open while work was suspended.
 func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
 	_, err := q.exec(ctx, q.stepWindowsStmt, stepWindows, arg.Stood, arg.Now)
 	return err

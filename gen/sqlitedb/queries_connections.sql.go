@@ -52,12 +52,12 @@ func (q *Queries) DropCredentials(ctx context.Context, connectionID []byte) erro
 	return err
 }
 
-const dropReadyOf = `-- name: DropReadyOf :exec
+const dropRunnableOf = `-- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = ?
 `
 
-func (q *Queries) DropReadyOf(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.dropReadyOfStmt, dropReadyOf, connectionID)
+func (q *Queries) DropRunnableOf(ctx context.Context, connectionID []byte) error {
+	_, err := q.exec(ctx, q.dropRunnableOfStmt, dropRunnableOf, connectionID)
 	return err
 }
 
@@ -129,17 +129,17 @@ func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([][]byte,
 	return items, nil
 }
 
-const pauseReady = `-- name: PauseReady :exec
+const pauseRunnable = `-- name: PauseRunnable :exec
 UPDATE connection_ready SET paused = ?1 WHERE connection_id = ?2 AND paused <> ?1
 `
 
-type PauseReadyParams struct {
+type PauseRunnableParams struct {
 	Paused       int64
 	ConnectionID []byte
 }
 
-func (q *Queries) PauseReady(ctx context.Context, arg PauseReadyParams) error {
-	_, err := q.exec(ctx, q.pauseReadyStmt, pauseReady, arg.Paused, arg.ConnectionID)
+func (q *Queries) PauseRunnable(ctx context.Context, arg PauseRunnableParams) error {
+	_, err := q.exec(ctx, q.pauseRunnableStmt, pauseRunnable, arg.Paused, arg.ConnectionID)
 	return err
 }
 
@@ -240,7 +240,7 @@ type UnboundParams struct {
 	ConnectionID []byte
 }
 
-// A row that loses a bound is served as if that had never been.
+// A row that loses a bound is served as if the bound had never existed.
 func (q *Queries) Unbound(ctx context.Context, arg UnboundParams) error {
 	_, err := q.exec(ctx, q.unboundStmt, unbound, arg.PacedUntil, arg.ConnectionID)
 	return err
@@ -256,7 +256,8 @@ type WakeLooksParams struct {
 	ConnectionID []byte
 }
 
-// Looks and polls that waited for a credential. No change of theirs: no version, no event.
+// Looks and polls that waited for a credential. No change of their jobs: no version, no
+// event.
 func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
 	_, err := q.exec(ctx, q.wakeLooksStmt, wakeLooks, arg.Now, arg.ConnectionID)
 	return err

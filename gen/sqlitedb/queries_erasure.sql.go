@@ -17,7 +17,7 @@ UPDATE connections SET
 WHERE id = ?1 AND deleted_at IS NOT NULL
 `
 
-// The row stays, of no project: to remove it SQLite would look for its jobs among all.
+// The row stays, without a project: to remove it SQLite would search all jobs for its own.
 func (q *Queries) BlankConnection(ctx context.Context, id []byte) error {
 	_, err := q.exec(ctx, q.blankConnectionStmt, blankConnection, id)
 	return err

@@ -27,7 +27,7 @@ type EndItemParams struct {
 	ID         []byte
 }
 
-// One that a firing has taken, or that was refused.
+// An item that a firing used, or that was refused.
 func (q *Queries) EndItem(ctx context.Context, arg EndItemParams) (int64, error) {
 	result, err := q.exec(ctx, q.endItemStmt, endItem,
 		arg.State,
@@ -64,7 +64,7 @@ type EndedItemsRow struct {
 	Size    int64
 }
 
-// Those that have left, the last one first.
+// Items that have left, the last to leave first.
 func (q *Queries) EndedItems(ctx context.Context, arg EndedItemsParams) ([]EndedItemsRow, error) {
 	rows, err := q.query(ctx, q.endedItemsStmt, endedItems,
 		arg.ScheduleID,
@@ -308,7 +308,7 @@ type QueueHeadRow struct {
 	Size  int64
 }
 
-// The first ones that wait.
+// The first waiting items.
 func (q *Queries) QueueHead(ctx context.Context, arg QueueHeadParams) ([]QueueHeadRow, error) {
 	rows, err := q.query(ctx, q.queueHeadStmt, queueHead, arg.ScheduleID, arg.MaxRows)
 	if err != nil {

@@ -37,7 +37,7 @@ type CredentialsOfOthersRow struct {
 	AccountIdentity string
 }
 
-// Those that another key seals, after a place.
+// Credentials that another key seals, after a place.
 func (q *Queries) CredentialsOfOthers(ctx context.Context, arg CredentialsOfOthersParams) ([]CredentialsOfOthersRow, error) {
 	rows, err := q.query(ctx, q.credentialsOfOthersStmt, credentialsOfOthers,
 		arg.ConnectionID,

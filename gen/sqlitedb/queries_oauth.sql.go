@@ -131,7 +131,7 @@ type StartLoginParams struct {
 	ExpiresAt   int64
 }
 
-// Logins at platforms, and turns to renew what came of them.
+// Logins at platforms, and leases to renew their tokens.
 func (q *Queries) StartLogin(ctx context.Context, arg StartLoginParams) error {
 	_, err := q.exec(ctx, q.startLoginStmt, startLogin,
 		arg.State,

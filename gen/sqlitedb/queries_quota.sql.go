@@ -38,7 +38,7 @@ type CountAPIKeysParams struct {
 	Now     sql.NullInt64
 }
 
-// Those that are live at now.
+// Keys that are live at now.
 func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int64, error) {
 	row := q.queryRow(ctx, q.countAPIKeysStmt, countAPIKeys, arg.Project, arg.Now)
 	var count int64
@@ -66,7 +66,7 @@ type CountLoginsParams struct {
 	Now     int64
 }
 
-// Those that may still come back at now.
+// Logins that may still be completed at now.
 func (q *Queries) CountLogins(ctx context.Context, arg CountLoginsParams) (int64, error) {
 	row := q.queryRow(ctx, q.countLoginsStmt, countLogins, arg.Project, arg.Now)
 	var count int64

@@ -29,7 +29,7 @@ type DropTextsParams struct {
 	UpTo  int64
 }
 
-// Of events of jobs that are gone.
+// Texts of events whose jobs are removed.
 func (q *Queries) DropTexts(ctx context.Context, arg DropTextsParams) error {
 	_, err := q.exec(ctx, q.dropTextsStmt, dropTexts, arg.After, arg.UpTo)
 	return err
@@ -264,11 +264,11 @@ type NewestPageRow struct {
 	At       int64
 }
 
-// Retention. Each statement finds its rows by an index: the writer has no time to
-// look around.
+// Retention. Each statement finds its rows by an index, because the writer has no time for a
+// scan.
 // the log
-// Of those at or before a position, but never the log's very last one: positions go on
-// from it, and are compared with it.
+// The newest page at or before a position, but never the log's very last one: positions
+// continue from it, and are compared with it.
 func (q *Queries) NewestPage(ctx context.Context, at int64) (NewestPageRow, error) {
 	row := q.queryRow(ctx, q.newestPageStmt, newestPage, at)
 	var i NewestPageRow
@@ -456,7 +456,7 @@ type RemoveTextsParams struct {
 	DroppedTo int64
 }
 
-// What comes later goes with the log.
+// Later texts are dropped with the log.
 func (q *Queries) RemoveTexts(ctx context.Context, arg RemoveTextsParams) error {
 	_, err := q.exec(ctx, q.removeTextsStmt, removeTexts, arg.JobID, arg.DroppedTo)
 	return err

@@ -91,7 +91,7 @@ type EndedOfScheduleRow struct {
 	DecidedAt int64
 }
 
-// Jobs that retention has removed are passed by, so the walk has a bound of its own.
+// The walk skips jobs that retention has removed, so it has a bound of its own.
 func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams) ([]EndedOfScheduleRow, error) {
 	rows, err := q.query(ctx, q.endedOfScheduleStmt, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
@@ -288,8 +288,9 @@ UPDATE schedules SET
 WHERE state < 4
 `
 
-// Their lost time is not settled: those that fire are decided about now. A queue that does not
-// fire gets a new etag: its cause of a pause is another one.
+// The firings of the lost time are not settled: active schedules are due for a decision now.
+// A
+// queue that is not active gets a new etag, because the cause of its pause changes.
 func (q *Queries) HoldSchedules(ctx context.Context, heldUntil sql.NullInt64) error {
 	_, err := q.exec(ctx, q.holdSchedulesStmt, holdSchedules, heldUntil)
 	return err
@@ -730,7 +731,7 @@ type PostponeScheduleParams struct {
 	ID     []byte
 }
 
-// One whose decision was not written.
+// A schedule whose decision was not written.
 func (q *Queries) PostponeSchedule(ctx context.Context, arg PostponeScheduleParams) error {
 	_, err := q.exec(ctx, q.postponeScheduleStmt, postponeSchedule, arg.NextAt, arg.ID)
 	return err
@@ -901,7 +902,7 @@ type SchedulesPageRow struct {
 	HeldUntil    sql.NullInt64
 }
 
-// What a list looks at.
+// The columns that a list filters by.
 func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([]SchedulesPageRow, error) {
 	rows, err := q.query(ctx, q.schedulesPageStmt, schedulesPage,
 		arg.Project,
@@ -1124,7 +1125,7 @@ type WakeScheduleParams struct {
 	ID  []byte
 }
 
-// One whose buffered firing may have waited for a change of a job.
+// A schedule whose buffered firing may have waited for a change of a job.
 func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
 	result, err := q.exec(ctx, q.wakeScheduleStmt, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {

@@ -20,7 +20,7 @@ type AddRecipientParams struct {
 	Recipient string
 }
 
-// What jobs are searched by.
+// The columns by which jobs are searched.
 func (q *Queries) AddRecipient(ctx context.Context, arg AddRecipientParams) error {
 	_, err := q.exec(ctx, q.addRecipientStmt, addRecipient, arg.JobID, arg.Project, arg.Recipient)
 	return err

@@ -39,7 +39,7 @@ type VitalDueParams struct {
 	Most    int64
 }
 
-// The claim's own order: those that wait longest first.
+// In the order of a claim: rows that wait longest first.
 func (q *Queries) VitalDue(ctx context.Context, arg VitalDueParams) (int64, error) {
 	row := q.queryRow(ctx, q.vitalDueStmt, vitalDue, arg.Now, arg.MaxRows, arg.Most)
 	var count int64
@@ -245,9 +245,9 @@ type VitalWaitingParams struct {
 	Most    int64
 }
 
-// What an operator watches over all projects. Each query reads a bounded part of an index.
-// By an index that has all that is asked, so by project. Those under way count where they
-// came from.
+// An operator's measurements of all projects. Each query reads a bounded part of an index.
+// By an index that has all filtered columns, so by project. Jobs under way count under their
+// earlier state.
 func (q *Queries) VitalWaiting(ctx context.Context, arg VitalWaitingParams) (int64, error) {
 	row := q.queryRow(ctx, q.vitalWaitingStmt, vitalWaiting, arg.MaxRows, arg.Most)
 	var count int64

@@ -39,7 +39,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 	// Who owns an object is only known in the transaction, and has to be locked with
 	// the others.
 	named := slices.ContainsFunc(items, namesObject)
-	plain, others := plainSuccesses(items)
+	plain, others := commonSuccesses(items)
 	if named {
 		plain = nil
 	}
@@ -49,12 +49,12 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		b := &applying{
-			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), ready: make(readyRows),
+			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), runnable: make(runnableRows),
 		}
 		if len(plain) > 0 {
 			usual := plain
 			plain = nil // what begins again is judged
-			return b.out, b.applyPlain(ctx, l, usual, others)
+			return b.out, b.applyCommon(ctx, l, usual, others)
 		}
 		ids := slices.Clone(jobs)
 		owners, err := b.owners(ctx, items)
@@ -75,7 +75,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		if b.locked, err = t.locked(l, ids); err != nil {
 			return nil, err
 		}
-		b.openTurns(ctx)
+		b.takeClaimLocks(ctx)
 		if err := b.judge(ctx, every(len(items)), owners); err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 	if err := b.keepConnections(ctx, which); err != nil {
 		return err
 	}
-	all := waves(len(which), func(n int) []any { return touchedBy(b.items[which[n]], owners) })
+	all := independentBatches(len(which), func(n int) []any { return touchedBy(b.items[which[n]], owners) })
 	for n, wave := range all {
 		if n > 0 {
 			again, err := b.reread(ctx, slices.Collect(maps.Keys(b.locked)))
@@ -100,7 +100,7 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 		for n := range wave {
 			wave[n] = which[wave[n]]
 		}
-		if err := b.wave(ctx, wave); err != nil {
+		if err := b.writeIndependent(ctx, wave); err != nil {
 			return err
 		}
 	}
@@ -117,15 +117,15 @@ type applying struct {
 	deleted map[job.ID]bool
 
 	// What is to be done to ready rows at the end.
-	ready readyRows
+	runnable runnableRows
 	freed []job.ID
 	// saturated says that a row of a freed connection may be.
 	saturated bool
-	left      []readyKey
+	left      []runnableKey
 	auth      []pgdb.HoldAuthParams
 	// schedules are those of the jobs whose changes may release a firing.
 	schedules []job.ID
-	rate      map[readyKey]pgdb.HoldRateParams
+	rate      map[runnableKey]pgdb.HoldRateParams
 }
 
 // namesObject reports whether a change brings an object that may be another job's.
@@ -163,9 +163,9 @@ type outcome struct {
 }
 
 // wave writes the changes of items that have nothing to do with each other.
-func (b *applying) wave(ctx context.Context, wave []int) error {
-	changes := make([]store.Change, len(wave))
-	for n, i := range wave {
+func (b *applying) writeIndependent(ctx context.Context, writeIndependent []int) error {
+	changes := make([]store.Change, len(writeIndependent))
+	for n, i := range writeIndependent {
 		changes[n] = b.items[i]
 	}
 	owners, err := b.owners(ctx, changes)
@@ -173,7 +173,7 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 		return err
 	}
 	var plans []*planned
-	for n, i := range wave {
+	for n, i := range writeIndependent {
 		p, err := b.plan(changes[n], owners)
 		switch {
 		case rules.Verdict(err):
@@ -244,7 +244,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 		return nil, err
 	}
 	plan, err := rules.NewPlan(c, rules.Changeable{
-		Job: old.Job, Attempts: old.marks, Owner: owner, Deleted: b.deleted[old.Connection], Now: b.now,
+		Job: old.Job, Attempts: old.attempts, Owner: owner, Deleted: b.deleted[old.Connection], Now: b.now,
 	})
 	if err != nil {
 		return nil, err
@@ -363,7 +363,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 			return err
 		}
 		if p.effect != nil && p.Notifies {
-			other := p.effect.told
+			other := p.effect.notified
 			told := other.Job
 			told.Version, told.Updated = told.Version+1, b.now
 			err := add(told, other.resolution, other.effect, outcome{}, job.Event{
@@ -373,7 +373,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 				return err
 			}
 		}
-		b.noteReady(p)
+		b.noteRunnable(p)
 		b.noteSchedule(p)
 	}
 	b.ends(&states, plans)
@@ -388,7 +388,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		b.saturated = b.saturated || r.Saturated
 		return nil
 	})
-	b.tellReplies(ctx, plans)
+	b.notifyReplies(ctx, plans)
 	return nil
 }
 
@@ -418,17 +418,17 @@ func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 }
 
 // noteReady notes what a change means for the ready rows and for those who wait.
-func (b *applying) noteReady(p *planned) {
+func (b *applying) noteRunnable(p *planned) {
 	to := p.job.State
-	was, is := readyKey{p.old.Connection, p.old.HoldKey}, readyKey{p.job.Connection, p.job.HoldKey}
+	was, is := runnableKey{p.old.Connection, p.old.HoldKey}, runnableKey{p.job.Connection, p.job.HoldKey}
 	if was != is {
 		b.left = append(b.left, was)
-		b.ready.touch(was)
+		b.runnable.touch(was)
 	}
 	switch {
 	case to.Runnable():
 		if p.job.WaitsFor.IsZero() {
-			b.ready.due(is, p.job.NextAt)
+			b.runnable.due(is, p.job.NextAt)
 		}
 	case p.Wakes:
 		b.hint[store.WatchWork] = true
@@ -437,7 +437,7 @@ func (b *applying) noteReady(p *planned) {
 	if h == nil {
 		return
 	}
-	b.ready.touch(is)
+	b.runnable.touch(is)
 	if h.Auth != 0 {
 		b.auth = append(b.auth, pgdb.HoldAuthParams{
 			Now: &b.now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: fromID(is.conn), HoldKey: is.hold,
@@ -446,7 +446,7 @@ func (b *applying) noteReady(p *planned) {
 		return
 	}
 	if b.rate == nil {
-		b.rate = make(map[readyKey]pgdb.HoldRateParams)
+		b.rate = make(map[runnableKey]pgdb.HoldRateParams)
 	}
 	if until := rules.Until(*h, b.now); until.After(b.rate[is].Until) {
 		b.rate[is] = pgdb.HoldRateParams{
@@ -459,12 +459,12 @@ func (b *applying) noteReady(p *planned) {
 // one; those of one that has SUCCEEDED may start. The states are written, so that
 // whoever submits a reply from now on waits for this transaction, and whoever has done
 // so before was seen.
-func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
+func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
 	moved := make(map[job.ID]*planned, len(plans))
 	for _, p := range plans {
 		moved[p.Job] = p
 	}
-	var replies pgdb.TellRepliesParams
+	var replies pgdb.NotifyRepliesParams
 	for _, id := range slices.SortedFunc(maps.Keys(b.locked), func(x, y job.ID) int { return bytes.Compare(x[:], y[:]) }) {
 		reply := b.locked[id].Job
 		if p, ok := moved[id]; ok {
@@ -475,11 +475,11 @@ func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
 			continue
 		}
 		reply = rules.ReplyAfter(reply, p.job.State, b.now)
-		addTold(&replies, reply)
+		addReply(&replies, reply)
 		switch {
 		case !reply.State.Runnable():
 		case reply.WaitsFor.IsZero():
-			b.ready.due(readyKey{reply.Connection, reply.HoldKey}, reply.NextAt)
+			b.runnable.due(runnableKey{reply.Connection, reply.HoldKey}, reply.NextAt)
 		case reply.PredecessorEnd != 0:
 			b.hint[store.WatchWork] = true
 		}
@@ -487,7 +487,7 @@ func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
 	if len(replies.Jobs) == 0 {
 		return
 	}
-	b.exec(ctx, "replies", func(ctx context.Context, q *pgdb.Queries) error { return q.TellReplies(ctx, replies) })
+	b.exec(ctx, "replies", func(ctx context.Context, q *pgdb.Queries) error { return q.NotifyReplies(ctx, replies) })
 }
 
 // answer notes the jobs as they are after their changes. The effects and the rulings

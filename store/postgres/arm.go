@@ -71,7 +71,7 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 	if err := b.coolDowns(ctx, l, jobs); err != nil {
 		return err
 	}
-	for n, wave := range waves(len(which), func(n int) []any { return b.touches(which[n]) }) {
+	for n, wave := range independentBatches(len(which), func(n int) []any { return b.touches(which[n]) }) {
 		if n > 0 {
 			if jobs, err = b.reread(ctx, ids); err != nil {
 				return err
@@ -80,7 +80,7 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 		for n := range wave {
 			wave[n] = which[wave[n]]
 		}
-		if err := b.wave(ctx, jobs, held, wave); err != nil {
+		if err := b.armIndependent(ctx, jobs, held, wave); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ type arming struct {
 	// downs are the cool-downs of the jobs that have any, and marks their last arms,
 	// whose rows are locked.
 	downs map[job.ID][]store.CoolDown
-	marks map[job.ID]store.LastArm
+	lastArms map[job.ID]store.LastArm
 }
 
 // gateKey names an open intent.
@@ -156,9 +156,9 @@ type intent struct {
 }
 
 // wave arms items that have nothing to do with each other.
-func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, wave []int) error {
+func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, armIndependent []int) error {
 	var intents []*intent
-	for _, i := range wave {
+	for _, i := range armIndependent {
 		a := b.items[i]
 		j, ok := jobs[a.Job]
 		if !ok {
@@ -210,19 +210,19 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 	if err != nil {
 		return fmt.Errorf("cool-downs: %w", err)
 	}
-	b.marks = make(map[job.ID]store.LastArm, len(rows))
+	b.lastArms = make(map[job.ID]store.LastArm, len(rows))
 	for _, r := range rows {
-		b.marks[toID(r.Owner)] = store.LastArm{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
+		b.lastArms[toID(r.Owner)] = store.LastArm{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
 	}
 	return nil
 }
 
 // mark queues the marks of arms that are written.
-func (b *arming) mark(ctx context.Context, intents []*intent) {
+func (b *arming) recordArms(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
 		for _, d := range rules.CoolDownsOf(in.Arm, b.downs[in.Job]) {
-			b.marks[d.Owner] = store.LastArm{Job: in.Job, ArmedAt: b.now}
+			b.lastArms[d.Owner] = store.LastArm{Job: in.Job, ArmedAt: b.now}
 			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
 		}
 	}
@@ -246,8 +246,8 @@ func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 	s := j.snapshot(b.now)
 	return rules.Armable{
 		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Suspension: b.suspension(),
-		UnderWay: j.marks.UnderWay(), RoundDigest: j.marks.RoundDigest(j.Round),
-		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.LastArm { return b.marks[owner] },
+		UnderWay: j.attempts.UnderWay(), RoundDigest: j.attempts.RoundDigest(j.Round),
+		CoolDowns: b.downs[j.ID], Last: func(owner job.ID) store.LastArm { return b.lastArms[owner] },
 	}
 }
 
@@ -313,7 +313,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 			b.ruled = append(b.ruled, in.Job)
 		}
 	}
-	b.mark(ctx, intents)
+	b.recordArms(ctx, intents)
 	p := armColumns(intents, b.now)
 	b.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ArmJobs(ctx, p) })
 	return nil

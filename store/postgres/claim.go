@@ -73,19 +73,19 @@ type claimer struct {
 	*tx
 	p     store.ClaimParams
 	left  int64
-	rows  []*readyRow
-	turns map[job.ID]*turn
+	rows  []*runnableRow
+	locks map[job.ID]*claimLock
 	conns map[job.ID]store.Connection
 	// held are ready rows that are held, of those whose jobs may be armed.
-	held map[readyKey]bool
+	held map[runnableKey]bool
 	out  []store.Leased
 }
 
 // dueRows is what is due when a claim begins: ready rows, their connections, and which
 // of these have their turns free.
 type dueRows struct {
-	rows  []pgdb.ReadyRowsRow
-	conns []pgdb.ReadyConnectionsRow
+	rows  []pgdb.RunnableRowsRow
+	conns []pgdb.RunnableConnectionsRow
 	free  []pgdb.ConnectionClaim
 }
 
@@ -94,15 +94,15 @@ type dueRows struct {
 func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
 	at, lead := t.s.due()
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.free, err = pgdb.New(db).TakeTurns(ctx, pgdb.TakeTurnsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.free, err = pgdb.New(db).TakeClaimLocks(ctx, pgdb.TakeClaimLocksParams{At: at, Lead: lead, MaxRows: int32(most)})
 		return named("turns", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.rows, err = pgdb.New(db).ReadyRows(ctx, pgdb.ReadyRowsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.rows, err = pgdb.New(db).RunnableRows(ctx, pgdb.RunnableRowsParams{At: at, Lead: lead, MaxRows: int32(most)})
 		return named("ready rows", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.conns, err = pgdb.New(db).ReadyConnections(ctx, pgdb.ReadyConnectionsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.conns, err = pgdb.New(db).RunnableConnections(ctx, pgdb.RunnableConnectionsParams{At: at, Lead: lead, MaxRows: int32(most)})
 		return named("connections", err)
 	})
 }
@@ -116,16 +116,16 @@ func named(what string, err error) error {
 }
 
 // readyRow is a ready row whose connection's turn the claim has.
-type readyRow struct {
-	readyKey
-	turn   *turn
+type runnableRow struct {
+	runnableKey
+	lock   *claimLock
 	served bool
 }
 
 // turn is a connection, and how much more of it this claim may take.
-type turn struct {
+type claimLock struct {
 	bucket    store.Bucket
-	room      int64
+	capacity      int64
 	took      int64
 	saturated bool
 }
@@ -137,7 +137,7 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 	}
 	if len(d.free) == 0 {
 		id := d.rows[0].ConnectionID
-		one, err := c.q.AwaitTurn(ctx, id)
+		one, err := c.q.AwaitClaimLock(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, toID(id))
 		}
@@ -162,8 +162,8 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 		return err
 	}
 	for _, r := range d.rows {
-		if t, ok := c.turns[toID(r.ConnectionID)]; ok {
-			c.rows = append(c.rows, &readyRow{readyKey: readyKey{toID(r.ConnectionID), r.HoldKey}, turn: t})
+		if t, ok := c.locks[toID(r.ConnectionID)]; ok {
+			c.rows = append(c.rows, &runnableRow{runnableKey: runnableKey{toID(r.ConnectionID), r.HoldKey}, lock: t})
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (c *claimer) measure(d *dueRows) error {
 	for _, f := range d.free {
 		buckets[toID(f.ConnectionID)] = f.BucketAt
 	}
-	c.turns = make(map[job.ID]*turn, len(d.free))
+	c.locks = make(map[job.ID]*claimLock, len(d.free))
 	c.conns = make(map[job.ID]store.Connection, len(d.conns))
 	for _, r := range d.conns {
 		conn, err := toConnection(pgdb.ConnectionsRow{
@@ -191,9 +191,9 @@ func (c *claimer) measure(d *dueRows) error {
 		if !ok {
 			continue
 		}
-		t := &turn{bucket: store.Bucket{At: at, PerMinute: r.Connection.MaxPerMinute}}
-		t.room = c.bounds(r.Connection.MaxInFlight, r.Busy, t.bucket).Capacity(c.now.UnixMicro())
-		c.turns[conn.ID], c.conns[conn.ID] = t, conn
+		t := &claimLock{bucket: store.Bucket{At: at, PerMinute: r.Connection.MaxPerMinute}}
+		t.capacity = c.bounds(r.Connection.MaxInFlight, r.Busy, t.bucket).Capacity(c.now.UnixMicro())
+		c.locks[conn.ID], c.conns[conn.ID] = t, conn
 	}
 	return nil
 }
@@ -205,17 +205,17 @@ func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
 
 // share returns each row its part of what is left, and gives back those that may
 // have more.
-func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, error) {
+func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnableRow, error) {
 	part, left := rules.Share(c.left, int64(len(active))), c.left
-	want := make(map[readyKey]int64, len(active))
-	room := make(map[*turn]int64, len(c.turns))
+	want := make(map[runnableKey]int64, len(active))
+	room := make(map[*claimLock]int64, len(c.locks))
 	p := pgdb.LockDueParams{Now: &c.now, Base: c.base}
 	for _, r := range active {
-		n := min(part, left, r.turn.room-room[r.turn])
+		n := min(part, left, r.lock.capacity-room[r.lock])
 		if n <= 0 {
 			continue
 		}
-		want[r.readyKey], room[r.turn], left, r.served = n, room[r.turn]+n, left-n, true
+		want[r.runnableKey], room[r.lock], left, r.served = n, room[r.lock]+n, left-n, true
 		p.Connections = append(p.Connections, fromID(r.conn))
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Most = append(p.Most, n)
@@ -227,19 +227,19 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 	if err != nil {
 		return nil, err
 	}
-	got := make(map[readyKey]int64, len(want))
+	got := make(map[runnableKey]int64, len(want))
 	for _, d := range due {
-		got[readyKey{toID(d.ConnectionID), d.HoldKey}]++
+		got[runnableKey{toID(d.ConnectionID), d.HoldKey}]++
 	}
 	if err := c.take(ctx, due); err != nil {
 		return nil, err
 	}
 	c.left -= int64(len(due))
-	var more []*readyRow
+	var more []*runnableRow
 	for _, r := range active {
-		n := got[r.readyKey]
-		r.turn.room, r.turn.took = r.turn.room-n, r.turn.took+n
-		if n == want[r.readyKey] {
+		n := got[r.runnableKey]
+		r.lock.capacity, r.lock.took = r.lock.capacity-n, r.lock.took+n
+		if n == want[r.runnableKey] {
 			more = append(more, r)
 		}
 	}
@@ -276,7 +276,7 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	if err != nil {
 		return err
 	}
-	if err := c.intend(ctx, leased, due); err != nil {
+	if err := c.armClaimed(ctx, leased, due); err != nil {
 		return err
 	}
 	if err := c.lease(ctx, leased, due); err != nil {
@@ -362,13 +362,13 @@ func (c *claimer) leave(ctx context.Context) error {
 	now := c.now.UnixMicro()
 	var buckets pgdb.SetBucketsParams
 	var full []pgtype.UUID
-	for id, t := range c.turns {
+	for id, t := range c.locks {
 		if bucket := rules.Take(t.bucket, now, t.took); bucket != t.bucket {
 			t.bucket = bucket
 			buckets.Connections = append(buckets.Connections, fromID(id))
 			buckets.Ats = append(buckets.Ats, t.bucket.At)
 		}
-		if t.room <= 0 && !rules.Paced(t.bucket, now) {
+		if t.capacity <= 0 && !rules.Paced(t.bucket, now) {
 			full = append(full, fromID(id))
 		}
 	}
@@ -380,25 +380,25 @@ func (c *claimer) leave(ctx context.Context) error {
 	}
 	p := pgdb.ServedParams{Now: c.now}
 	for _, r := range c.rows {
-		paced := r.turn.room <= 0 && rules.Paced(r.turn.bucket, now)
-		if !r.served && !paced && !r.turn.saturated {
+		paced := r.lock.capacity <= 0 && rules.Paced(r.lock.bucket, now)
+		if !r.served && !paced && !r.lock.saturated {
 			continue
 		}
 		var until time.Time
 		if paced {
-			until = time.UnixMicro(r.turn.bucket.At).UTC()
+			until = time.UnixMicro(r.lock.bucket.At).UTC()
 		}
 		p.Connections = append(p.Connections, fromID(r.conn))
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Served = append(p.Served, r.served)
-		p.Saturated = append(p.Saturated, r.turn.saturated)
+		p.Saturated = append(p.Saturated, r.lock.saturated)
 		p.PacedUntils = append(p.PacedUntils, until)
 	}
 	if len(p.Connections) == 0 {
 		return nil
 	}
 	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error {
-		return q.LockReady(ctx, pgdb.LockReadyParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
+		return q.LockRunnable(ctx, pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
 	})
 	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
 	return nil
@@ -411,7 +411,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 		return nil
 	}
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("turns", pgdb.New(db).CloseTurns(ctx, full))
+		return named("turns", pgdb.New(db).CloseClaimLocks(ctx, full))
 	})
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		bounds, err := pgdb.New(db).Bounds(ctx, full)
@@ -419,7 +419,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 			return fmt.Errorf("bounds: %w", err)
 		}
 		for _, b := range bounds {
-			c.turns[toID(b.ID)].saturated = c.bounds(b.MaxInFlight, b.Busy, store.Bucket{}).Free() <= 0
+			c.locks[toID(b.ID)].saturated = c.bounds(b.MaxInFlight, b.Busy, store.Bucket{}).Free() <= 0
 		}
 		return nil
 	})

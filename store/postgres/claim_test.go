@@ -99,12 +99,12 @@ func changeSlowly(s *Store, snap job.Snapshot, c store.Content, changed, commit 
 	_, err = write(context.Background(), s, "apply", func(ctx context.Context, t *tx) (store.Applied, error) {
 		b := &applying{
 			tx: t, items: []store.Change{{Job: snap.ID, Version: snap.Version, Decision: d, Content: &c}},
-			out: make([]store.Applied, 1), ready: make(readyRows),
+			out: make([]store.Applied, 1), runnable: make(runnableRows),
 		}
 		if b.locked, err = t.reread(ctx, []job.ID{snap.ID}); err != nil {
 			return store.Applied{}, err
 		}
-		err := errors.Join(b.wave(ctx, []int{0}), b.out[0].Err, b.finish(ctx))
+		err := errors.Join(b.writeIndependent(ctx, []int{0}), b.out[0].Err, b.finish(ctx))
 		close(changed)
 		<-commit
 		return b.out[0], err

@@ -53,7 +53,7 @@ type clock struct {
 	// steps is the number of the last step that is part of the belief.
 	steps int64
 	// doubted is the database's time at the first reading of a doubt; zero: none.
-	doubted time.Time
+	suspectSince time.Time
 	// skew is how far the database's clock was ahead of this machine's as both were
 	// believed; apart counts the times in a row that it was another one since.
 	skew      time.Duration
@@ -126,9 +126,9 @@ func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
 	}
 	switch {
 	case m.Suspect.Why == "":
-		c.doubted = time.Time{}
-	case c.doubted.IsZero():
-		c.doubted = time.UnixMicro(r.Wall)
+		c.suspectSince = time.Time{}
+	case c.suspectSince.IsZero():
+		c.suspectSince = time.UnixMicro(r.Wall)
 	}
 	if !m.Late {
 		s.lead.Store(m.Now - r.Wall)
@@ -209,7 +209,7 @@ func (s *Store) compareClocks(ctx context.Context) error {
 	case s.othersBelieve(row, r):
 		return nil
 	default:
-		return q.DoubtClock(ctx, row.ClockSteps)
+		return q.SuspectClock(ctx, row.ClockSteps)
 	}
 }
 
@@ -251,11 +251,11 @@ func (s *Store) othersBelieve(row pgdb.GetClockRow, r store.ClockReading) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.UnixMicro(r.Wall).Add(r.Took + skewTolerance)
-	if row.Doubted || c.doubted.IsZero() || row.At.Before(c.doubted) || row.At.After(now) {
+	if row.Doubted || c.suspectSince.IsZero() || row.At.Before(c.suspectSince) || row.At.After(now) {
 		return false
 	}
 	c.belief.Adopt(r, "another server believes the clock")
-	c.doubted = time.Time{}
+	c.suspectSince = time.Time{}
 	return true
 }
 
@@ -296,7 +296,7 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 		return fmt.Errorf("follow the clock: %w", err)
 	}
 	s.stepped(step, steps+1)
-	s.give(store.WatchKinds{store.WatchWork: true})
+	s.notify(store.WatchKinds{store.WatchWork: true})
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (s *Store) stepped(step store.ClockStep, steps int64) {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	if s.clock.steps < steps {
-		s.clock.steps, s.clock.doubted = steps, time.Time{}
+		s.clock.steps, s.clock.suspectSince = steps, time.Time{}
 		s.clock.belief.Follow(step)
 	}
 }

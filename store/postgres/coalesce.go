@@ -32,7 +32,7 @@ const (
 // call is one caller's items, and then what became of them.
 type call[I, R any] struct {
 	items   []I
-	turn    atomic.Int32
+	state    atomic.Int32
 	results []R
 	err     error
 	done    chan struct{}
@@ -47,7 +47,7 @@ type coalescer[I, R any] struct {
 	queue   chan *call[I, R]
 	quit    chan struct{}
 	once    sync.Once
-	lanes   sync.WaitGroup
+	workers   sync.WaitGroup
 	// ended is closed when no lane runs any more.
 	ended chan struct{}
 }
@@ -62,10 +62,10 @@ func newCoalescer[I, R any](
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for range max(1, lanes) {
-		c.lanes.Go(func() { c.lane(ctx) })
+		c.workers.Go(func() { c.work(ctx) })
 	}
 	go func() {
-		c.lanes.Wait()
+		c.workers.Wait()
 		close(c.ended)
 	}()
 	return c
@@ -107,7 +107,7 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 	case <-o.done:
 		return o.results, o.err
 	case <-ctx.Done():
-		if o.turn.CompareAndSwap(callQueued, callAbandoned) {
+		if o.state.CompareAndSwap(callQueued, callAbandoned) {
 			return nil, ctx.Err()
 		}
 		<-o.done
@@ -126,7 +126,7 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 var errClosed = fmt.Errorf("%w: closed", store.ErrUnavailable)
 
 // lane flushes what is queued whenever it is idle.
-func (c *coalescer[I, R]) lane(ctx context.Context) {
+func (c *coalescer[I, R]) work(ctx context.Context) {
 	var first *call[I, R] // did not fit into the flush before
 	for {
 		select {
@@ -155,7 +155,7 @@ func (c *coalescer[I, R]) gather(first *call[I, R]) (calls []*call[I, R], left *
 		if n+len(o.items) > store.MaxBatch {
 			return calls, o
 		}
-		if o.turn.CompareAndSwap(callQueued, callBegun) {
+		if o.state.CompareAndSwap(callQueued, callBegun) {
 			calls = append(calls, o)
 			n += len(o.items)
 		}

@@ -305,7 +305,7 @@ func TestReadBackWaits(t *testing.T) {
 				return nil, err
 			}
 			b := &arming{tx: tx, items: []store.Arm{a}, out: make([]store.Armed, 1)}
-			if err := b.wave(ctx, jobs, nil, []int{0}); err != nil {
+			if err := b.armIndependent(ctx, jobs, nil, []int{0}); err != nil {
 				return nil, err
 			}
 			if err := tx.flush(ctx); err != nil {

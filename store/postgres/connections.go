@@ -21,7 +21,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		created bool
 	}
 	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
-		if err := t.takeTurn(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
+		if err := t.lockCount(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
 			return result{}, err
 		}
 		p, err := insertConnectionParams(c, t.now)

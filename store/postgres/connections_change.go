@@ -26,7 +26,7 @@ import (
 // ChangeConnection implements store.Store.
 func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
 	return write(ctx, s, "change connection", func(ctx context.Context, t *tx) (store.Connection, error) {
-		r := &revision{tx: t, ConnectionChange: c}
+		r := &connectionChange{tx: t, ConnectionChange: c}
 		if err := r.lock(ctx); err != nil {
 			return store.Connection{}, err
 		}
@@ -43,7 +43,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 		if err := r.credential(ctx); err != nil {
 			return store.Connection{}, err
 		}
-		if err := r.ready(ctx); err != nil {
+		if err := r.runnable(ctx); err != nil {
 			return store.Connection{}, err
 		}
 		return t.view().connection(ctx, c.ID)
@@ -51,7 +51,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 }
 
 // revision is a change of a connection under way.
-type revision struct {
+type connectionChange struct {
 	*tx
 	store.ConnectionChange
 	next   store.Connection
@@ -61,10 +61,10 @@ type revision struct {
 }
 
 // lock takes the locks in everybody's order, and judges the change.
-func (r *revision) lock(ctx context.Context) error {
+func (r *connectionChange) lock(ctx context.Context) error {
 	id := fromID(r.ID)
 	var err error
-	if r.bucket, err = r.q.LockTurn(ctx, id); err != nil {
+	if r.bucket, err = r.q.LockClaimLock(ctx, id); err != nil {
 		return fmt.Errorf("turn: %w", err)
 	}
 	n, err := r.q.LockConnection(ctx, pgdb.LockConnectionParams{ID: id, Project: r.Project})
@@ -82,10 +82,10 @@ func (r *revision) lock(ctx context.Context) error {
 		return err
 	}
 	r.held = !conn.AuthHoldAt.IsZero()
-	return named("ready rows", r.q.LockReadyOf(ctx, id))
+	return named("ready rows", r.q.LockRunnableOf(ctx, id))
 }
 
-func (r *revision) refuseInUse(ctx context.Context) error {
+func (r *connectionChange) refuseInUse(ctx context.Context) error {
 	if !r.Delete {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (r *revision) refuseInUse(ctx context.Context) error {
 	return named("jobs", err)
 }
 
-func (r *revision) credential(ctx context.Context) error {
+func (r *connectionChange) credential(ctx context.Context) error {
 	if r.Seal != nil {
 		return r.seal(ctx)
 	}
@@ -110,7 +110,7 @@ func (r *revision) credential(ctx context.Context) error {
 }
 
 // seal writes a new seal of the credential that the connection has.
-func (r *revision) seal(ctx context.Context) error {
+func (r *connectionChange) seal(ctx context.Context) error {
 	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
 	if err == nil && n != 1 {
 		return fmt.Errorf("%w: credential version %d is not there", store.ErrIllegal, r.next.CredentialVersion)
@@ -119,12 +119,12 @@ func (r *revision) seal(ctx context.Context) error {
 }
 
 // ready writes what follows for the ready rows, and wakes those who claim.
-func (r *revision) ready(ctx context.Context) error {
+func (r *connectionChange) runnable(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {
-		return named("ready rows", r.q.DropReadyOf(ctx, id))
+		return named("ready rows", r.q.DropRunnableOf(ctx, id))
 	}
-	p := pgdb.SetReadyOfParams{
+	p := pgdb.SetRunnableOfParams{
 		Paused: !r.next.PausedAt.IsZero(), Rotated: r.Credential != nil, Bounded: r.Limits != nil,
 		PacedUntil: time.Unix(0, 0), ConnectionID: id,
 	}
@@ -143,7 +143,7 @@ func (r *revision) ready(ctx context.Context) error {
 			return fmt.Errorf("looks: %w", err)
 		}
 	}
-	return named("ready rows", r.q.SetReadyOf(ctx, p))
+	return named("ready rows", r.q.SetRunnableOf(ctx, p))
 }
 
 // keep has connections stay until the commit, and tells which are deleted. Jobs may
@@ -196,6 +196,6 @@ func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int
 		if err != nil {
 			return nil, err
 		}
-		return v.inTurn(ctx, most, ids)
+		return v.interleaved(ctx, most, ids)
 	})
 }

@@ -103,7 +103,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	for _, n := range r.EarlierOpen {
 		s.Open = append(s.Open, int(n))
 	}
-	if m := newestMark(r.JobHead); m != nil {
+	if m := newestView(r.JobHead); m != nil {
 		s.Fence, s.Handle = m.Fence, m.Handle
 		if m.Result.Open() {
 			s.Open = append(s.Open, m.Number)
@@ -308,7 +308,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 }
 
 // jobColumns turns new jobs on their side, as their insert takes them.
-func jobColumns(jobs []submission, before int64, now time.Time) (pgdb.InsertJobsParams, error) {
+func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsParams, error) {
 	p := pgdb.InsertJobsParams{Now: now, Before: before}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
 	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces)

@@ -35,7 +35,7 @@ func toLockedJob(st pgdb.JobHead) *lockedJob {
 			},
 			Status: toStatus(st),
 		},
-		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st), newest: newestMark(st),
+		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st), newest: newestView(st),
 	}
 	if st.ResolutionID != nil {
 		j.resolution = *st.ResolutionID
@@ -67,7 +67,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 }
 
 // newestMark is the attempt that a job's own row has; nil: there was none.
-func newestMark(st pgdb.JobHead) *rules.AttemptView {
+func newestView(st pgdb.JobHead) *rules.AttemptView {
 	if st.Attempt == 0 || st.ArmedRound == nil || st.Result == nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func newestMark(st pgdb.JobHead) *rules.AttemptView {
 	}
 }
 
-func toMark(r pgdb.MarksRow) rules.AttemptView {
+func toView(r pgdb.AttemptViewsRow) rules.AttemptView {
 	return rules.AttemptView{
 		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(),
 		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
@@ -186,7 +186,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 }
 
 // addTold adds what a reply learns of its predecessor.
-func addTold(p *pgdb.TellRepliesParams, j job.Job) {
+func addReply(p *pgdb.NotifyRepliesParams, j job.Job) {
 	p.Jobs = append(p.Jobs, fromID(j.ID))
 	p.WaitsFors = append(p.WaitsFors, optionalID(j.WaitsFor))
 	p.PredecessorEnds = append(p.PredecessorEnds, int16(j.PredecessorEnd))
@@ -213,7 +213,7 @@ func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
-	j.marks = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
+	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
 	return j
 }
 

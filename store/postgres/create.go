@@ -53,18 +53,18 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool {
 		return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" || rules.MayStore(&n) != nil
 	})
-	var asked *asking
+	var asked *batchReads
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
-		asked = new(asking)
+		asked = new(batchReads)
 		if !plain || !asked.all(items) {
 			asked.queueProspects(ctx, t, items)
 		}
 		if plain {
 			asked.queueKeys(ctx, t, bindings(items))
-			asked.queueTurns(ctx, t, items)
+			asked.queueClaimLocks(ctx, t, items)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
-		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items)), asked: asked}
+		b := &creating{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
 		if err := b.take(ctx, plain); err != nil {
 			return nil, err
 		}
@@ -79,14 +79,14 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 
 // take finds the jobs that are to be stored. In a plain batch their keys are bound
 // already.
-func (b *submissions) take(ctx context.Context, plain bool) error {
+func (b *creating) take(ctx context.Context, plain bool) error {
 	if err := b.look(ctx); err != nil {
 		return err
 	}
 	if plain {
 		return b.bind()
 	}
-	b.asked.queueKeys(ctx, b.tx, b.bindings())
+	b.reads.queueKeys(ctx, b.tx, b.bindings())
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
@@ -99,13 +99,13 @@ func (b *submissions) take(ctx context.Context, plain bool) error {
 	if err := b.takeEffectKeys(ctx); err != nil {
 		return err
 	}
-	b.asked.queueTurns(ctx, b.tx, b.items)
+	b.reads.queueClaimLocks(ctx, b.tx, b.items)
 	return b.flush(ctx)
 }
 
 // asking is what a batch asks of the connections and the keys, and where jobs are to
 // be started, what that depends on, with the turns that are free.
-type asking struct {
+type batchReads struct {
 	conns []pgdb.ProspectsRow
 	bound []pgtype.UUID
 	free  []pgdb.ConnectionClaim
@@ -114,12 +114,12 @@ type asking struct {
 
 // all reports whether every job is to be started: then what that asks of the
 // connections is enough.
-func (a *asking) all(items []store.NewJob) bool {
+func (a *batchReads) all(items []store.NewJob) bool {
 	return !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start == nil })
 }
 
 // prospects returns the connections of the batch.
-func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
+func (a *batchReads) prospects() map[job.ID]pgdb.ProspectsRow {
 	out := make(map[job.ID]pgdb.ProspectsRow, len(a.conns)+len(a.start))
 	for _, r := range a.conns {
 		out[toID(r.ID)] = r
@@ -133,11 +133,11 @@ func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
 
 // queueTurns comes after the keys and the callers' effect keys: a transaction that has
 // a turn of a connection, which others need, waits for nobody.
-func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
-	var keys []readyKey
+func (a *batchReads) queueClaimLocks(ctx context.Context, t *tx, items []store.NewJob) {
+	var keys []runnableKey
 	for i := range items {
 		if n := &items[i]; n.Start != nil {
-			keys = append(keys, readyKey{n.Spec.Connection, n.Spec.HoldKey})
+			keys = append(keys, runnableKey{n.Spec.Connection, n.Spec.HoldKey})
 		}
 	}
 	if len(keys) == 0 {
@@ -151,7 +151,7 @@ func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
 	}
 	turns := fromIDs(distinct(of))
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.free, err = pgdb.New(db).FreeTurns(ctx, turns)
+		a.free, err = pgdb.New(db).TakeFreeClaimLocks(ctx, turns)
 		return named("turns", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -160,7 +160,7 @@ func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
 	})
 }
 
-func (a *asking) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
+func (a *batchReads) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
 	ids := make([]job.ID, len(items))
 	for i := range items {
 		ids[i] = items[i].Spec.Connection
@@ -172,7 +172,7 @@ func (a *asking) queueProspects(ctx context.Context, t *tx, items []store.NewJob
 	})
 }
 
-func (a *asking) queueKeys(ctx context.Context, t *tx, p pgdb.BindKeysParams) {
+func (a *batchReads) queueKeys(ctx context.Context, t *tx, p pgdb.BindKeysParams) {
 	if len(p.Jobs) == 0 {
 		return
 	}
@@ -212,33 +212,33 @@ func refusedCreate(err error) store.Created { return store.Created{Err: err} }
 type keyOf struct{ project, key string }
 
 // submission is one job that is to be stored.
-type submission struct {
+type creation struct {
 	item     int
 	snapshot job.Snapshot
 	history  []byte
 }
 
 // submissions is one batch under way.
-type submissions struct {
+type creating struct {
 	*tx
 	items []store.NewJob
 	out   []store.Created
-	jobs  []submission
-	asked *asking
+	jobs  []creation
+	reads *batchReads
 	// deleted are connections that were deleted since they were asked for.
 	deleted map[job.ID]bool
 }
 
 // look finds out which items could be stored, as if each came after the one
 // before it.
-func (b *submissions) look(ctx context.Context) error {
-	conns := b.asked.prospects()
+func (b *creating) look(ctx context.Context) error {
+	conns := b.reads.prospects()
 	others, err := b.predecessors(ctx)
 	if err != nil {
 		return err
 	}
 	keys := make(map[keyOf]bool, len(b.items))
-	b.jobs = make([]submission, 0, len(b.items))
+	b.jobs = make([]creation, 0, len(b.items))
 	for i := range b.items {
 		n := &b.items[i]
 		conn, ok := conns[n.Spec.Connection]
@@ -260,14 +260,14 @@ func (b *submissions) look(ctx context.Context) error {
 		}
 		keys[key] = true
 		others[made.ID] = rules.Predecessor{Project: made.Project, State: job.Scheduled}
-		b.jobs = append(b.jobs, submission{item: i, snapshot: job.Snapshot{Job: made, Now: b.now}})
+		b.jobs = append(b.jobs, creation{item: i, snapshot: job.Snapshot{Job: made, Now: b.now}})
 	}
 	return nil
 }
 
 // predecessors are the jobs that others of the batch reply to. How many wait for each is
 // counted when the keys are bound.
-func (b *submissions) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
+func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
 	var ids, conns []job.ID
 	for i := range b.items {
 		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
@@ -293,7 +293,7 @@ func (b *submissions) predecessors(ctx context.Context) (map[job.ID]rules.Predec
 }
 
 // bindings asks for the keys of the jobs that could be stored.
-func (b *submissions) bindings() pgdb.BindKeysParams {
+func (b *creating) bindings() pgdb.BindKeysParams {
 	items := make([]store.NewJob, len(b.jobs))
 	for i, n := range b.jobs {
 		items[i] = b.items[n.item]
@@ -303,12 +303,12 @@ func (b *submissions) bindings() pgdb.BindKeysParams {
 
 // bind keeps the jobs that got their keys. A key that was bound for a job which cannot
 // be stored tells that its connection was made, or taken away, in this moment.
-func (b *submissions) bind() error {
-	won := make(map[job.ID]bool, len(b.asked.bound))
-	for _, id := range b.asked.bound {
+func (b *creating) bind() error {
+	won := make(map[job.ID]bool, len(b.reads.bound))
+	for _, id := range b.reads.bound {
 		won[toID(id)] = true
 	}
-	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool { return !won[n.snapshot.ID] })
+	b.jobs = slices.DeleteFunc(b.jobs, func(n creation) bool { return !won[n.snapshot.ID] })
 	for i := range b.jobs {
 		delete(won, b.jobs[i].snapshot.ID)
 	}
@@ -320,7 +320,7 @@ func (b *submissions) bind() error {
 
 // takeEffectKeys takes the callers' own effect keys for the jobs that got their keys, and
 // gives the keys of those back whose effect key is taken.
-func (b *submissions) takeEffectKeys(ctx context.Context) error {
+func (b *creating) takeEffectKeys(ctx context.Context) error {
 	var p pgdb.TakeEffectKeysParams
 	for _, n := range b.jobs {
 		if item := &b.items[n.item]; item.Spec.OwnEffectKey != "" {
@@ -338,7 +338,7 @@ func (b *submissions) takeEffectKeys(ctx context.Context) error {
 	for _, id := range rows {
 		took[toID(id)] = true
 	}
-	return b.giveBack(ctx, func(n submission) error {
+	return b.giveBack(ctx, func(n creation) error {
 		if s := &b.items[n.item].Spec; s.OwnEffectKey != "" && !took[s.ID] {
 			return store.ErrEffectKeyTaken
 		}
@@ -347,7 +347,7 @@ func (b *submissions) takeEffectKeys(ctx context.Context) error {
 }
 
 // boundReplies refuses jobs that would wait for one that store.MaxReplies wait for.
-func (b *submissions) boundReplies(ctx context.Context) error {
+func (b *creating) boundReplies(ctx context.Context) error {
 	var ids []job.ID
 	for _, n := range b.jobs {
 		if to := n.snapshot.WaitsFor; !to.IsZero() {
@@ -365,7 +365,7 @@ func (b *submissions) boundReplies(ctx context.Context) error {
 	for _, r := range rows {
 		waiting[toID(r.WaitsFor)] = r.Waiting
 	}
-	return b.giveBack(ctx, func(n submission) error {
+	return b.giveBack(ctx, func(n creation) error {
 		to := n.snapshot.WaitsFor
 		if to.IsZero() {
 			return nil
@@ -380,12 +380,12 @@ func (b *submissions) boundReplies(ctx context.Context) error {
 
 // giveBack leaves out the jobs that are refused, with those of the batch that reply to
 // them, and frees their keys.
-func (b *submissions) giveBack(ctx context.Context, refuse func(submission) error) error {
+func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) error {
 	var back pgdb.RemoveKeysParams
 	var effects pgdb.GiveBackEffectKeysParams
 	failed := make(map[keyOf]error)
 	gone := make(map[job.ID]bool)
-	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool {
+	b.jobs = slices.DeleteFunc(b.jobs, func(n creation) bool {
 		s := &b.items[n.item].Spec
 		err := refuse(n)
 		if gone[s.ReplyTo] {
@@ -419,11 +419,11 @@ func (b *submissions) giveBack(ctx context.Context, refuse func(submission) erro
 }
 
 // insert writes the jobs, their first events, and their ready rows.
-func (b *submissions) insert(ctx context.Context) error {
+func (b *creating) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	ready, before := make(readyRows), b.last()
+	ready, before := make(runnableRows), b.last()
 	for i := range b.jobs {
 		n := &b.jobs[i]
 		s := &n.snapshot
@@ -434,7 +434,7 @@ func (b *submissions) insert(ctx context.Context) error {
 		b.add(e)
 		n.history = logpage.AppendHistory(nil, e.Event, e.Texts)
 		if s.WaitsFor.IsZero() {
-			ready.due(readyKey{s.Connection, s.HoldKey}, s.NextAt)
+			ready.due(runnableKey{s.Connection, s.HoldKey}, s.NextAt)
 		}
 		b.out[n.item] = store.Created{Snapshot: *s, Created: true}
 	}
@@ -444,12 +444,12 @@ func (b *submissions) insert(ctx context.Context) error {
 	}
 	b.exec(ctx, "jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertJobs(ctx, p) })
 	b.addRecipients(ctx)
-	b.makeReady(ctx, ready, nil)
+	b.makeRunnable(ctx, ready, nil)
 	return nil
 }
 
 // addRecipients notes whom the payloads of the jobs address, behind what stores them.
-func (b *submissions) addRecipients(ctx context.Context) {
+func (b *creating) addRecipients(ctx context.Context) {
 	var p pgdb.AddRecipientsParams
 	for i := range b.jobs {
 		n := &b.jobs[i]
@@ -465,7 +465,7 @@ func (b *submissions) addRecipients(ctx context.Context) {
 
 // answer completes the items that were not stored: those whose key was bound
 // before them get the job that it is bound to.
-func (b *submissions) answer(ctx context.Context) error {
+func (b *creating) answer(ctx context.Context) error {
 	var digests [][]byte
 	for i := range b.items {
 		if n := &b.items[i]; !b.out[i].Created {

@@ -27,7 +27,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 			if err != nil {
 				return nil, err
 			}
-			return v.inTurn(ctx, most, ids)
+			return v.interleaved(ctx, most, ids)
 		}
 		late, err := v.q.OverdueIDs(ctx, pgdb.OverdueIDsParams{Now: v.now, MaxRows: int32(most)})
 		if err != nil {
@@ -41,12 +41,12 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		return v.inTurn(ctx, most, late, over, left)
+		return v.interleaved(ctx, most, late, over, left)
 	})
 }
 
 // inTurn reads the jobs of lists that take turns.
-func (v view) inTurn(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
+func (v view) interleaved(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
 	ids := toIDs(rules.Interleave(most, lists...))
 	snaps, err := v.snapshots(ctx, ids, true)
 	if err != nil {

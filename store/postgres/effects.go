@@ -88,7 +88,7 @@ type plannedEffect struct {
 	// owner is the job that owned the object before; zero: none did. It is locked as
 	// told, if it gets an event.
 	owner job.ID
-	told  *lockedJob
+	notified  *lockedJob
 }
 
 // ownerOf is the owner of the object that a change brings, as it was asked for.
@@ -113,7 +113,7 @@ func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 	effect := &plannedEffect{Effect: *e, owner: owner.Job}
 	effect.At = b.now
 	if p.Notifies {
-		if effect.told = b.locked[owner.Job]; effect.told == nil {
+		if effect.notified = b.locked[owner.Job]; effect.notified == nil {
 			return errRestart
 		}
 	}

@@ -375,12 +375,12 @@ func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
 	n := int64(0)
 	for _, remove := range []func(context.Context) error{
 		func(ctx context.Context) error { return e.q.RemoveCoolDownsOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.LockTurnRows(ctx, ids) },
+		func(ctx context.Context) error { return e.q.LockClaimLockRows(ctx, ids) },
 		func(ctx context.Context) error { return e.q.LockConnectionRows(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveReadyOf(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveRunnableOf(ctx, ids) },
 		func(ctx context.Context) error { return e.q.RemoveCredentialsOf(ctx, ids) },
 		func(ctx context.Context) error { return e.q.RemoveRenewalsOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveTurnsOf(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveClaimLocksOf(ctx, ids) },
 		func(ctx context.Context) (err error) { n, err = e.q.RemoveConnections(ctx, ids); return err },
 	} {
 		if err := remove(ctx); err != nil {

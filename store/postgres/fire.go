@@ -399,8 +399,8 @@ func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Cre
 	if len(items) == 0 {
 		return nil, nil
 	}
-	b := &submissions{tx: f.tx, items: items, out: make([]store.Created, len(items)), asked: new(asking)}
-	b.asked.queueProspects(ctx, f.tx, items)
+	b := &creating{tx: f.tx, items: items, out: make([]store.Created, len(items)), reads: new(batchReads)}
+	b.reads.queueProspects(ctx, f.tx, items)
 	if err := f.flush(ctx); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (i identity) String() string {
 }
 
 // sighting is one comparison.
-type sighting struct {
+type comparison struct {
 	now, before identity
 	// newest is the log's last position; coming is below every one to be given.
 	newest, coming int64
@@ -95,9 +95,9 @@ ON CONFLICT (id) DO NOTHING`,
 	return nil
 }
 
-func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (sighting, error) {
-	g := sighting{known: s.known.Load()}
-	err := conn.QueryRow(ctx, lookAround+lock, s.mark.Load()).Scan(
+func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (comparison, error) {
+	g := comparison{known: s.known.Load()}
+	err := conn.QueryRow(ctx, lookAround+lock, s.durable.Load()).Scan(
 		&g.now.system, &g.now.timeline, &g.now.database, &g.now.relation,
 		&g.before.system, &g.before.timeline, &g.before.database, &g.before.relation,
 		&g.newest, &g.coming, &g.kept, &g.incarnation, &g.labelBefore,
@@ -126,20 +126,20 @@ func baseBackup(ctx context.Context, conn *pgx.Conn) (*string, error) {
 }
 
 // changed reports whether meta says something else than what is.
-func (g sighting) changed() bool {
+func (g comparison) changed() bool {
 	return g.now != g.before || g.label != nil && (g.labelBefore == nil || *g.label != *g.labelBefore)
 }
 
 // restarted reports whether the cluster was started from another base backup. A
 // standby was made from one, too, and is on another timeline once it is promoted.
-func (g sighting) restarted() bool {
+func (g comparison) restarted() bool {
 	return g.now.timeline == g.before.timeline &&
 		g.label != nil && g.labelBefore != nil && *g.label != "" && *g.label != *g.labelBefore
 }
 
 // suspicion says why the database may be a copy or an old state; empty: it is
 // what was last open.
-func (g sighting) suspicion(synchronous bool) string {
+func (g comparison) suspicion(synchronous bool) string {
 	sameTimeline := g.now.timeline == g.before.timeline
 	switch {
 	case g.now.system != g.before.system:
@@ -192,7 +192,7 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("note what the database has become: %w", err)
 	}
 	// What is gone is known to be gone now.
-	s.mark.Store(0)
+	s.durable.Store(0)
 	s.known.Store(0)
 	return nil
 }
@@ -210,7 +210,7 @@ WHERE id = 1`
 
 // refuseOlder keeps off a server on a timeline that was left: the old primary of
 // a fail-over, still up.
-func (s *Store) refuseOlder(g sighting) error {
+func (s *Store) refuseOlder(g comparison) error {
 	s.identityMu.Lock()
 	defer s.identityMu.Unlock()
 	if s.seen.system == g.now.system && s.seen.database == g.now.database && g.now.timeline < s.seen.timeline {
@@ -223,8 +223,8 @@ func (s *Store) refuseOlder(g sighting) error {
 // confirmed remembers the newest event that this process knows to be durable.
 func (s *Store) confirmed(position int64) {
 	for {
-		last := s.mark.Load()
-		if position <= last || s.mark.CompareAndSwap(last, position) {
+		last := s.durable.Load()
+		if position <= last || s.durable.CompareAndSwap(last, position) {
 			return
 		}
 	}

@@ -159,7 +159,7 @@ func TestFailover(t *testing.T) {
 		f.stores = []*Store{s}
 		f.submit(1, conn)
 		// The old primary comes back. Nobody writes to it, wherever it is asked.
-		sight := sighting{now: identity{}, before: identity{}}
+		sight := comparison{now: identity{}, before: identity{}}
 		sight.now = s.seen
 		sight.now.timeline--
 		if err := s.refuseOlder(sight); !errors.Is(err, store.ErrUnavailable) {
@@ -196,10 +196,10 @@ func TestLostConfirmationIsNoticedOnce(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())
 	s := f.stores[0]
-	mark := s.mark.Load()
+	mark := s.durable.Load()
 	f.sql("DELETE FROM event_pages RETURNING 1", nil, new(int))
 	for n := int64(2); n < 7; n++ {
-		s.mark.Store(mark)
+		s.durable.Store(mark)
 		s.pool.Reset()
 		var g sync.WaitGroup
 		for range 4 {

@@ -84,7 +84,7 @@ func inOrder(items []store.Reseal) []int {
 // CreateAPIKey implements store.Store.
 func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	return write(ctx, s, "create API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
-		if err := t.takeTurn(ctx, countedAPIKeys, k.Project, k.Most); err != nil {
+		if err := t.lockCount(ctx, countedAPIKeys, k.Project, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
 		if err := t.view().counts(k.Project).APIKeys.OneMore(ctx, k.Most); err != nil {

@@ -24,8 +24,8 @@ const (
 	channel = "fireonce"
 	// ringEvery bounds how often hints are sent. They wait for ringAfter: a NOTIFY is a
 	// commit of its own, and who has just committed may have something to send first.
-	ringEvery = 20 * time.Millisecond
-	ringAfter = 2 * time.Millisecond
+	notifyEvery = 20 * time.Millisecond
+	notifyAfter = 2 * time.Millisecond
 	// quiet is how long a listening connection may be silent before it is tried.
 	quiet = time.Minute
 	// Back-off of the listening connection. It is short because the others wait as long
@@ -37,7 +37,7 @@ const (
 var kindNames = [...]string{store.WatchWork: "work", store.WatchEvents: "events", store.WatchSchedules: "schedules"}
 
 // bell sends and receives the hints of one Store.
-type bell struct {
+type notifier struct {
 	s *Store
 	// name tells this Store's own hints from the others'.
 	name   string
@@ -53,20 +53,20 @@ type bell struct {
 	done sync.WaitGroup
 }
 
-func newBell(s *Store, config *pgx.ConnConfig) *bell {
+func newNotifier(s *Store, config *pgx.ConnConfig) *notifier {
 	ctx, end := context.WithCancel(context.Background())
-	b := &bell{
+	b := &notifier{
 		s: s, name: randomID().String(), config: config.Copy(),
 		rung: make(chan struct{}, 1), listening: make(chan struct{}), end: end,
 	}
-	b.config.OnNotification = b.hear
+	b.config.OnNotification = b.receive
 	b.done.Go(func() { b.send(ctx) })
 	b.done.Go(func() { b.listen(ctx) })
 	return b
 }
 
 // ring has the other servers told of the kinds that are set.
-func (b *bell) ring(kinds store.WatchKinds) {
+func (b *notifier) request(kinds store.WatchKinds) {
 	if kinds == (store.WatchKinds{}) {
 		return
 	}
@@ -81,19 +81,19 @@ func (b *bell) ring(kinds store.WatchKinds) {
 	}
 }
 
-func (b *bell) close() {
+func (b *notifier) close() {
 	b.end()
 	b.done.Wait()
 }
 
-func (b *bell) send(ctx context.Context) {
+func (b *notifier) send(ctx context.Context) {
 	for {
 		select {
 		case <-b.rung:
 		case <-ctx.Done():
 			return
 		}
-		if !sleep(ctx, ringAfter) {
+		if !sleep(ctx, notifyAfter) {
 			return
 		}
 		b.mu.Lock()
@@ -104,14 +104,14 @@ func (b *bell) send(ctx context.Context) {
 			continue // rung while the hint before was about to go, which told of it
 		}
 		b.notify(ctx, kinds)
-		if !sleep(ctx, ringEvery-ringAfter) {
+		if !sleep(ctx, notifyEvery-notifyAfter) {
 			return
 		}
 	}
 }
 
 // notify sends one notification. Its failure is no failure: it was a hint.
-func (b *bell) notify(ctx context.Context, kinds store.WatchKinds) {
+func (b *notifier) notify(ctx context.Context, kinds store.WatchKinds) {
 	words := []string{b.name}
 	for kind, set := range kinds {
 		if set {
@@ -123,7 +123,7 @@ func (b *bell) notify(ctx context.Context, kinds store.WatchKinds) {
 
 // hear passes a notification on to this process's watchers, who had those of
 // their own Store when it wrote.
-func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
+func (b *notifier) receive(_ *pgconn.PgConn, n *pgconn.Notification) {
 	from, words, _ := strings.Cut(n.Payload, " ")
 	if from == b.name {
 		return
@@ -138,7 +138,7 @@ func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
 }
 
 // listen keeps a connection listening until ctx ends.
-func (b *bell) listen(ctx context.Context) {
+func (b *notifier) listen(ctx context.Context) {
 	retry, first := firstRetry, true
 	for ctx.Err() == nil {
 		heard := b.session(ctx, first)
@@ -155,18 +155,18 @@ func (b *bell) listen(ctx context.Context) {
 
 // session listens on one connection until it fails, and reports whether it ever
 // listened. What was sent before a later session is lost, so all are woken.
-func (b *bell) session(ctx context.Context, first bool) (heard bool) {
+func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 	conn, err := pgx.ConnectConfig(ctx, b.config)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	workers, err := b.s.roll.take(ctx, conn, 0)
+	workers, err := b.s.registry.take(ctx, conn, 0)
 	if err != nil {
 		return false
 	}
-	b.s.roll.began()
-	defer b.s.roll.ended()
+	b.s.registry.began()
+	defer b.s.registry.ended()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false
 	}
@@ -176,7 +176,7 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 		b.s.hints.Notify(store.WatchKinds{true, true, true})
 	}
 	for {
-		if workers, err = b.s.roll.take(ctx, conn, workers); err != nil {
+		if workers, err = b.s.registry.take(ctx, conn, workers); err != nil {
 			return true
 		}
 		err := b.wait(ctx, conn)
@@ -198,14 +198,14 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 
 // wait waits for a notification, for a worker to be enlisted, or until it has been quiet
 // for long, which is an error.
-func (b *bell) wait(ctx context.Context, conn *pgx.Conn) error {
+func (b *notifier) wait(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
 	enlisted := make(chan bool, 1)
 	var ends sync.WaitGroup
 	ends.Go(func() {
 		select {
-		case <-b.s.roll.news:
+		case <-b.s.registry.news:
 			enlisted <- true
 			cancel()
 		case <-ctx.Done():

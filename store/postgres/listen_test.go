@@ -23,8 +23,8 @@ func TestHintsBetweenServers(t *testing.T) {
 	defer end()
 	events, endEvents := b.Watch(store.WatchEvents)
 	defer endEvents()
-	<-a.bell.listening // both are cut below
-	<-b.bell.listening
+	<-a.notifier.listening // both are cut below
+	<-b.notifier.listening
 	if _, err := a.Create(t.Context(), []store.NewJob{newSpec(conn)}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +56,12 @@ func TestHintsSayWhat(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
 		t.Fatal(err)
 	}
-	b := f.stores[0].bell
-	b.ring(store.WatchKinds{store.WatchWork: true})
+	b := f.stores[0].notifier
+	b.request(store.WatchKinds{store.WatchWork: true})
 	for len(b.rung) > 0 { // the first is about to go
 		runtime.Gosched()
 	}
-	b.ring(store.WatchKinds{store.WatchEvents: true})
+	b.request(store.WatchKinds{store.WatchEvents: true})
 	told := func(ctx context.Context) error {
 		got, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -76,7 +76,7 @@ func TestHintsSayWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another one would come soon; a busy machine cannot make this fail.
-	ctx, end := context.WithTimeout(t.Context(), 10*ringEvery)
+	ctx, end := context.WithTimeout(t.Context(), 10*notifyEvery)
 	defer end()
 	for told(ctx) == nil {
 	}

@@ -31,7 +31,7 @@ import (
 // What triggers and foreign keys lock is part of the order:
 //   - A new ready row locks its connection at the end of its statement, behind other
 //     ready rows. The transaction has that lock from 6. It has not if the row was there
-//     by then and a delete of the connection took it away before MakeReady. Then the
+//     by then and a delete of the connection took it away before MakeRunnable. Then the
 //     trigger waits for changes that find the connection deleted, and wait for no ready
 //     row: a deleted connection has none.
 //   - What belongs to a job (observations, resolutions, open_intents, replies) locks the
@@ -62,12 +62,12 @@ import (
 // written then.
 
 // compareKeys orders ready rows as their locks are taken.
-func compareKeys(a, b readyKey) int {
+func compareKeys(a, b runnableKey) int {
 	return cmp.Or(bytes.Compare(a.conn[:], b.conn[:]), cmp.Compare(a.hold, b.hold))
 }
 
 // sortedKeys sorts keys in the order of the locks and leaves each once.
-func sortedKeys(keys []readyKey) []readyKey {
+func sortedKeys(keys []runnableKey) []runnableKey {
 	slices.SortFunc(keys, compareKeys)
 	return slices.Compact(keys)
 }

@@ -24,23 +24,23 @@ type lockedJob struct {
 	// newest is the attempt that the row itself has; nil: there was none.
 	newest *rules.AttemptView
 	// marks are the job's attempts, oldest first.
-	marks rules.AttemptViews
+	attempts rules.AttemptViews
 }
 
 // snapshot is the job as it is, without its effect and its ruling.
 func (j *lockedJob) snapshot(now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: j.Job, Now: now}
-	j.marks.Complete(&s)
+	j.attempts.Complete(&s)
 	return s
 }
 
 // changed is the job as a change leaves it, without its effect and its ruling.
 func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: p.job, Now: now}
-	j.marks.Complete(&s)
+	j.attempts.Complete(&s)
 	s.Open = p.Open
 	for _, a := range p.Settle {
-		if a.Attempt == len(j.marks) && a.Handle != "" {
+		if a.Attempt == len(j.attempts) && a.Handle != "" {
 			s.Handle = a.Handle
 		}
 	}
@@ -50,7 +50,7 @@ func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 // locking is what a transaction asks of jobs that it is about to change.
 type locking struct {
 	rows  []pgdb.JobHead
-	marks []pgdb.MarksRow
+	attempts []pgdb.AttemptViewsRow
 	holds []pgdb.HoldsRow
 }
 
@@ -82,7 +82,7 @@ func (t *tx) queueFree(ctx context.Context, l *locking, ids []job.ID) {
 
 func (t *tx) queueMarks(ctx context.Context, l *locking, of []pgtype.UUID) {
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.marks, err = pgdb.New(db).Marks(ctx, of); err != nil {
+		if l.attempts, err = pgdb.New(db).AttemptViews(ctx, of); err != nil {
 			return fmt.Errorf("attempts: %w", err)
 		}
 		return nil
@@ -120,14 +120,14 @@ func (l *locking) jobs() map[job.ID]*lockedJob {
 		j := toLockedJob(r)
 		out[j.ID] = j
 	}
-	for _, m := range l.marks {
+	for _, m := range l.attempts {
 		if j, ok := out[toID(m.JobID)]; ok {
-			j.marks = append(j.marks, toMark(m))
+			j.attempts = append(j.attempts, toView(m))
 		}
 	}
 	for _, j := range out {
 		if j.newest != nil {
-			j.marks = append(j.marks, *j.newest)
+			j.attempts = append(j.attempts, *j.newest)
 		}
 	}
 	return out
@@ -146,7 +146,7 @@ func (t *tx) reread(ctx context.Context, ids []job.ID) (map[job.ID]*lockedJob, e
 // waves sorts the items of a batch so that those of one wave have nothing to do
 // with each other, and those that have follow in the order of the batch. touches
 // gives, as comparable values, what an item reads or writes.
-func waves(n int, touches func(i int) []any) [][]int {
+func independentBatches(n int, touches func(i int) []any) [][]int {
 	var out [][]int
 	last := make(map[any]int) // one more than the wave that touched it
 	for i := range n {

@@ -18,7 +18,7 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
-		if err := t.takeTurn(ctx, countedLogins, l.Project, l.Most); err != nil {
+		if err := t.lockCount(ctx, countedLogins, l.Project, l.Most); err != nil {
 			return struct{}{}, err
 		}
 		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {

@@ -44,7 +44,7 @@ const (
 )
 
 // roll has the workers that are alive as far as this process knows.
-type roll struct {
+type workerRegistry struct {
 	mu sync.Mutex
 	// enlisted are this process's own, and held is closed once the lock of one is held.
 	enlisted []string
@@ -58,25 +58,25 @@ type roll struct {
 	missing map[string]time.Time
 }
 
-func newRoll() *roll {
-	return &roll{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
+func newRoll() *workerRegistry {
+	return &workerRegistry{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
 }
 
 // began and ended note the session that holds the locks.
-func (r *roll) began() {
+func (r *workerRegistry) began() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = r.now()
 }
 
-func (r *roll) ended() {
+func (r *workerRegistry) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Time{}
 }
 
 // add enlists a worker, and gives what is closed when its lock is held.
-func (r *roll) add(worker string) <-chan struct{} {
+func (r *workerRegistry) add(worker string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held, known := r.held[worker]
@@ -93,7 +93,7 @@ func (r *roll) add(worker string) <-chan struct{} {
 }
 
 // names are the workers of this process.
-func (r *roll) names() []string {
+func (r *workerRegistry) names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string{}, r.enlisted...) // never nil: SQL takes that for NULL
@@ -101,7 +101,7 @@ func (r *roll) names() []string {
 
 // take takes the locks on a connection that has those of the first n workers already, and
 // tells how many it has then.
-func (r *roll) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
+func (r *workerRegistry) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
 	for _, worker := range r.names()[n:] {
 		if _, err := conn.Exec(ctx, holdLock, worker, workerLock); err != nil {
 			return n, err
@@ -121,7 +121,7 @@ func (r *roll) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
 // missed returns those that were absent for long enough. When PostgreSQL restarts or fails
 // over, all servers lose their sessions together, and nobody's absence says anything until
 // all had the time to come back. This process's own locks tell when that was.
-func (r *roll) missed(absent []string) (gone []string) {
+func (r *workerRegistry) missed(absent []string) (gone []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -148,7 +148,7 @@ func (r *roll) missed(absent []string) (gone []string) {
 // Enlist implements store.Store.
 func (s *Store) Enlist(ctx context.Context, worker string) error {
 	select {
-	case <-s.roll.add(worker):
+	case <-s.registry.add(worker):
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("enlist: %w: %w", store.ErrUnavailable, ctx.Err())
@@ -164,7 +164,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 		if err != nil || m.Quarantined != "" || v.suspect.Suspends {
 			return nil, err
 		}
-		others, err := v.q.OtherWorkers(ctx, s.roll.names())
+		others, err := v.q.OtherWorkers(ctx, s.registry.names())
 		if err != nil {
 			return nil, fmt.Errorf("workers: %w", err)
 		}
@@ -189,9 +189,9 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 // gone returns the workers that count as gone.
 func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, error) {
 	if len(others) == 0 {
-		return s.roll.missed(nil), nil
+		return s.registry.missed(nil), nil
 	}
-	rows, err := v.conn.Query(ctx, absentSQL, append(others, s.roll.names()...), workerLock)
+	rows, err := v.conn.Query(ctx, absentSQL, append(others, s.registry.names()...), workerLock)
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
@@ -199,7 +199,7 @@ func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
-	return s.roll.missed(absent), nil
+	return s.registry.missed(absent), nil
 }
 
 // withConnections reads jobs and their connections.

@@ -54,7 +54,7 @@ func TestOrphansOfAServer(t *testing.T) {
 		return f.count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1 AND granted
 			AND pid <> ALL ($1)`, but)
 	}
-	r := other.roll
+	r := other.registry
 	at := time.Now()
 	r.mu.Lock()
 	r.now, r.since = func() time.Time { return at }, at

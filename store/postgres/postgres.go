@@ -71,8 +71,8 @@ type Store struct {
 	// readers are the connections that reading calls may have at once.
 	readers chan struct{}
 	hints   store.Hints
-	bell    *bell
-	roll    *roll
+	notifier    *notifier
+	registry    *workerRegistry
 
 	// Calls that share transactions, kind by kind.
 	creates *coalescer[store.NewJob, store.Created]
@@ -88,7 +88,7 @@ type Store struct {
 	// armed says that an attempt was committed, ever: the namespace is fixed.
 	armed atomic.Bool
 	// mark is the position of an event that is known to be durable.
-	mark atomic.Int64
+	durable atomic.Int64
 	// known is the newest incarnation that was noted outside of the database; 0: none.
 	known      atomic.Int64
 	memory     *memory
@@ -125,9 +125,9 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, closed: make(chan struct{}), roll: newRoll()}
+	s := &Store{opts: opts, closed: make(chan struct{}), registry: newRoll()}
 	if opts.Now != nil {
-		s.roll.now = opts.Now
+		s.registry.now = opts.Now
 		s.began = opts.Now()
 	}
 	if err := s.prepare(ctx, config.ConnConfig); err != nil {
@@ -138,7 +138,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, opening(ctx, err)
 	}
 	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
-	s.bell = newBell(s, config.ConnConfig)
+	s.notifier = newNotifier(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.waker = newWaker(s.wakeSchedule) // before any work can end a job
 	s.startWork(context.Background())
@@ -187,9 +187,9 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // give wakes this process's watchers, and the other servers'.
-func (s *Store) give(kinds store.WatchKinds) {
+func (s *Store) notify(kinds store.WatchKinds) {
 	s.hints.Notify(kinds)
-	s.bell.ring(kinds)
+	s.notifier.request(kinds)
 }
 
 // Close ends all work. Calls under way end first; later ones fail with
@@ -200,7 +200,7 @@ func (s *Store) Close() error {
 		s.creates.close()
 		s.work.end()
 		s.waker.close()
-		s.bell.close()
+		s.notifier.close()
 		s.growth.close()
 		s.endNotes()
 		s.watched.close()

@@ -147,7 +147,7 @@ FROM u WHERE j.id = u.job_id;
 -- name: SucceedFirst :many
 -- Successes of first attempts where nothing else is to be said, with the gates that
 -- open. Where one is alone in its transaction, its turn is
--- taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
+-- taken, too (see ShareClaimLocks). The items are sorted, so that their rows are locked in
 -- everybody's order. The state is cast, and the attempt's number is that of the row, so
 -- that no partial index offers itself.
 WITH u AS (
@@ -251,7 +251,7 @@ SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
         WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
 FROM changed AS c;
 
--- name: TellReplies :exec
+-- name: NotifyReplies :exec
 -- No change of theirs: no version, no event. They are locked.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@waits_fors::uuid[]) AS waits_for,
@@ -264,7 +264,7 @@ FROM u WHERE s.job_id = u.job_id;
 
 -- ready rows
 
--- name: OpenTurns :exec
+-- name: ShareClaimLocks :exec
 -- Keeps claims from counting jobs under way while one of them ends.
 SELECT 1 FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
@@ -287,7 +287,7 @@ WHERE id = ANY (ARRAY(
 ))
 ORDER BY id FOR KEY SHARE;
 
--- name: MakeReady :exec
+-- name: MakeRunnable :exec
 -- Locks each row in the order that everybody keeps, lowers its due time (NULL: it
 -- stays as it is), and frees it when its connection has room again.
 INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)

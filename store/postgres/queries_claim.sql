@@ -15,7 +15,7 @@ ORDER BY job_id FOR NO KEY UPDATE;
 SELECT * FROM job_head WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: Marks :many
+-- name: AttemptViews :many
 -- Of earlier attempts.
 SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
 FROM attempts WHERE job_id = ANY (@ids::uuid[])
@@ -26,7 +26,7 @@ ORDER BY job_id, number;
 -- What is due at a time, or, where that is NULL, at the clock of the server: three
 -- statements on the way of a BEGIN, which know no time of Go's.
 
--- name: TakeTurns :many
+-- name: TakeClaimLocks :many
 -- The connections that have something due and that no other claim serves at this
 -- moment.
 SELECT connection_id, bucket_at FROM connection_claims
@@ -37,12 +37,12 @@ WHERE connection_id = ANY (ARRAY(
 ))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: ReadyRows :many
+-- name: RunnableRows :many
 SELECT connection_id, hold_key FROM connection_ready
 WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
 ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
 
--- name: ReadyConnections :many
+-- name: RunnableConnections :many
 -- As Connections gives them, and how many of their jobs are under way. Asked when the
 -- turns are taken: other claims' jobs are counted.
 SELECT
@@ -68,20 +68,20 @@ WHERE c.id = ANY (ARRAY(
     ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT @max_rows
 ));
 
--- name: FreeTurns :many
+-- name: TakeFreeClaimLocks :many
 -- Of these connections, those that no claim serves at this moment.
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: RunnableRows :many
--- Of these ready rows, those whose time has come.
+-- name: DueAmong :many
+-- Of these runnable rows, those that are due.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key
 FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.runnable_at <= @now;
 
--- name: AwaitTurn :one
+-- name: AwaitClaimLock :one
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = @id FOR NO KEY UPDATE;
 
@@ -173,14 +173,14 @@ SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
 UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;
 
--- name: CloseTurns :exec
+-- name: CloseClaimLocks :exec
 -- Waits for the results that are being written to these connections' jobs, and
 -- keeps new ones waiting.
 SELECT 1 FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR UPDATE;
 
--- name: LockReady :exec
+-- name: LockRunnable :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;

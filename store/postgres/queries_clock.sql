@@ -10,7 +10,7 @@ FROM clock AS c CROSS JOIN meta AS m WHERE c.id = 1 AND m.id = 1;
 UPDATE clock AS c SET at = @now::timestamptz, doubted = false
 FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND (c.at <> @now::timestamptz OR c.doubted);
 
--- name: DoubtClock :exec
+-- name: SuspectClock :exec
 UPDATE clock AS c SET doubted = true
 FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND NOT c.doubted;
 

@@ -1,6 +1,6 @@
 -- Changes of connections. What is judged of a connection is judged on its locked row.
 
--- name: LockTurn :one
+-- name: LockClaimLock :one
 -- Waits for the claim, the start and the results that are being written.
 SELECT bucket_at FROM connection_claims WHERE connection_id = @id FOR UPDATE;
 
@@ -32,10 +32,10 @@ WHERE connection_id = @connection_id AND version = @version;
 -- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = @connection_id;
 
--- name: LockReadyOf :exec
+-- name: LockRunnableOf :exec
 SELECT 1 FROM connection_ready WHERE connection_id = @connection_id ORDER BY hold_key FOR UPDATE;
 
--- name: SetReadyOf :exec
+-- name: SetRunnableOf :exec
 -- A row that loses a bound is served as if that had never been.
 UPDATE connection_ready SET
     paused = @paused,
@@ -58,7 +58,7 @@ WHERE ctid = ANY (ARRAY(
     FOR NO KEY UPDATE SKIP LOCKED
 ));
 
--- name: DropReadyOf :exec
+-- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = @connection_id;
 
 -- name: ConnectionInUse :one

@@ -61,13 +61,13 @@ SELECT id FROM connections WHERE project = @project AND deleted_at IS NULL LIMIT
 -- name: ConnectionsOf :many
 SELECT id FROM connections WHERE project = @project ORDER BY created_at, id LIMIT @max_rows;
 
--- name: LockTurnRows :exec
+-- name: LockClaimLockRows :exec
 SELECT connection_id FROM connection_claims WHERE connection_id = ANY (@ids::uuid[]) ORDER BY connection_id FOR UPDATE;
 
 -- name: LockConnectionRows :exec
 SELECT id FROM connections WHERE id = ANY (@ids::uuid[]) ORDER BY id FOR UPDATE;
 
--- name: RemoveReadyOf :exec
+-- name: RemoveRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = ANY (@ids::uuid[]);
 
 -- name: RemoveCredentialsOf :exec
@@ -83,7 +83,7 @@ DELETE FROM cool_downs WHERE owner = ANY (@ids::uuid[]);
 -- name: RemoveLabelsOf :exec
 DELETE FROM connection_labels WHERE project = @project AND connection_id = ANY (@ids::uuid[]);
 
--- name: RemoveTurnsOf :exec
+-- name: RemoveClaimLocksOf :exec
 DELETE FROM connection_claims WHERE connection_id = ANY (@ids::uuid[]);
 
 -- name: RemoveConnections :execrows

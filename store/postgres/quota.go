@@ -78,7 +78,7 @@ func (v view) counts(project string) store.Counts {
 
 // takeTurn waits until no other transaction adds the same kind of thing to the project,
 // and keeps others waiting until this one ends. Without a limit it does nothing.
-func (t *tx) takeTurn(ctx context.Context, kind int32, project string, most int64) error {
+func (t *tx) lockCount(ctx context.Context, kind int32, project string, most int64) error {
 	if most <= 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 	created := false
 	out, err := write(ctx, s, "create schedule", func(ctx context.Context, t *tx) (store.Schedule, error) {
 		created = false
-		if err := t.takeTurn(ctx, countedSchedules, n.Schedule.Project, n.Most); err != nil {
+		if err := t.lockCount(ctx, countedSchedules, n.Schedule.Project, n.Most); err != nil {
 			return store.Schedule{}, err
 		}
 		digest := digestOf(n.Schedule.Project, n.Schedule.Key)

@@ -21,8 +21,8 @@ import (
 //     ones go first.
 
 // starts returns the jobs of the batch that are to be started, by their ready rows.
-func (b *submissions) starts() map[readyKey][]*submission {
-	var out map[readyKey][]*submission
+func (b *creating) starts() map[runnableKey][]*creation {
+	var out map[runnableKey][]*creation
 	if b.quarantined != "" || b.suspect.Suspends {
 		return nil
 	}
@@ -30,9 +30,9 @@ func (b *submissions) starts() map[readyKey][]*submission {
 		n := &b.jobs[i]
 		if s := n.snapshot; b.items[n.item].Start != nil && s.WaitsFor.IsZero() && !s.NextAt.After(b.now) {
 			if out == nil {
-				out = make(map[readyKey][]*submission)
+				out = make(map[runnableKey][]*creation)
 			}
-			k := readyKey{s.Connection, s.HoldKey}
+			k := runnableKey{s.Connection, s.HoldKey}
 			out[k] = append(out[k], n)
 		}
 	}
@@ -41,13 +41,13 @@ func (b *submissions) starts() map[readyKey][]*submission {
 
 // nextDue is what ready rows have when the jobs of a batch are in them.
 type nextDue struct {
-	rows []pgdb.RunnableRowsRow
+	rows []pgdb.DueAmongRow
 	held []pgdb.HeldRowsRow
 	due  []pgdb.LockDueRow
 }
 
 // start claims the jobs of the batch that may go at once.
-func (b *submissions) start(ctx context.Context) error {
+func (b *creating) start(ctx context.Context) error {
 	starts := b.starts()
 	if starts == nil {
 		return nil
@@ -61,16 +61,16 @@ func (b *submissions) start(ctx context.Context) error {
 		return err
 	}
 	c.holds(d.held)
-	due := make(map[readyKey][]pgdb.LockDueRow)
+	due := make(map[runnableKey][]pgdb.LockDueRow)
 	for _, r := range d.due {
-		k := readyKey{toID(r.ConnectionID), r.HoldKey}
+		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
 		due[k] = append(due[k], r)
 	}
 	began := 0
 	for _, r := range d.rows {
-		k := readyKey{toID(r.ConnectionID), r.HoldKey}
-		if t := c.turns[k.conn]; t != nil && int64(len(due[k])) < t.room && b.ours(starts[k], due[k]) {
-			t.room -= int64(len(due[k]))
+		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
+		if t := c.locks[k.conn]; t != nil && int64(len(due[k])) < t.capacity && b.ours(starts[k], due[k]) {
+			t.capacity -= int64(len(due[k]))
 			if err := b.takeAll(ctx, c, k, starts[k], due[k]); err != nil {
 				return err
 			}
@@ -84,13 +84,13 @@ func (b *submissions) start(ctx context.Context) error {
 }
 
 // starter has the turns that are free, of connections that do not count their claims.
-func (b *submissions) starter() (*claimer, error) {
-	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), turns: make(map[job.ID]*turn)}
-	free := make(map[job.ID]bool, len(b.asked.free))
-	for _, f := range b.asked.free {
+func (b *creating) starter() (*claimer, error) {
+	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), locks: make(map[job.ID]*claimLock)}
+	free := make(map[job.ID]bool, len(b.reads.free))
+	for _, f := range b.reads.free {
 		free[toID(f.ConnectionID)] = true
 	}
-	for _, r := range b.asked.start {
+	for _, r := range b.reads.start {
 		conn, err := toConnection(pgdb.ConnectionsRow{
 			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
 			AuthHoldCause: r.AuthHoldCause, LimitedUntil: r.LimitedUntil,
@@ -100,7 +100,7 @@ func (b *submissions) starter() (*claimer, error) {
 		}
 		c.conns[conn.ID] = conn
 		if free[conn.ID] && r.Connection.MaxPerMinute == 0 {
-			c.turns[conn.ID] = &turn{room: c.bounds(r.Connection.MaxInFlight, r.Busy, store.Bucket{}).Free()}
+			c.locks[conn.ID] = &claimLock{capacity: c.bounds(r.Connection.MaxInFlight, r.Busy, store.Bucket{}).Free()}
 		}
 	}
 	return c, nil
@@ -108,8 +108,8 @@ func (b *submissions) starter() (*claimer, error) {
 
 // dueNext asks what the rows have due, in one round trip with what was queued before.
 // Each statement sees what those before it have written or locked.
-func (b *submissions) dueNext(ctx context.Context, starts map[readyKey][]*submission) (d nextDue, err error) {
-	rows := pgdb.RunnableRowsParams{Now: &b.now}
+func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creation) (d nextDue, err error) {
+	rows := pgdb.DueAmongParams{Now: &b.now}
 	// Jobs of this transaction are the newest in the log.
 	lock := pgdb.LockDueParams{Now: &b.now, Base: math.MaxInt64}
 	for k, jobs := range starts {
@@ -118,7 +118,7 @@ func (b *submissions) dueNext(ctx context.Context, starts map[readyKey][]*submis
 	}
 	lock.Connections, lock.HoldKeys = rows.Connections, rows.HoldKeys
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.rows, err = pgdb.New(db).RunnableRows(ctx, rows)
+		d.rows, err = pgdb.New(db).DueAmong(ctx, rows)
 		return named("ready rows", err)
 	})
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -133,7 +133,7 @@ func (b *submissions) dueNext(ctx context.Context, starts map[readyKey][]*submis
 }
 
 // ours reports whether what a row has due first are jobs that are to be started.
-func (b *submissions) ours(starts []*submission, due []pgdb.LockDueRow) bool {
+func (b *creating) ours(starts []*creation, due []pgdb.LockDueRow) bool {
 	mine := make(map[pgtype.UUID]bool, len(starts))
 	for _, n := range starts {
 		mine[fromID(n.snapshot.ID)] = true
@@ -148,8 +148,8 @@ func (b *submissions) ours(starts []*submission, due []pgdb.LockDueRow) bool {
 
 // takeAll leases the jobs of one ready row, each as its caller asked, and has the
 // row count again.
-func (b *submissions) takeAll(ctx context.Context, c *claimer, k readyKey, starts []*submission, due []pgdb.LockDueRow) error {
-	at := make(map[job.ID]*submission, len(starts))
+func (b *creating) takeAll(ctx context.Context, c *claimer, k runnableKey, starts []*creation, due []pgdb.LockDueRow) error {
+	at := make(map[job.ID]*creation, len(starts))
 	for _, n := range starts {
 		at[n.snapshot.ID] = n
 	}

@@ -25,13 +25,13 @@ import (
 
 // plainSuccesses tells the changes of a batch that may be usual ends, in the order of
 // the locks, from the others. Of a job that is named twice neither is usual.
-func plainSuccesses(items []store.Change) (plain, others []int) {
+func commonSuccesses(items []store.Change) (plain, others []int) {
 	times := make(map[job.ID]int, len(items))
 	for i := range items {
 		times[items[i].Job]++
 	}
 	for i := range items {
-		if times[items[i].Job] == 1 && plainSuccess(&items[i]) {
+		if times[items[i].Job] == 1 && isCommonSuccess(&items[i]) {
 			plain = append(plain, i)
 		} else {
 			others = append(others, i)
@@ -44,15 +44,15 @@ func plainSuccesses(items []store.Change) (plain, others []int) {
 // plainSuccess reports whether a change says that the first attempt has succeeded, of a
 // job that never failed, and nothing else. Once it is written, its numbers are those
 // of the row.
-func plainSuccess(c *store.Change) bool {
+func isCommonSuccess(c *store.Change) bool {
 	d := &c.Decision
 	numbers := [...]int{d.Attempt, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives, d.Misses}
 	return d.Action == job.ActWrite && d.To == job.Succeeded && d.Cause == job.CauseAnswered &&
-		numbers == [...]int{1, 1, 0, 0, 0, 0, 0} && plainEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
+		numbers == [...]int{1, 1, 0, 0, 0, 0, 0} && isUnnamedEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
 }
 
 // plainEffect reports whether the first attempt is settled by an answer that names nothing.
-func plainEffect(d *job.Decision) bool {
+func isUnnamedEffect(d *job.Decision) bool {
 	if len(d.Settle) != 1 || d.Effect == nil {
 		return false
 	}
@@ -69,7 +69,7 @@ func nothingElse(d *job.Decision) bool {
 }
 
 // applyPlain writes the usual ends of a batch, and judges the others.
-func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []int) error {
+func (b *applying) applyCommon(ctx context.Context, l *locking, plain, others []int) error {
 	p, err := b.succeed(ctx, plain, len(others) == 0)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []i
 		if b.locked, err = b.tx.locked(l, ids); err != nil {
 			return err
 		}
-		b.openTurns(ctx)
+		b.takeClaimLocks(ctx)
 		b.afterSuccess(ctx, p.Jobs)
 		if err := b.judge(ctx, others, nil); err != nil {
 			return err

@@ -32,7 +32,7 @@ func TestPlainSuccess(t *testing.T) {
 	s := job.Snapshot{Job: job.Job{Spec: job.Spec{ID: job.ID{1}}, Status: job.Status{
 		State: job.Sending, Version: 3, Attempt: 1, Round: 1, Class: job.Keyed,
 	}}, Open: []int{1}}
-	if c := successOf(t, s); !plainSuccess(&c) {
+	if c := successOf(t, s); !isCommonSuccess(&c) {
 		t.Fatalf("not usual: %+v", c)
 	}
 	touch := func(name string, v reflect.Value, check func(string)) {
@@ -75,7 +75,7 @@ func TestPlainSuccess(t *testing.T) {
 			// They are written as they are; an effect's time is the database's.
 			want := name == "HTTPStatus" || name == "BytesWritten" || name == "Message" || name == "At"
 			touch(v.Type().String()+"."+name, v.Field(i), func(name string) {
-				if got := plainSuccess(&c); got != want {
+				if got := isCommonSuccess(&c); got != want {
 					t.Errorf("%s: usual %t", name, got)
 				}
 			})
@@ -86,7 +86,7 @@ func TestPlainSuccess(t *testing.T) {
 		"content":  func(c *store.Change) { c.Content = &store.Content{} },
 	} {
 		c := successOf(t, s)
-		if edit(&c); plainSuccess(&c) {
+		if edit(&c); isCommonSuccess(&c) {
 			t.Errorf("%s: usual", name)
 		}
 	}

@@ -169,7 +169,7 @@ func writeOnce[T any](
 	s.confirmed(t.log.newest())
 	s.waker.add(t.busy)
 	// Hints go first, so that a caller who has its answer finds its own hint given.
-	s.give(t.hint)
+	s.notify(t.hint)
 	return v, nil
 }
 
@@ -235,7 +235,7 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 		return err
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return db.QueryRow(ctx, ask, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps, &namespace, &armed)
+		return db.QueryRow(ctx, ask, s.durable.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps, &namespace, &armed)
 	})
 	if first != nil {
 		first(ctx, t)

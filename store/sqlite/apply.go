@@ -96,8 +96,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 }
 
 // remember caches the job as it is now, if more work on it follows soon.
-func (c *change) remember() *held {
-	h := &held{job: c.job, st: c.st, marks: c.marks, account: c.account}
+func (c *change) remember() *cachedJob {
+	h := &cachedJob{job: c.job, st: c.st, marks: c.marks, account: c.account}
 	c.w.cache.moved(c.st.ConnectionID, job.State(c.old.State), job.State(c.st.State))
 	if job.State(c.st.State).InFlight() {
 		c.w.cache.keep(h)
@@ -248,7 +248,7 @@ func (c *change) write(ctx context.Context) error {
 		return err
 	}
 	if c.NotifiesReplies {
-		if err := c.tellReplies(ctx, c.st.JobID, to); err != nil {
+		if err := c.notifyReplies(ctx, c.st.JobID, to); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (c *change) write(ctx context.Context) error {
 	}
 	switch {
 	case to.Runnable():
-		return c.makeReady(ctx, c.st)
+		return c.makeRunnable(ctx, c.st)
 	case c.Wakes:
 		c.hint[store.WatchWork] = true
 	}
@@ -272,7 +272,7 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 		From: job.State(c.old.State), Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: c.Actor, Reason: c.Reason, Detail: c.Decision.Detail,
 	})
-	if c.closed || c.known || !plain(c.newest) || !onlySucceeded(c.st, c.old) {
+	if c.closed || c.known || !isSuccessOnly(c.newest) || !onlySucceeded(c.st, c.old) {
 		p := setStateParams(c.st, history)
 		if c.closed {
 			p.Result = someMicros(int64(c.Decision.CloseOpen))

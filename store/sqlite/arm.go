@@ -64,7 +64,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 		return store.Armed{}, err
 	}
 	for _, d := range rules.CoolDownsOf(a, j.CoolDowns) {
-		err := t.q.SetCoolDownMark(ctx, sqlitedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
+		err := t.q.SetLastArm(ctx, sqlitedb.SetLastArmParams{Owner: fromID(d.Owner), JobID: h.st.JobID, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
 		}
@@ -81,7 +81,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 }
 
 // armed caches a job that was armed and returns the answer.
-func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed {
+func (t *tx) armed(h *cachedJob, next job.Snapshot, attempt job.Attempt) store.Armed {
 	h.account = attempt.AccountIdentity
 	h.marks = append(h.marks, rules.ViewOf(next, attempt))
 	t.w.cache.keep(h)
@@ -89,7 +89,7 @@ func (t *tx) armed(h *held, next job.Snapshot, attempt job.Attempt) store.Armed 
 }
 
 // armable returns the job as an intent finds it; snap is the job as it is.
-func (t *tx) armable(ctx context.Context, h *held, snap *job.Snapshot) (rules.Armable, error) {
+func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rules.Armable, error) {
 	j := rules.Armable{
 		Snapshot: snap, ClaimedAt: fromNullMicros(h.st.ClaimedAt),
 		UnderWay: h.marks.UnderWay(), RoundDigest: h.marks.RoundDigest(snap.Round),
@@ -98,7 +98,7 @@ func (t *tx) armable(ctx context.Context, h *held, snap *job.Snapshot) (rules.Ar
 	if j.Suspension, err = t.suspension(ctx); err != nil {
 		return j, err
 	}
-	row, err := t.readyRow(ctx, h.st.ConnectionID, h.st.HoldKey)
+	row, err := t.runnableRow(ctx, h.st.ConnectionID, h.st.HoldKey)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return j, fmt.Errorf("ready row: %w", err)
 	}
@@ -117,7 +117,7 @@ func (t *tx) coolDowns(ctx context.Context, j *rules.Armable) error {
 	}
 	last := make(map[job.ID]store.LastArm, len(j.CoolDowns))
 	for _, d := range j.CoolDowns {
-		row, err := t.q.CoolDownMark(ctx, fromID(d.Owner))
+		row, err := t.q.LastArm(ctx, fromID(d.Owner))
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -153,7 +153,7 @@ func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) er
 }
 
 // writeArm moves the job to SENDING, with its attempt.
-func (t *tx) writeArm(ctx context.Context, h *held, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
+func (t *tx) writeArm(ctx context.Context, h *cachedJob, a store.Arm, next job.Snapshot, attempt job.Attempt) error {
 	st := armedRow(h.st, next)
 	p := armParams(a, next, attempt)
 	p.State, p.History = h.st.State, t.noteArm(h.job.ScheduleID, &st, job.State(h.st.State))

@@ -23,8 +23,8 @@ import (
 const (
 	// maxCached and maxCachedBytes bound the cached jobs, by number and by the sizes of their
 	// payloads.
-	maxHeld      = 4096
-	maxHeldBytes = 16 << 20
+	maxCached      = 4096
+	maxCachedBytes = 16 << 20
 )
 
 // cache is the writer's cache. Nil maps and pointers are unknown.
@@ -32,19 +32,19 @@ type cache struct {
 	meta  *sqlitedb.Meta
 	conns map[job.ID]sqlitedb.Connection
 	// ready has runnable rows; loose has connections none of whose rows is saturated.
-	ready     map[job.ID]map[string]sqlitedb.ConnectionReady
+	runnable     map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
 	// underWay counts the jobs CLAIMED and SENDING of each connection.
 	underWay map[job.ID]int64
 	// waiting reports whether any job waits for another one.
 	waiting *bool
-	held    map[job.ID]*held
+	jobs    map[job.ID]*cachedJob
 	bytes   int
 }
 
 // cachedJob is a job under way, as its rows are.
-type held struct {
+type cachedJob struct {
 	job sqlitedb.Job
 	st  sqlitedb.JobState
 	// marks are the views of all its attempts, account is the newest one's. Of the newest
@@ -55,8 +55,8 @@ type held struct {
 
 func newCache() *cache {
 	return &cache{
-		conns: make(map[job.ID]sqlitedb.Connection), ready: make(map[job.ID]map[string]sqlitedb.ConnectionReady),
-		loose: make(map[job.ID]bool), held: make(map[job.ID]*held),
+		conns: make(map[job.ID]sqlitedb.Connection), runnable: make(map[job.ID]map[string]sqlitedb.ConnectionReady),
+		loose: make(map[job.ID]bool), jobs: make(map[job.ID]*cachedJob),
 	}
 }
 
@@ -64,42 +64,42 @@ func newCache() *cache {
 func (c *cache) forgetConnection(id []byte) { delete(c.conns, toID(id)) }
 
 // forgetReady drops a runnable row that the change did not make saturated.
-func (c *cache) forgetReady(conn []byte, hold string) {
+func (c *cache) forgetRunnable(conn []byte, hold string) {
 	id := toID(conn)
-	if _, ok := c.ready[id][hold]; ok {
-		delete(c.ready[id], hold)
+	if _, ok := c.runnable[id][hold]; ok {
+		delete(c.runnable[id], hold)
 		c.readyRows--
 	}
 }
 
 // forgetReadyOf drops all runnable rows of a connection.
-func (c *cache) forgetReadyOf(conn []byte) {
+func (c *cache) forgetRunnableOf(conn []byte) {
 	id := toID(conn)
 	delete(c.loose, id)
-	c.readyRows -= len(c.ready[id])
-	delete(c.ready, id)
+	c.readyRows -= len(c.runnable[id])
+	delete(c.runnable, id)
 }
 
 // forgetJobs drops all cached jobs.
 func (c *cache) forgetJobs() {
-	clear(c.held)
+	clear(c.jobs)
 	c.bytes, c.underWay, c.waiting = 0, nil, nil
 }
 
 // keep caches a job; drop removes it.
-func (c *cache) keep(h *held) {
+func (c *cache) keep(h *cachedJob) {
 	c.drop(toID(h.st.JobID))
-	if len(c.held) >= maxHeld || c.bytes+len(h.job.Payload) > maxHeldBytes {
+	if len(c.jobs) >= maxCached || c.bytes+len(h.job.Payload) > maxCachedBytes {
 		return
 	}
-	c.held[toID(h.st.JobID)] = h
+	c.jobs[toID(h.st.JobID)] = h
 	c.bytes += len(h.job.Payload)
 }
 
 func (c *cache) drop(id job.ID) {
-	if h, ok := c.held[id]; ok {
+	if h, ok := c.jobs[id]; ok {
 		c.bytes -= len(h.job.Payload)
-		delete(c.held, id)
+		delete(c.jobs, id)
 	}
 }
 
@@ -116,8 +116,8 @@ func (c *cache) moved(conn []byte, from, to job.State) {
 }
 
 // load returns a job as it is. A caller changes it only together with its rows.
-func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
-	if h, ok := t.w.cache.held[toID(id)]; ok {
+func (t *tx) load(ctx context.Context, id []byte) (*cachedJob, error) {
+	if h, ok := t.w.cache.jobs[toID(id)]; ok {
 		return h, nil
 	}
 	row, err := t.q.GetJob(ctx, id)
@@ -128,8 +128,8 @@ func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 }
 
 // whole adds its attempts to a job's rows.
-func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*held, error) {
-	h := &held{job: j, st: st}
+func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*cachedJob, error) {
+	h := &cachedJob{job: j, st: st}
 	if st.Attempt == 0 {
 		return h, nil
 	}
@@ -164,24 +164,24 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection,
 		return c, nil
 	}
 	c, err := t.q.GetConnection(ctx, id)
-	if err == nil && len(t.w.cache.conns) < maxHeld {
+	if err == nil && len(t.w.cache.conns) < maxCached {
 		t.w.cache.conns[toID(id)] = c
 	}
 	return c, err
 }
 
 // readyRow returns a runnable row; sql.ErrNoRows: there is none yet.
-func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
+func (t *tx) runnableRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
 	c, id := t.w.cache, toID(conn)
-	if r, ok := c.ready[id][hold]; ok {
+	if r, ok := c.runnable[id][hold]; ok {
 		return r, nil
 	}
-	r, err := t.q.GetReady(ctx, sqlitedb.GetReadyParams{ConnectionID: conn, HoldKey: hold})
-	if err == nil && c.readyRows < maxHeld {
-		if c.ready[id] == nil {
-			c.ready[id] = make(map[string]sqlitedb.ConnectionReady)
+	r, err := t.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: conn, HoldKey: hold})
+	if err == nil && c.readyRows < maxCached {
+		if c.runnable[id] == nil {
+			c.runnable[id] = make(map[string]sqlitedb.ConnectionReady)
 		}
-		c.ready[id][hold] = r
+		c.runnable[id][hold] = r
 		c.readyRows++
 	}
 	return r, err

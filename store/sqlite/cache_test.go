@@ -50,10 +50,10 @@ func compareCache(ctx context.Context, tx *tx) error {
 		compare("connection "+id.String(), got, want, err)
 	}
 	rows := 0
-	for id, of := range c.ready {
+	for id, of := range c.runnable {
 		rows += len(of)
 		for hold, got := range of {
-			want, err := tx.q.GetReady(ctx, sqlitedb.GetReadyParams{ConnectionID: fromID(id), HoldKey: hold})
+			want, err := tx.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: fromID(id), HoldKey: hold})
 			compare("ready row "+hold+" of "+id.String(), got, want, err)
 		}
 	}
@@ -77,7 +77,7 @@ func compareCache(ctx context.Context, tx *tx) error {
 		maps.DeleteFunc(c.underWay, func(_ job.ID, n int64) bool { return n == 0 })
 		compare("under way", c.underWay, want, err)
 	}
-	for id, h := range c.held {
+	for id, h := range c.jobs {
 		row, err := tx.q.GetJob(ctx, fromID(id))
 		compare("job "+id.String(), h.job, row.Job, err)
 		compare("state of "+id.String(), toStatus(h.st), toStatus(row.JobState), err)

@@ -25,7 +25,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed)}
 		for c.left > 0 {
-			rows, err := t.q.ReadyRows(ctx, sqlitedb.ReadyRowsParams{Now: someMicros(t.now), MaxRows: c.left})
+			rows, err := t.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(t.now), MaxRows: c.left})
 			if err != nil {
 				return nil, fmt.Errorf("ready rows: %w", err)
 			}
@@ -51,11 +51,11 @@ type claimer struct {
 	left  int64
 	conns map[job.ID]*claimed
 	// empty has the rows without a job to claim although they were due.
-	empty map[readyKey]bool
+	empty map[runnableKey]bool
 	out   []store.Leased
 }
 
-type readyKey struct {
+type runnableKey struct {
 	conn job.ID
 	hold string
 }
@@ -69,13 +69,13 @@ type claimed struct {
 
 // idle reports whether none of these rows had a job to claim before: their due jobs are past
 // their window and wait for the sweep.
-func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
+func (c *claimer) idle(rows []sqlitedb.RunnableRowsRow) bool {
 	if c.empty == nil {
-		c.empty = make(map[readyKey]bool)
+		c.empty = make(map[runnableKey]bool)
 	}
 	all := true
 	for _, r := range rows {
-		k := readyKey{toID(r.ConnectionID), r.HoldKey}
+		k := runnableKey{toID(r.ConnectionID), r.HoldKey}
 		all = all && c.empty[k]
 		c.empty[k] = true
 	}
@@ -83,7 +83,7 @@ func (c *claimer) idle(rows []sqlitedb.ReadyRowsRow) bool {
 }
 
 // share divides what is left among the rows. What a row cannot use stays for the next walk.
-func (c *claimer) share(ctx context.Context, rows []sqlitedb.ReadyRowsRow) (int64, error) {
+func (c *claimer) share(ctx context.Context, rows []sqlitedb.RunnableRowsRow) (int64, error) {
 	part := rules.Share(c.left, int64(len(rows)))
 	var took int64
 	for _, r := range rows {
@@ -98,7 +98,7 @@ func (c *claimer) share(ctx context.Context, rows []sqlitedb.ReadyRowsRow) (int6
 }
 
 // serve claims up to n jobs of one row.
-func (c *claimer) serve(ctx context.Context, r sqlitedb.ReadyRowsRow, n int64) (int64, error) {
+func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64) (int64, error) {
 	conn, err := c.connection(ctx, r.ConnectionID)
 	if err != nil {
 		return 0, err
@@ -120,9 +120,9 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.ReadyRowsRow, n int64) (
 		}
 	}
 	took := int64(len(due))
-	c.w.turn = max(c.w.turn+1, c.now)
+	c.w.served = max(c.w.served+1, c.now)
 	err = c.q.Served(ctx, sqlitedb.ServedParams{
-		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.turn,
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.served,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("ready row: %w", err)
@@ -160,7 +160,7 @@ func (c *claimer) take(ctx context.Context, j sqlitedb.Job, was sqlitedb.JobStat
 }
 
 // lease writes a claim that does not arm.
-func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *held) error {
+func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *cachedJob) error {
 	n, err := c.q.ClaimJob(ctx, sqlitedb.ClaimJobParams{
 		ClaimToken: h.st.ClaimToken, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: h.st.NextAt,
 		JobID: was.JobID, Version: was.Version, History: c.noteClaim(was, h),
@@ -177,7 +177,7 @@ func (c *claimer) lease(ctx context.Context, was sqlitedb.JobState, h *held) err
 }
 
 // noteClaim adds the event of a claim; h is the job that it leaves.
-func (c *claimer) noteClaim(was sqlitedb.JobState, h *held) []byte {
+func (c *claimer) noteClaim(was sqlitedb.JobState, h *cachedJob) []byte {
 	return c.note(h.job.ScheduleID, &h.st, job.Event{From: job.State(was.State), Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 

@@ -31,7 +31,7 @@ func (c *claimer) intent(l store.Leased) *store.Arm {
 
 // inSteps leases a job and then arms it, each step with its own verdict: the lease stays if
 // the arm is refused.
-func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *held, a *store.Arm) (*store.Armed, error) {
+func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *cachedJob, a *store.Arm) (*store.Armed, error) {
 	if err := c.lease(ctx, was, h); err != nil || a == nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *held, a
 
 // atOnce claims and arms a job in one write, if every guard of an arm holds; h and snap are
 // the job as the claim alone would leave it.
-func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *held, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
+func (c *claimer) atOnce(ctx context.Context, was sqlitedb.JobState, h *cachedJob, snap *job.Snapshot, a *store.Arm) (*store.Armed, error) {
 	j, err := c.armable(ctx, h, snap)
 	if err != nil {
 		return nil, err

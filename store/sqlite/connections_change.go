@@ -14,7 +14,7 @@ import (
 // ChangeConnection implements store.Store.
 func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
 	return write(ctx, s, "change connection", func(ctx context.Context, t *tx) (store.Connection, error) {
-		r := &revision{tx: t, ConnectionChange: c}
+		r := &connectionChange{tx: t, ConnectionChange: c}
 		if err := r.judge(ctx); err != nil {
 			return store.Connection{}, err
 		}
@@ -25,7 +25,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 			if err := r.credential(ctx); err != nil {
 				return err
 			}
-			if err := r.ready(ctx); err != nil {
+			if err := r.runnable(ctx); err != nil {
 				return fmt.Errorf("ready rows: %w", err)
 			}
 			return nil
@@ -44,7 +44,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 }
 
 // connectionChange is a change of a connection in progress.
-type revision struct {
+type connectionChange struct {
 	*tx
 	store.ConnectionChange
 	next   store.Connection
@@ -52,7 +52,7 @@ type revision struct {
 }
 
 // judge refuses an illegal change before the first write.
-func (r *revision) judge(ctx context.Context) error {
+func (r *connectionChange) judge(ctx context.Context) error {
 	row, err := r.getConnection(ctx, fromID(r.ID))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && row.Project != r.Project {
 		return store.ErrNotFound
@@ -82,7 +82,7 @@ func (r *revision) judge(ctx context.Context) error {
 }
 
 // write writes the connection's row, and the rows by which its labels are found.
-func (r *revision) write(ctx context.Context) error {
+func (r *connectionChange) write(ctx context.Context) error {
 	id := fromID(r.ID)
 	p, err := setConnectionParams(r.next, r.bucket.At)
 	if err == nil && r.Labels != nil {
@@ -100,7 +100,7 @@ func (r *revision) write(ctx context.Context) error {
 	return nil
 }
 
-func (r *revision) credential(ctx context.Context) error {
+func (r *connectionChange) credential(ctx context.Context) error {
 	if r.Seal != nil {
 		return r.seal(ctx)
 	}
@@ -118,7 +118,7 @@ func (r *revision) credential(ctx context.Context) error {
 }
 
 // seal writes a new seal of the connection's present credential.
-func (r *revision) seal(ctx context.Context) error {
+func (r *connectionChange) seal(ctx context.Context) error {
 	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
 	if err == nil && n != 1 {
 		return fmt.Errorf("%w: credential version %d is not there", store.ErrIllegal, r.next.CredentialVersion)
@@ -130,14 +130,14 @@ func (r *revision) seal(ctx context.Context) error {
 }
 
 // ready updates the runnable rows, and wakes the watchers for work.
-func (r *revision) ready(ctx context.Context) error {
+func (r *connectionChange) runnable(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {
-		return r.q.DropReadyOf(ctx, id)
+		return r.q.DropRunnableOf(ctx, id)
 	}
 	r.hint[store.WatchWork] = r.hint[store.WatchWork] || r.Resume || r.Credential != nil || r.Limits != nil
 	paused := toBool(!r.next.PausedAt.IsZero())
-	if err := r.q.PauseReady(ctx, sqlitedb.PauseReadyParams{ConnectionID: id, Paused: paused}); err != nil {
+	if err := r.q.PauseRunnable(ctx, sqlitedb.PauseRunnableParams{ConnectionID: id, Paused: paused}); err != nil {
 		return err
 	}
 	if r.Credential != nil {

@@ -177,7 +177,7 @@ func fromListed(r sqlitedb.GetListedRow) sqlitedb.Job {
 
 // fromDue returns both rows of a job that was found runnable in a runnable row. Columns that
 // are not read follow from that, or are copies.
-func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.ReadyRowsRow) (sqlitedb.Job, sqlitedb.JobState) {
+func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.RunnableRowsRow) (sqlitedb.Job, sqlitedb.JobState) {
 	j := sqlitedb.Job{
 		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
@@ -378,7 +378,7 @@ func toMark(a sqlitedb.Attempt) rules.AttemptView {
 	}
 }
 
-func toMarks(rows []sqlitedb.AttemptMarksRow) rules.AttemptViews {
+func toMarks(rows []sqlitedb.AttemptViewsRow) rules.AttemptViews {
 	out := make(rules.AttemptViews, len(rows), len(rows)+1)
 	for i, r := range rows {
 		out[i] = toMark(sqlitedb.Attempt{
@@ -434,7 +434,7 @@ func toObservation(o sqlitedb.Observation) job.Observation {
 
 // isSuccessOnly reports whether an outcome is a success without any other data than Succeed
 // writes.
-func plain(s *job.Settled) bool {
+func isSuccessOnly(s *job.Settled) bool {
 	return s != nil && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == ""
 }
 

@@ -109,7 +109,7 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 	if err != nil || m.Quarantined != "" || t.suspect.Suspends {
 		return nil, err
 	}
-	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
+	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)
 	if err != nil {
 		return nil, fmt.Errorf("ready row: %w", err)
 	}
@@ -126,7 +126,7 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 		return nil, nil
 	}
 	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
-	if _, err := c.serve(ctx, sqlitedb.ReadyRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
+	if _, err := c.serve(ctx, sqlitedb.RunnableRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
 		return nil, err
 	}
 	return &c.out[0], nil
@@ -168,26 +168,26 @@ func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	if err := t.followJob(ctx, j.ScheduleID, j.ID, 0, job.Scheduled); err != nil {
 		return err
 	}
-	return t.makeReady(ctx, st)
+	return t.makeRunnable(ctx, st)
 }
 
 // makeReady lowers the runnable row's due time to that of a job that has become runnable,
 // unless the job waits for another one.
-func (t *tx) makeReady(ctx context.Context, st sqlitedb.JobState) error {
+func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
 	if st.WaitsFor != nil {
 		return nil
 	}
 	if st.NextAt.Int64 < t.now+store.HintAhead.Microseconds() {
 		t.hint[store.WatchWork] = true
 	}
-	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
+	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)
 	if err == nil && row.NextAt.Valid && row.NextAt.Int64 <= st.NextAt.Int64 {
 		return nil
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("ready row: %w", err)
 	}
-	err = t.q.MakeReady(ctx, sqlitedb.MakeReadyParams{
+	err = t.q.MakeRunnable(ctx, sqlitedb.MakeRunnableParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
 	})
 	if err != nil {

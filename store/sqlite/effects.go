@@ -51,7 +51,7 @@ func (c *change) putEffect(ctx context.Context) error {
 		}
 	}
 	if c.Notifies {
-		if err := c.tell(ctx); err != nil {
+		if err := c.notifyOwner(ctx); err != nil {
 			return fmt.Errorf("other job: %w", err)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 
 // notifyOwner adds an event to the other job: its object is another job's too, or no longer
 // its own.
-func (c *change) tell(ctx context.Context) error {
+func (c *change) notifyOwner(ctx context.Context) error {
 	row, err := c.q.GetJob(ctx, fromID(c.owner.Job))
 	if err != nil {
 		return err

@@ -419,7 +419,7 @@ func (e *projectErasure) connection(ctx context.Context, id []byte) error {
 		return fmt.Errorf("labels: %w", err)
 	}
 	for _, remove := range []func(context.Context, []byte) error{
-		e.q.DropReadyOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.RemoveCoolDown, e.q.BlankConnection,
+		e.q.DropRunnableOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.RemoveCoolDown, e.q.BlankConnection,
 	} {
 		if err := remove(ctx, id); err != nil {
 			return err

@@ -25,15 +25,15 @@ type loss struct {
 	once sync.Once
 	err  error         // why, after gone
 	gone chan struct{} // closed with the loss
-	told chan error
+	reported chan error
 }
 
-func newLoss() *loss { return &loss{gone: make(chan struct{}), told: make(chan error, 1)} }
+func newLoss() *loss { return &loss{gone: make(chan struct{}), reported: make(chan error, 1)} }
 
 func (l *loss) set(err error) {
 	l.once.Do(func() {
 		l.err = err
-		l.told <- err
+		l.reported <- err
 		close(l.gone)
 	})
 }
@@ -50,7 +50,7 @@ func (l *loss) failed() error {
 
 // Lost delivers one error when the database was replaced under this process. Then all calls
 // fail with store.ErrUnavailable, and the process should end.
-func (s *Store) Lost() <-chan error { return s.loss.told }
+func (s *Store) Lost() <-chan error { return s.loss.reported }
 
 // stillOurs fails when the database is lost. The writer calls it before a commit.
 func (w *writer) stillOurs() error {

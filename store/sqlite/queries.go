@@ -102,39 +102,39 @@ func (q queries) BlankConnection(ctx context.Context, id []byte) error {
 
 // Runnable rows.
 
-// MakeReady forgets the runnable row.
-func (q queries) MakeReady(ctx context.Context, p sqlitedb.MakeReadyParams) error {
-	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
-	return q.Queries.MakeReady(ctx, p)
+// MakeRunnable forgets the runnable row.
+func (q queries) MakeRunnable(ctx context.Context, p sqlitedb.MakeRunnableParams) error {
+	q.w.cache.forgetRunnable(p.ConnectionID, p.HoldKey)
+	return q.Queries.MakeRunnable(ctx, p)
 }
 
 // Served forgets the runnable row.
 func (q queries) Served(ctx context.Context, p sqlitedb.ServedParams) error {
-	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	q.w.cache.forgetRunnable(p.ConnectionID, p.HoldKey)
 	return q.Queries.Served(ctx, p)
 }
 
 // Recount forgets the runnable row.
 func (q queries) Recount(ctx context.Context, p sqlitedb.RecountParams) error {
-	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	q.w.cache.forgetRunnable(p.ConnectionID, p.HoldKey)
 	return q.Queries.Recount(ctx, p)
 }
 
 // HoldAuth forgets the runnable row.
 func (q queries) HoldAuth(ctx context.Context, p sqlitedb.HoldAuthParams) (int64, error) {
-	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	q.w.cache.forgetRunnable(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldAuth(ctx, p)
 }
 
 // HoldRate forgets the runnable row.
 func (q queries) HoldRate(ctx context.Context, p sqlitedb.HoldRateParams) error {
-	q.w.cache.forgetReady(p.ConnectionID, p.HoldKey)
+	q.w.cache.forgetRunnable(p.ConnectionID, p.HoldKey)
 	return q.Queries.HoldRate(ctx, p)
 }
 
 // Saturate forgets the connection's runnable rows.
 func (q queries) Saturate(ctx context.Context, conn []byte) error {
-	q.w.cache.forgetReadyOf(conn)
+	q.w.cache.forgetRunnableOf(conn)
 	return q.Queries.Saturate(ctx, conn)
 }
 
@@ -142,39 +142,39 @@ func (q queries) Saturate(ctx context.Context, conn []byte) error {
 func (q queries) Unsaturate(ctx context.Context, conn []byte) (int64, error) {
 	n, err := q.Queries.Unsaturate(ctx, conn)
 	if n > 0 {
-		q.w.cache.forgetReadyOf(conn)
+		q.w.cache.forgetRunnableOf(conn)
 	}
 	return n, err
 }
 
 // Pace forgets the connection's runnable rows.
 func (q queries) Pace(ctx context.Context, p sqlitedb.PaceParams) error {
-	q.w.cache.forgetReadyOf(p.ConnectionID)
+	q.w.cache.forgetRunnableOf(p.ConnectionID)
 	return q.Queries.Pace(ctx, p)
 }
 
-// PauseReady forgets the connection's runnable rows.
-func (q queries) PauseReady(ctx context.Context, p sqlitedb.PauseReadyParams) error {
-	q.w.cache.forgetReadyOf(p.ConnectionID)
-	return q.Queries.PauseReady(ctx, p)
+// PauseRunnable forgets the connection's runnable rows.
+func (q queries) PauseRunnable(ctx context.Context, p sqlitedb.PauseRunnableParams) error {
+	q.w.cache.forgetRunnableOf(p.ConnectionID)
+	return q.Queries.PauseRunnable(ctx, p)
 }
 
 // LiftAuth forgets the connection's runnable rows.
 func (q queries) LiftAuth(ctx context.Context, conn []byte) (int64, error) {
-	q.w.cache.forgetReadyOf(conn)
+	q.w.cache.forgetRunnableOf(conn)
 	return q.Queries.LiftAuth(ctx, conn)
 }
 
 // Unbound forgets the connection's runnable rows.
 func (q queries) Unbound(ctx context.Context, p sqlitedb.UnboundParams) error {
-	q.w.cache.forgetReadyOf(p.ConnectionID)
+	q.w.cache.forgetRunnableOf(p.ConnectionID)
 	return q.Queries.Unbound(ctx, p)
 }
 
-// DropReadyOf forgets the connection's runnable rows.
-func (q queries) DropReadyOf(ctx context.Context, conn []byte) error {
-	q.w.cache.forgetReadyOf(conn)
-	return q.Queries.DropReadyOf(ctx, conn)
+// DropRunnableOf forgets the connection's runnable rows.
+func (q queries) DropRunnableOf(ctx context.Context, conn []byte) error {
+	q.w.cache.forgetRunnableOf(conn)
+	return q.Queries.DropRunnableOf(ctx, conn)
 }
 
 // Jobs and their attempts.

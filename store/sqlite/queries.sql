@@ -166,7 +166,7 @@ UPDATE job_state SET predecessor_end = @predecessor_end WHERE waits_for = @waits
 
 -- leases
 
--- name: ReadyRows :many
+-- name: RunnableRows :many
 SELECT connection_id, hold_key FROM connection_ready
 WHERE runnable_at <= @now
 ORDER BY runnable_at, served_turn LIMIT @max_rows;
@@ -276,14 +276,14 @@ WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
 
 -- runnable rows
 
--- name: MakeReady :exec
+-- name: MakeRunnable :exec
 INSERT INTO connection_ready (connection_id, hold_key, next_at, paused, paced_until)
 VALUES (@connection_id, @hold_key, @next_at,
     (SELECT paused_at IS NOT NULL FROM connections WHERE id = @connection_id), 0)
 ON CONFLICT (connection_id, hold_key) DO UPDATE SET next_at = excluded.next_at
 WHERE connection_ready.next_at IS NULL OR connection_ready.next_at > excluded.next_at;
 
--- name: GetReady :one
+-- name: GetRunnable :one
 SELECT * FROM connection_ready WHERE connection_id = ? AND hold_key = ?;
 
 -- name: Served :exec
@@ -345,7 +345,7 @@ UPDATE OR FAIL job_state SET
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
 
--- name: AttemptMarks :many
+-- name: AttemptViews :many
 SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number;
 
@@ -399,10 +399,10 @@ WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
 -- name: GateOwner :one
 SELECT job_id FROM open_intents WHERE account = ? AND fingerprint = ?;
 
--- name: CoolDownMark :one
+-- name: LastArm :one
 SELECT job_id, armed_at FROM cool_downs WHERE owner = ?;
 
--- name: SetCoolDownMark :exec
+-- name: SetLastArm :exec
 INSERT INTO cool_downs (owner, job_id, armed_at) VALUES (?, ?, ?)
 ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.armed_at;
 

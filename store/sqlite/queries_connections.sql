@@ -17,7 +17,7 @@ WHERE connection_id = @connection_id AND version = @version;
 -- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = ?;
 
--- name: PauseReady :exec
+-- name: PauseRunnable :exec
 UPDATE connection_ready SET paused = @paused WHERE connection_id = @connection_id AND paused <> @paused;
 
 -- name: LiftAuth :execrows
@@ -35,7 +35,7 @@ WHERE state IN (4, 5) AND next_at > @now AND connection_id = @connection_id AND 
 UPDATE connection_ready SET saturated = 0, paced_until = min(paced_until, CAST(@paced_until AS INTEGER))
 WHERE connection_id = @connection_id;
 
--- name: DropReadyOf :exec
+-- name: DropRunnableOf :exec
 DELETE FROM connection_ready WHERE connection_id = ?;
 
 -- name: ConnectionInUse :one

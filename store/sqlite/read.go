@@ -83,7 +83,7 @@ func newSnapshot(j sqlitedb.Job, st sqlitedb.JobState, now int64) (job.Snapshot,
 // complete adds to a job what other tables have. Its state shows that most jobs have nothing
 // there.
 func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (job.Snapshot, error) {
-	h := &held{job: j, st: st}
+	h := &cachedJob{job: j, st: st}
 	if st.Attempt > 0 {
 		var err error
 		if h.marks, err = v.marks(ctx, st.JobID, toMark(attemptOf(st))); err != nil {
@@ -94,7 +94,7 @@ func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 }
 
 // completed is complete for callers that have the attempts, and perhaps the effect.
-func (v view) completed(ctx context.Context, h *held, effect *sqlitedb.PutEffectParams) (job.Snapshot, error) {
+func (v view) completed(ctx context.Context, h *cachedJob, effect *sqlitedb.PutEffectParams) (job.Snapshot, error) {
 	st := h.st
 	snap, err := newSnapshot(h.job, st, v.now)
 	if err != nil {
@@ -131,7 +131,7 @@ func (v view) marks(ctx context.Context, id []byte, newest rules.AttemptView) (r
 	if newest.Number == 1 {
 		return rules.AttemptViews{newest}, nil
 	}
-	rows, err := v.q.AttemptMarks(ctx, id)
+	rows, err := v.q.AttemptViews(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("attempts: %w", err)
 	}

@@ -35,7 +35,7 @@ func (t *tx) awaitReply(ctx context.Context, j job.Job) (job.Job, error) {
 
 // notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
 // its end. This is no change of theirs: no version, no event.
-func (t *tx) tellReplies(ctx context.Context, id []byte, state job.State) error {
+func (t *tx) notifyReplies(ctx context.Context, id []byte, state job.State) error {
 	some, err := t.anyWaits(ctx)
 	switch {
 	case err != nil || !some:
@@ -69,7 +69,7 @@ func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 		}
 	}
 	for _, r := range rows {
-		err := t.makeReady(ctx, sqlitedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})
+		err := t.makeRunnable(ctx, sqlitedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})
 		if err != nil {
 			return err
 		}

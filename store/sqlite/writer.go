@@ -52,7 +52,7 @@ const (
 
 type op struct {
 	run  func(context.Context, *tx) error
-	turn atomic.Int32
+	state atomic.Int32
 	done chan error
 }
 
@@ -74,7 +74,7 @@ type writer struct {
 	commit func(context.Context) error
 	// check, when a test sets it, is called after each operation.
 	check func(context.Context, *tx)
-	turn  int64
+	served  int64
 	// newest is the position of the last event at the last look (see compare).
 	newest int64
 	// logLimit is the length of the log above which it is written back.
@@ -94,7 +94,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	w.ses = newSession(conn)
 	w.q = queries{Queries: sqlitedb.New(w.ses), w: w}
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
-	if w.turn, err = w.q.LastTurn(ctx); err != nil {
+	if w.served, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
 	}
 	return w, nil
@@ -137,7 +137,7 @@ func (w *writer) do(ctx context.Context, o *op) error {
 	case err := <-o.done:
 		return err
 	case <-ctx.Done():
-		if o.turn.CompareAndSwap(opQueued, opAbandoned) {
+		if o.state.CompareAndSwap(opQueued, opAbandoned) {
 			return ctx.Err()
 		}
 		return <-o.done
@@ -172,7 +172,7 @@ func (w *writer) run() {
 		case <-w.quit:
 			return
 		case o := <-w.queue:
-			if !o.turn.CompareAndSwap(opQueued, opBegun) {
+			if !o.state.CompareAndSwap(opQueued, opBegun) {
 				continue
 			}
 			for o != nil {
@@ -295,7 +295,7 @@ func (w *writer) next(size int) *op {
 	for size < maxGroup {
 		select {
 		case o := <-w.queue:
-			if o.turn.CompareAndSwap(opQueued, opBegun) {
+			if o.state.CompareAndSwap(opQueued, opBegun) {
 				return o
 			}
 		default:

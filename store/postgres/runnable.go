@@ -20,24 +20,24 @@ import (
 //   - ready rows are locked last, in one statement (see lock_order.go).
 
 // readyKey names a ready row.
-type readyKey struct {
+type runnableKey struct {
 	conn job.ID
 	hold string
 }
 
 // readyRows collects what a transaction has to do to ready rows: the earliest
 // due time of jobs that became runnable, the zero time for a lock alone.
-type readyRows map[readyKey]time.Time
+type runnableRows map[runnableKey]time.Time
 
 // due says that a job of the row is due at a time.
-func (r readyRows) due(k readyKey, at time.Time) {
+func (r runnableRows) due(k runnableKey, at time.Time) {
 	if old := r[k]; old.IsZero() || at.Before(old) {
 		r[k] = at
 	}
 }
 
 // touch locks the row.
-func (r readyRows) touch(k readyKey) {
+func (r runnableRows) touch(k runnableKey) {
 	if _, ok := r[k]; !ok {
 		r[k] = time.Time{}
 	}
@@ -45,11 +45,11 @@ func (r readyRows) touch(k readyKey) {
 
 // makeReady queues the writing of the rows; those of freed connections end being saturated.
 // Call it when the jobs are written or queued, and wait for no other lock after it.
-func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
+func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID) {
 	if len(rows) == 0 {
 		return
 	}
-	p := pgdb.MakeReadyParams{Freed: fromIDs(freed)}
+	p := pgdb.MakeRunnableParams{Freed: fromIDs(freed)}
 	for k, at := range rows {
 		p.Connections = append(p.Connections, fromID(k.conn))
 		p.HoldKeys = append(p.HoldKeys, k.hold)
@@ -63,7 +63,7 @@ func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
 		return named("connections", pgdb.New(db).KeepForNewRows(ctx, keep))
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		if err := pgdb.New(db).MakeReady(ctx, p); err != nil {
+		if err := pgdb.New(db).MakeRunnable(ctx, p); err != nil {
 			return fmt.Errorf("ready rows: %w", err)
 		}
 		return nil
@@ -72,7 +72,7 @@ func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
 
 // openTurns keeps claims from counting the jobs under way of a connection while one of
 // them ends. All turns are taken at once, in everybody's order.
-func (b *applying) openTurns(ctx context.Context) {
+func (b *applying) takeClaimLocks(ctx context.Context) {
 	conns := slices.Clone(b.freed)
 	for _, j := range b.locked {
 		if j.State.InFlight() {
@@ -80,7 +80,7 @@ func (b *applying) openTurns(ctx context.Context) {
 		}
 	}
 	if of := fromIDs(distinct(conns)); len(of) > 0 {
-		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, of) })
+		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareClaimLocks(ctx, of) })
 	}
 }
 
@@ -92,12 +92,12 @@ func (b *applying) finish(ctx context.Context) error {
 			return fmt.Errorf("ready rows: %w", err)
 		}
 		for _, r := range rows {
-			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
+			b.runnable.touch(runnableKey{toID(r.ConnectionID), r.HoldKey})
 			b.hint[store.WatchWork] = true
 		}
 	}
 	b.wakeSchedules(ctx)
-	b.makeReady(ctx, b.ready, b.freed)
+	b.makeRunnable(ctx, b.runnable, b.freed)
 	if err := b.flush(ctx); err != nil {
 		return err
 	}

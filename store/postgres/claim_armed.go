@@ -19,15 +19,15 @@ import (
 
 // holds notes which ready rows are held.
 func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
-	c.held = make(map[readyKey]bool, len(rows))
+	c.held = make(map[runnableKey]bool, len(rows))
 	for _, r := range rows {
-		c.held[readyKey{toID(r.ConnectionID), r.HoldKey}] = rules.Hold{Paused: r.Held, LimitedUntil: r.RateLimitedUntil}.Held(c.now)
+		c.held[runnableKey{toID(r.ConnectionID), r.HoldKey}] = rules.Hold{Paused: r.Held, LimitedUntil: r.RateLimitedUntil}.Held(c.now)
 	}
 }
 
 // intend asks for intents, and queues what is written of the jobs for which every guard
 // of an arm lets one through.
-func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
+func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
 	if c.p.Intent == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		}
 		// What is open says of all attempts that each has an outcome: the job was RETRYING.
 		j := rules.Armable{
-			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[readyKey{l.Spec.Connection, l.HoldKey}], Suspension: c.suspension(),
+			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[runnableKey{l.Spec.Connection, l.HoldKey}], Suspension: c.suspension(),
 		}
 		if !rules.MayArm(*a, j) {
 			continue
