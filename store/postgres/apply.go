@@ -16,28 +16,26 @@ import (
 )
 
 // Rules of this file:
-//   - every change is judged in Go, on rows that are locked; nothing is written for
-//     one that is refused. What the database refuses all the same fails the batch,
-//     which the coalescer splits;
-//   - changes that have to do with each other, by a job or by an object, are written
-//     one after the other, in the order of the batch: of two changes of one version
-//     of a job the second is stale;
-//   - a job that ends, or goes on after an end, tells the jobs that wait for it. They are
-//     locked with the others; one that came meanwhile has the transaction run again;
-//   - ready rows are written last, once for the whole batch (see ready.go).
+//   - every change is judged in Go, on rows that are locked; nothing is written for a refused
+//     one. What the database still refuses fails the batch, which the coalescer splits;
+//   - changes that share a job or an object are written one after the other, in the order of
+//     the batch: of two changes of one version of a job the second is stale;
+//   - a job that ends, or goes on after an end, changes the jobs that wait for it. They are
+//     locked with the others; if another one came meanwhile, the transaction runs again;
+//   - runnable rows are written last, once for the whole batch (see runnable.go).
 
 // Apply implements store.Store.
 func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	return s.work.changes.do(ctx, items)
 }
 
-// applyBatch writes changes of several callers in one transaction. Usual ends need no
+// applyBatch writes changes of several callers in one transaction. Common successes need no
 // judge (see succeed.go), unless something turns out otherwise.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	var l *locking
 	jobs, told := touched(items)
-	// Who owns an object is only known in the transaction, and has to be locked with
-	// the others.
+	// The owner of an object is only known in the transaction, and has to be locked with the
+	// others.
 	named := slices.ContainsFunc(items, namesObject)
 	plain, others := commonSuccesses(items)
 	if named {
@@ -53,7 +51,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		}
 		if len(plain) > 0 {
 			usual := plain
-			plain = nil // what begins again is judged
+			plain = nil // a transaction that begins again judges all changes
 			return b.out, b.applyCommon(ctx, l, usual, others)
 		}
 		ids := slices.Clone(jobs)
@@ -107,19 +105,19 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 	return nil
 }
 
-// applying is a batch of changes under way.
+// applying is a batch of changes in progress.
 type applying struct {
 	*tx
 	items  []store.Change
 	out    []store.Applied
 	locked map[job.ID]*lockedJob
-	// deleted are connections on which no job starts again.
+	// deleted are connections on which no job may restart.
 	deleted map[job.ID]bool
 
-	// What is to be done to ready rows at the end.
+	// runnable has the changes of runnable rows, which are written at the end.
 	runnable runnableRows
-	freed []job.ID
-	// saturated says that a row of a freed connection may be.
+	freed    []job.ID
+	// saturated reports that a row of a freed connection may be saturated.
 	saturated bool
 	left      []runnableKey
 	auth      []pgdb.HoldAuthParams
@@ -133,7 +131,7 @@ func namesObject(c store.Change) bool {
 	return c.Decision.Effect != nil && c.Decision.Effect.ExternalID != ""
 }
 
-// touched returns the jobs of a batch, and those that may tell others of a move.
+// touched returns the jobs of a batch, and those whose moves other jobs may wait for.
 func touched(items []store.Change) (ids, told []job.ID) {
 	for _, c := range items {
 		ids = append(ids, c.Job)
@@ -144,7 +142,7 @@ func touched(items []store.Change) (ids, told []job.ID) {
 	return ids, told
 }
 
-// planned is a change that will be written: the job as it was and as it becomes.
+// planned is a change that will be written: the job before and after it.
 type planned struct {
 	rules.Plan
 	index  int
@@ -155,14 +153,14 @@ type planned struct {
 	newest outcome
 }
 
-// outcome is what a change says of the job's newest attempt; its result is 0 if it says
-// nothing. Where it does not settle the attempt, it only closes it.
+// outcome is a change's result for the job's newest attempt, or 0 without one. If it does not
+// settle the attempt, it only closes it.
 type outcome struct {
 	job.Settled
 	settles bool
 }
 
-// wave writes the changes of items that have nothing to do with each other.
+// writeIndependent writes changes that share no job and no object.
 func (b *applying) writeIndependent(ctx context.Context, writeIndependent []int) error {
 	changes := make([]store.Change, len(writeIndependent))
 	for n, i := range writeIndependent {
@@ -208,8 +206,8 @@ func (b *applying) writeIndependent(ctx context.Context, writeIndependent []int)
 	return b.answer(ctx, plans)
 }
 
-// takeEffectKeys takes the effect keys that changes bring, and leaves out the changes whose
-// effect key is taken.
+// takeEffectKeys takes the effect keys that changes bring, and drops the changes whose effect
+// key is used.
 func (b *applying) takeEffectKeys(ctx context.Context, plans []*planned) ([]*planned, error) {
 	var p pgdb.TakeEffectKeysParams
 	for _, c := range plans {
@@ -259,7 +257,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	return p, nil
 }
 
-// settle writes what became of earlier attempts. That of the newest one goes with the state.
+// settle writes the results of earlier attempts. The newest one's is written with the state.
 func (b *applying) settle(ctx context.Context, plans []*planned) {
 	settled := pgdb.SettleAttemptsParams{Now: &b.now}
 	var kept pgdb.CountAnswersParams
@@ -294,7 +292,7 @@ func (b *applying) settle(ctx context.Context, plans []*planned) {
 	}
 }
 
-// record keeps the looks and the rulings that led to the decisions.
+// record stores the looks and the rulings that led to the decisions.
 func (b *applying) record(ctx context.Context, plans []*planned) error {
 	var looks pgdb.InsertObservationsParams
 	rulings := pgdb.InsertResolutionsParams{Now: b.now}
@@ -324,7 +322,7 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 	return nil
 }
 
-// writeContent writes what changes of the requests themselves.
+// writeContent writes the changes of the requests themselves.
 func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 	var params pgdb.SetContentsParams
 	for _, p := range plans {
@@ -342,8 +340,7 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 	return nil
 }
 
-// writeStates writes the state rows and the events, and notes what follows for
-// the ready rows.
+// writeStates writes the state rows and the events, and records what runnable rows need.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 	states := pgdb.SetStatesParams{Now: b.now}
 	add := func(j job.Job, ruling int64, effect *job.Effect, newest outcome, e job.Event) error {
@@ -392,8 +389,8 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 	return nil
 }
 
-// ends adds the jobs whose gates open, those that tell others of a move with those that
-// wait for them, and the connections that have room again.
+// ends adds the jobs whose gates open, those whose moves waiting jobs need, together with
+// these waiting jobs, and the connections that have capacity again.
 func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 	var gates, told, waiting, freed []job.ID
 	for _, p := range plans {
@@ -417,7 +414,7 @@ func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 	states.Freed = fromIDs(distinct(freed))
 }
 
-// noteReady notes what a change means for the ready rows and for those who wait.
+// noteRunnable records what a change means for the runnable rows and for waiting workers.
 func (b *applying) noteRunnable(p *planned) {
 	to := p.job.State
 	was, is := runnableKey{p.old.Connection, p.old.HoldKey}, runnableKey{p.job.Connection, p.job.HoldKey}
@@ -455,10 +452,9 @@ func (b *applying) noteRunnable(p *planned) {
 	}
 }
 
-// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
-// one; those of one that has SUCCEEDED may start. The states are written, so that
-// whoever submits a reply from now on waits for this transaction, and whoever has done
-// so before was seen.
+// notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
+// its end. If it has SUCCEEDED, they may start. The states are written already: a reply that
+// is submitted from now on waits for this transaction, and an earlier one was seen.
 func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
 	moved := make(map[job.ID]*planned, len(plans))
 	for _, p := range plans {
@@ -490,8 +486,8 @@ func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
 	b.exec(ctx, "replies", func(ctx context.Context, q *pgdb.Queries) error { return q.NotifyReplies(ctx, replies) })
 }
 
-// answer notes the jobs as they are after their changes. The effects and the rulings
-// that rows only refer to are read.
+// answer records the jobs as they are after their changes. It reads the effects and the
+// rulings that rows only refer to.
 func (b *applying) answer(ctx context.Context, plans []*planned) error {
 	at := make(map[job.ID]*store.Applied, len(plans))
 	var referring []job.ID
@@ -514,7 +510,7 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 	})
 }
 
-// writeRecipients notes whom new payloads address.
+// writeRecipients stores the recipients of new payloads.
 func (b *applying) writeRecipients(ctx context.Context, plans []*planned) {
 	var old []pgtype.UUID
 	var p pgdb.AddRecipientsParams

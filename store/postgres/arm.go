@@ -14,13 +14,13 @@ import (
 )
 
 // Rules of this file:
-//   - no intent is written unless every guard of the contract holds at one moment.
-//     rules.Arm judges it on rows that are locked, and the update names what it judged.
-//     The triggers refuse what must never be;
-//   - a batch that the database refuses is split by the coalescer, so nothing here
-//     goes on after an error;
-//   - gates are taken after the jobs are locked, by their keys, and never waited for
-//     but while another transaction is deciding them.
+//   - no intent is written unless every guard of the contract holds at one moment. rules.Arm
+//     judges it on rows that are locked, and the update names what it judged. The triggers
+//     refuse what must never be written;
+//   - the coalescer splits a batch that the database refuses, so nothing here goes on after
+//     an error;
+//   - gates are taken after the jobs are locked, in the order of their keys. A gate is waited
+//     for only while another transaction is deciding about it.
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -99,16 +99,16 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 	})
 }
 
-// arming is a batch of arms under way.
+// arming is a batch of arms in progress.
 type arming struct {
 	*tx
 	items []store.Arm
 	out   []store.Armed
 	// ruled are jobs with a ruling, which their rows only refer to.
 	ruled []job.ID
-	// downs are the cool-downs of the jobs that have any, and marks their last arms,
-	// whose rows are locked.
-	downs map[job.ID][]store.CoolDown
+	// downs are the cool-downs of the jobs that have any, and lastArms their last arms, whose
+	// rows are locked.
+	downs    map[job.ID][]store.CoolDown
 	lastArms map[job.ID]store.LastArm
 }
 
@@ -123,8 +123,8 @@ func gateOf(a store.Arm, st *lockedJob) gateKey {
 	return gateKey{rules.Account(st.Connection, st.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
-// touches returns an item's job, its cool-downs, and the content of its gate: the account
-// that stands for an unknown one is only known later, and need not be told apart.
+// touches returns an item's job, its cool-downs, and the content of its gate. The substitute
+// for an unknown account is only known later, and is not distinguished here.
 func (b *arming) touches(i int) []any {
 	a := b.items[i]
 	out := []any{a.Job}
@@ -137,10 +137,10 @@ func (b *arming) touches(i int) []any {
 	return out
 }
 
-// coolKey is whose cool-down an arm is under.
+// coolKey is the owner of a cool-down.
 type coolKey job.ID
 
-// intent is an arm that is about to be written.
+// intent is an arm that will be written.
 type intent struct {
 	store.Arm
 	// next is the job as the arm leaves it, without its ruling.
@@ -148,14 +148,15 @@ type intent struct {
 	attempt job.Attempt
 	gate    gateKey
 	index   int
-	// ruling is the newest one's row; 0: none.
+	// ruling is the row of the newest ruling; 0: none.
 	ruling int64
-	// position is that of the arm's event, and history what it adds to the job's.
+	// position is the position of the arm's event, and history what the event adds to the
+	// job's history.
 	position int64
 	history  []byte
 }
 
-// wave arms items that have nothing to do with each other.
+// armIndependent arms items that share no job, no cool-down and no content.
 func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, armIndependent []int) error {
 	var intents []*intent
 	for _, i := range armIndependent {
@@ -181,7 +182,7 @@ func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob,
 	return b.write(ctx, intents)
 }
 
-// coolDowns finds the cool-downs of the jobs, and locks their marks.
+// coolDowns finds the cool-downs of the jobs, and locks their last arms.
 func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*lockedJob) error {
 	var owners []job.ID
 	for _, h := range l.holds {
@@ -217,7 +218,7 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 	return nil
 }
 
-// mark queues the marks of arms that are written.
+// recordArms queues the last arms of cool-downs.
 func (b *arming) recordArms(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
@@ -232,7 +233,7 @@ func (b *arming) recordArms(ctx context.Context, intents []*intent) {
 	b.exec(ctx, "cool-downs", func(ctx context.Context, q *pgdb.Queries) error { return q.SetCoolDowns(ctx, p) })
 }
 
-// held tells which of the jobs have a hold key that is held.
+// held returns which of the jobs have a held hold key.
 func (b *arming) held(l *locking) map[job.ID]bool {
 	out := make(map[job.ID]bool, len(l.holds))
 	for _, h := range l.holds {
@@ -241,7 +242,7 @@ func (b *arming) held(l *locking) map[job.ID]bool {
 	return out
 }
 
-// armable is a job as an intent finds it.
+// armable returns the job as an intent finds it.
 func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 	s := j.snapshot(b.now)
 	return rules.Armable{
@@ -251,7 +252,7 @@ func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 	}
 }
 
-// takeGates returns the intents whose gates are theirs now.
+// takeGates returns the intents that have their gates now.
 func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
 	var p pgdb.TakeGatesParams
 	for _, in := range intents {
@@ -295,7 +296,7 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 	return armed, nil
 }
 
-// write queues what moves the jobs to SENDING, with the attempts and the events.
+// write queues the moves of the jobs to SENDING, with the attempts and the events.
 func (b *arming) write(ctx context.Context, intents []*intent) error {
 	for _, in := range intents {
 		from := job.Claimed
@@ -319,9 +320,9 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 	return nil
 }
 
-// ArmedBy implements store.Store. Whoever arms a job has its row locked until the
-// arm is decided, also when the connection that asked for it is gone: so this
-// waits for the row, and then looks.
+// ArmedBy implements store.Store. A transaction that arms a job holds its row's lock until
+// the arm is decided, even when its connection is lost: so ArmedBy waits for the row, and
+// then reads.
 func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
 	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
 		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
@@ -340,8 +341,7 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 	})
 }
 
-// SaveHandle implements store.Store. Only the attempt that is being sent may
-// save one.
+// SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
 		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {

@@ -17,24 +17,24 @@ import (
 )
 
 // Rules of this file:
-//   - a claim reads the ready rows whose time has come, those that wait longest
-//     first, and gives each an equal share, then the rest to whoever has more. A row
-//     that was served goes behind the others;
-//   - a row that is held, or whose connection is at a bound, has no runnable_at or a
-//     later one: it costs nothing until that changes;
-//   - what counts against a connection's bounds is read and written under the lock
-//     of its claim row (its turn), which claims take as they find it free. A claim
-//     that finds none free waits for one: nobody comes away empty-handed forever;
-//   - jobs are locked only when they are free, and so a claim waits for no job. One
-//     whose newest event is not before this transaction in the log is left for the
-//     next claim;
-//   - a connection is set aside as saturated only after its turn was closed: results
-//     that are being written have committed then and are counted, and later ones
-//     wait and find the mark. Ready rows are locked last (see ready.go).
+//   - a claim reads the due runnable rows, those that wait longest first, and serves each an
+//     equal share, then the rows that have more jobs. A row that was served goes behind the
+//     others;
+//   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
+//     one: claims do not read it until that changes;
+//   - the use of a connection's bounds is read and written under its claim lock, a row of
+//     connection_claims, which claims take if it is free. A claim that finds none free waits
+//     for one, so that no claim stays without jobs forever;
+//   - jobs are locked only when they are free, so a claim waits for no job. A job whose
+//     newest event is not before this transaction in the log is left for the next claim;
+//   - a connection is set aside as saturated only after its claim lock was taken alone:
+//     results that were being written have committed then and are counted, and later ones
+//     wait and find the connection set aside. Runnable rows are locked last (see
+//     runnable.go).
 
-// Claim implements store.Store. A plain one takes three round trips:
-// what is due, with the BEGIN; the jobs; what is written, with the COMMIT. What the database itself
-// refuses of an intent is no fault of the claim, which is made again without.
+// Claim implements store.Store. Most claims take three round trips: the due rows, with the
+// BEGIN; the jobs; and the writes, with the COMMIT. If the database itself refuses an intent,
+// the claim is repeated without intents.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	out, err := s.claim(ctx, p)
 	if p.Intent != nil && errors.Is(err, store.ErrIllegal) && !errors.Is(err, store.ErrUnconfirmed) {
@@ -68,7 +68,7 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 	})
 }
 
-// claimer is one claim under way.
+// claimer is one claim in progress.
 type claimer struct {
 	*tx
 	p     store.ClaimParams
@@ -76,21 +76,21 @@ type claimer struct {
 	rows  []*runnableRow
 	locks map[job.ID]*claimLock
 	conns map[job.ID]store.Connection
-	// held are ready rows that are held, of those whose jobs may be armed.
+	// held has held runnable rows, among those with jobs that may be armed.
 	held map[runnableKey]bool
 	out  []store.Leased
 }
 
-// dueRows is what is due when a claim begins: ready rows, their connections, and which
-// of these have their turns free.
+// dueRows is what is due when a claim begins: runnable rows, their connections, and those of
+// their claim locks that are free.
 type dueRows struct {
 	rows  []pgdb.RunnableRowsRow
 	conns []pgdb.RunnableConnectionsRow
 	free  []pgdb.ConnectionClaim
 }
 
-// queue has the rows read with the BEGIN. Each statement sees what was committed
-// before it: jobs are counted when the turns are taken.
+// queue queues the reads of these rows with the BEGIN. Each statement sees what was committed
+// before it: jobs are counted after the claim locks are taken.
 func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
 	at, lead := t.s.due()
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -107,7 +107,7 @@ func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
 	})
 }
 
-// named says what failed.
+// named adds the name of the failed part to an error.
 func named(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -115,22 +115,23 @@ func named(what string, err error) error {
 	return nil
 }
 
-// readyRow is a ready row whose connection's turn the claim has.
+// runnableRow is a runnable row whose claim lock the claim holds.
 type runnableRow struct {
 	runnableKey
 	lock   *claimLock
 	served bool
 }
 
-// turn is a connection, and how much more of it this claim may take.
+// claimLock is a connection, and how many more of its jobs this claim may take.
 type claimLock struct {
 	bucket    store.Bucket
-	capacity      int64
+	capacity  int64
 	took      int64
 	saturated bool
 }
 
-// open keeps the ready rows whose turns it has. If none is free, it waits for one.
+// open keeps the runnable rows whose claim locks it holds. If it holds none, it waits for
+// one.
 func (c *claimer) open(ctx context.Context, d *dueRows) error {
 	if len(d.rows) == 0 {
 		return nil
@@ -169,9 +170,9 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 	return nil
 }
 
-// measure finds how much may be taken of each connection. One that came to have
-// something due after the turns were taken has no turn; one that has nothing more has
-// a turn in vain.
+// measure computes how many jobs may be taken of each connection. A connection that became
+// due after the claim locks were taken has none; the lock of one that has no more due jobs is
+// not used.
 func (c *claimer) measure(d *dueRows) error {
 	buckets := make(map[job.ID]int64, len(d.free))
 	for _, f := range d.free {
@@ -198,13 +199,12 @@ func (c *claimer) measure(d *dueRows) error {
 	return nil
 }
 
-// bounds are a connection's, with what is used of them.
+// bounds returns a connection's bounds and their use.
 func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
 	return rules.Bounds{MaxInFlight: limit, Default: int64(c.s.opts.MaxInFlight), Busy: busy, Bucket: bucket}
 }
 
-// share returns each row its part of what is left, and gives back those that may
-// have more.
+// share divides what is left among the rows, and returns the rows that may have more jobs.
 func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnableRow, error) {
 	part, left := rules.Share(c.left, int64(len(active))), c.left
 	want := make(map[runnableKey]int64, len(active))
@@ -246,7 +246,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	return more, nil
 }
 
-// lockDue sends what the round before has written and locks jobs.
+// lockDue sends the writes of the round before and locks jobs.
 func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		due, err = pgdb.New(db).LockDue(ctx, p)
@@ -266,8 +266,7 @@ func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb
 	return due, nil
 }
 
-// take leases the jobs that were locked, and arms those that it is given intents for:
-// it queues what is written of them.
+// take leases the locked jobs, arms those that have an intent, and queues the writes.
 func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	if len(due) == 0 {
 		return nil
@@ -286,7 +285,7 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	return nil
 }
 
-// lease queues what is written of the jobs that are leased and no more.
+// lease queues the writes of the jobs that are only leased.
 func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
 	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt}
 	for i, d := range due {
@@ -310,13 +309,13 @@ func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.L
 	return nil
 }
 
-// claimEvent is the event of the claim that left a job so.
+// claimEvent returns the event of the claim that left a job like j.
 func (c *claimer) claimEvent(j *job.Job, from job.State) logpage.Entry {
 	return eventOf(j, job.Event{From: from, Cause: job.CauseClaimed, Actor: c.p.Worker})
 }
 
-// leased returns the jobs as the claim leaves them, with what preparing them needs. What
-// their rows only refer to is read, for those that have it.
+// leased returns the jobs as the claim leaves them, with the data that their preparation
+// needs. It reads what rows only refer to.
 func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Leased, error) {
 	out := make([]store.Leased, len(due))
 	var more, replies []job.ID
@@ -356,8 +355,8 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 	return out, nil
 }
 
-// leave writes the tokens that were used, sets connections at a bound aside,
-// and the rows that were served behind the others.
+// leave writes the tokens that were used, sets connections at a bound aside, and moves served
+// rows behind the others.
 func (c *claimer) leave(ctx context.Context) error {
 	now := c.now.UnixMicro()
 	var buckets pgdb.SetBucketsParams
@@ -404,8 +403,8 @@ func (c *claimer) leave(ctx context.Context) error {
 	return nil
 }
 
-// saturate closes the turns of connections that seem to have as many jobs under
-// way as they may, and counts again.
+// saturate takes the claim locks of connections that seem to have reached their bound alone,
+// and counts again.
 func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	if len(full) == 0 {
 		return nil
@@ -426,7 +425,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	return c.flush(ctx)
 }
 
-// leased reads jobs with what preparing them needs, in the order of the ids.
+// leased reads jobs with the data that their preparation needs, in the order of the ids.
 func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -12,12 +12,12 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: a job that its claim arms is written once, as both steps leave
-// it, with an event for each; the table of transitions and every guard hold as they do
-// for two. The rows are locked, so what is judged here is so when it is written; holds
-// are read after the locks, as for any arm.
+// Rules of this file: a job that its claim arms is written once, in its state after both
+// steps, with an event for each. The table of transitions and every guard hold as for two
+// steps. The rows are locked, so that the judgment still holds when it is written. Holds are
+// read after the locks, as for any arm.
 
-// holds notes which ready rows are held.
+// holds records which runnable rows are held.
 func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 	c.held = make(map[runnableKey]bool, len(rows))
 	for _, r := range rows {
@@ -25,8 +25,8 @@ func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 	}
 }
 
-// intend asks for intents, and queues what is written of the jobs for which every guard
-// of an arm lets one through.
+// armClaimed calls ClaimParams.Intent, and queues the writes of the jobs for which every
+// guard of an arm holds.
 func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
 	if c.p.Intent == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		if a == nil || !a.Intended(*l) {
 			continue
 		}
-		// What is open says of all attempts that each has an outcome: the job was RETRYING.
+		// The job was RETRYING, so each of its attempts has an outcome.
 		j := rules.Armable{
 			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[runnableKey{l.Spec.Connection, l.HoldKey}], Suspension: c.suspension(),
 		}

@@ -16,33 +16,35 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the database's clock decides, and each server compares it with its
-// own boot clock (see store.Timeline).
-//   - A server that doubts the clock claims, sweeps and removes nothing: its own time may be
-//     the one that is wrong, as that of a virtual machine that was paused. It goes on
-//     storing and reading, by its own line.
-//   - A doubt is over when another server believes the clock; when this machine's clock,
-//     which is another one, agrees with it; at its bound. What the table clock says of it
-//     keeps a server that starts meanwhile from believing the clock as it is.
+// Rules of this file: the database's clock decides, and each server compares it with its own
+// boot clock (see store.Timeline).
+//   - A server to which the clock is suspect claims, sweeps and removes nothing: its own time
+//     may be the wrong one, as that of a paused virtual machine. It continues to store and
+//     read, by its own line.
+//   - The clock is believed again when another server believes it, when this machine's clock,
+//     which is another one, agrees with it, or when store.ClockOptions.SuspectFor has passed.
+//     The table clock prevents a server that starts meanwhile from believing the clock as it
+//     is.
 //   - A step changes what is stored once, whichever server writes it: its number is in meta,
-//     which every writing transaction reads and so locks. The others then take the clock as
-//     it is.
+//     which every writing transaction reads and so locks. The other servers then believe the
+//     clock as it is.
 
 const (
-	// watchEvery is how often a server notes what it believes, and asks what others do.
+	// watchEvery is how often a server stores its belief, and reads that of the others.
 	watchEvery = time.Second
 	// mostApart is how far the database's clock may be from this machine's synchronized one
 	// when a server starts.
 	mostApart = 5 * time.Second
-	// skewTolerance is how far two clocks may drift apart and count as one.
+	// skewTolerance is how far the difference of two clocks may change without counting as a
+	// change.
 	skewTolerance = 250 * time.Millisecond
 	// stepTimeout bounds the transaction of a step, which writes to every open job.
 	stepTimeout = 30 * time.Minute
 )
 
-// stepSettings are those of the transaction of a step. Its statements read whole tables, and
-// take as long as that takes: with the time limit of all others, a step of a large database
-// would never be written.
+// stepSettings are the settings of a step's transaction. Its statements read whole tables,
+// without the time limit of all others, under which a step of a large database would never be
+// written.
 const stepSettings = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on"
 
 // clock is this server's belief in the database's clock.
@@ -52,16 +54,18 @@ type clock struct {
 	mu sync.Mutex
 	// steps is the number of the last step that is part of the belief.
 	steps int64
-	// doubted is the database's time at the first reading of a doubt; zero: none.
+	// suspectSince is the database's time at the first reading of a suspect clock; zero: the
+	// clock is believed.
 	suspectSince time.Time
-	// skew is how far the database's clock was ahead of this machine's as both were
-	// believed; apart counts the times in a row that it was another one since.
+	// skew is how far the believed database's clock was ahead of this machine's believed one;
+	// apart counts the readings in a row that differed from it since.
 	skew      time.Duration
 	skewKnown bool
 	apart     int
 }
 
-// reading is a reading of the database's clock, asked for when the boot clock showed begun.
+// reading returns a reading of the database's clock that was requested when the boot clock
+// showed begun.
 func (s *Store) reading(server time.Time, begun time.Duration) store.ClockReading {
 	switch {
 	case s.opts.Clock.Read != nil:
@@ -74,10 +78,10 @@ func (s *Store) reading(server time.Time, begun time.Duration) store.ClockReadin
 	}
 }
 
-// real says that the clocks are those of machines, and not a test's.
+// real reports that the clocks are those of machines, and not a test's.
 func (s *Store) real() bool { return s.opts.Clock.Read == nil && s.opts.Now == nil }
 
-// openClock begins to believe a clock, as far as what other servers believed allows it.
+// openClock begins to believe a clock, as far as the beliefs of other servers allow it.
 func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	begun := hostclock.Boot()
 	row, err := pgdb.New(conn).GetClock(ctx)
@@ -88,7 +92,8 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	if s.opts.Now == nil {
 		line = line.After(max(0, row.At.UnixMicro()))
 	}
-	// What another server has doubted, or this machine knows better, is not believed as it is.
+	// A clock that another server suspects, or that differs from this machine's synchronized
+	// one, is not believed as it is.
 	if row.Doubted || s.real() && hostclock.Synchronized() && row.Now.Sub(hostclock.Wall()).Abs() > mostApart {
 		line = line.Suspect()
 	}
@@ -100,14 +105,14 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	if s.opts.Now != nil || m.Suspect.Why != "" {
 		return nil
 	}
-	// At once: this process may end before it compares clocks for the first time.
+	// Immediately: this process may end before its first comparison.
 	return pgdb.New(conn).BelieveClock(ctx, pgdb.BelieveClockParams{Now: time.UnixMicro(m.Now), Steps: row.ClockSteps})
 }
 
-// unknownStep stands for the number of the last step where it was not read.
+// unknownStep is the number of the last step where it was not read.
 const unknownStep = -1
 
-// moment judges a reading of the database's clock. steps is what meta said in the same
+// moment judges a reading of the database's clock. steps is the value in meta in the same
 // transaction.
 func (s *Store) moment(server time.Time, begun time.Duration, steps int64) store.ClockMoment {
 	return s.judge(s.reading(server, begun), steps)
@@ -136,13 +141,13 @@ func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
 	return m
 }
 
-// present is the time that counts as now where the server's clock says at.
+// present returns the time that counts as now when the server's clock shows at.
 func (s *Store) present(at time.Time, begun time.Duration) time.Time {
 	return time.UnixMicro(s.moment(at, begun, unknownStep).Now).UTC()
 }
 
-// due is what counts as now in statements that are sent before a transaction knows
-// its time: a time, or how far ours was ahead of the server's when it was last asked.
+// due returns what counts as now in statements that are sent before a transaction knows its
+// time: a time, or how far the believed time was ahead of the server's at the last reading.
 func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
 	if !s.real() {
 		now := s.present(time.Time{}, 0)
@@ -151,7 +156,7 @@ func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
 	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
 }
 
-// clockWatcher compares what the servers believe.
+// clockWatcher compares the beliefs of the servers.
 type clockWatcher struct {
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -161,12 +166,12 @@ func (s *Store) watchClock() *clockWatcher {
 	ctx, end := context.WithCancel(context.Background())
 	w := &clockWatcher{end: end}
 	if !s.real() {
-		return w // tests compare as they call
+		return w // tests call the comparison themselves
 	}
 	w.done.Go(func() {
 		for sleep(ctx, watchEvery) {
-			// A failure is that of the database, which all else meets too. That of a step is
-			// told of where it is met.
+			// Other calls report a failure of the database too. A failure of a step is
+			// reported where it happens.
 			_ = s.compareClocks(ctx)
 		}
 	})
@@ -178,7 +183,7 @@ func (w *clockWatcher) close() {
 	w.done.Wait()
 }
 
-// compareClocks notes what this server believes, or finds out what ends its doubt.
+// compareClocks stores this server's belief, or looks for what ends its suspicion.
 func (s *Store) compareClocks(ctx context.Context) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -213,9 +218,9 @@ func (s *Store) compareClocks(ctx context.Context) error {
 	}
 }
 
-// proof says why the database's clock is right: this machine's agrees with it. If that one
-// is not synchronized, it must have been seen to be another clock: one that was set takes
-// its reader along.
+// proof returns why the database's clock is right: this machine's clock agrees with it. If
+// that one is not synchronized, it must be known to be another clock: setting one clock
+// changes every reading of it.
 func (s *Store) proof(skew time.Duration, doubted bool) string {
 	c := &s.clock
 	c.mu.Lock()
@@ -244,7 +249,7 @@ func (s *Store) proof(skew time.Duration, doubted bool) string {
 	}
 }
 
-// othersBelieve takes over what another server has believed since this one began to doubt:
+// othersBelieve adopts what another server has believed since the clock became suspect here:
 // a time that only the clock as it is now has shown.
 func (s *Store) othersBelieve(row pgdb.GetClockRow, r store.ClockReading) bool {
 	c := &s.clock
@@ -259,11 +264,10 @@ func (s *Store) othersBelieve(row pgdb.GetClockRow, r store.ClockReading) bool {
 	return true
 }
 
-// errStepped says that another server has written the step.
+// errStepped: another server has written the step.
 var errStepped = errors.New("another server was first")
 
-// stepClock writes a step. What is written meanwhile waits, and what is being written is
-// waited for.
+// stepClock writes a step. Later writes wait for it, and it waits for those in progress.
 func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -300,7 +304,7 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 	return nil
 }
 
-// stepped follows a step that is durable, unless a transaction has met it first.
+// stepped follows a step that is durable, unless a transaction has followed it already.
 func (s *Store) stepped(step store.ClockStep, steps int64) {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
@@ -310,7 +314,7 @@ func (s *Store) stepped(step store.ClockStep, steps int64) {
 	}
 }
 
-// stepParts are the statements of a step.
+// stepParts returns the statements of a step.
 func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) error {
 	old, now := time.UnixMicro(step.From), time.UnixMicro(step.To)
 	by := pgtype.Interval{Microseconds: step.By, Valid: true}

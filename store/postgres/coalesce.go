@@ -11,28 +11,27 @@ import (
 )
 
 // Rules of this file:
-//   - calls of one kind that come while a transaction of that kind is under way
-//     share the next one; a call that comes alone waits for nobody;
-//   - a call is never torn over two flushes, unless the database refuses its data:
-//     then the flush is run again in halves, until the item that is refused is
-//     alone and has its verdict;
-//   - a call whose caller gave up while it was queued never runs; one that was
-//     flushed has its verdict waited for.
+//   - calls of one kind that come during a transaction of that kind share the next one; a
+//     single call does not wait;
+//   - a call's items stay together in one flush, unless the database refuses its data: then
+//     the flush is run again in halves, until the refused item is alone and has its verdict;
+//   - a call whose caller gave up while it was queued never runs. The caller of a call that
+//     was flushed waits for its verdict.
 
 // maxQueued bounds the calls of one kind that wait; further callers wait outside.
 const maxQueued = 1024
 
-// What became of a call's turn.
+// The states of a queued call.
 const (
 	callQueued int32 = iota
 	callBegun
 	callAbandoned
 )
 
-// call is one caller's items, and then what became of them.
+// call is one caller's items, and then their results.
 type call[I, R any] struct {
 	items   []I
-	state    atomic.Int32
+	state   atomic.Int32
 	results []R
 	err     error
 	done    chan struct{}
@@ -47,13 +46,13 @@ type coalescer[I, R any] struct {
 	queue   chan *call[I, R]
 	quit    chan struct{}
 	once    sync.Once
-	workers   sync.WaitGroup
-	// ended is closed when no lane runs any more.
+	workers sync.WaitGroup
+	// ended is closed when no worker runs any more.
 	ended chan struct{}
 }
 
-// newCoalescer starts as many lanes as there may be transactions of the kind at
-// once. They run until close, in ctx.
+// newCoalescer starts one worker for each concurrent transaction of the kind. They run until
+// close, in ctx.
 func newCoalescer[I, R any](
 	ctx context.Context, lanes int, run func(context.Context, []I) ([]R, error), refused func(error) R,
 ) *coalescer[I, R] {
@@ -71,15 +70,15 @@ func newCoalescer[I, R any](
 	return c
 }
 
-// close ends the lanes after the flushes under way, and waits for them. Calls
-// that are still queued fail with ErrUnavailable.
+// close ends the workers after the flushes in progress, and waits for them. Calls that are
+// still queued fail with ErrUnavailable.
 func (c *coalescer[I, R]) close() {
 	c.once.Do(func() { close(c.quit) })
 	<-c.ended
 }
 
-// do runs the items with those of other callers and gives their verdicts in
-// order. More than store.MaxBatch items are refused whole.
+// do runs the items with those of other callers and returns their verdicts in order. It
+// refuses more than store.MaxBatch items as a whole.
 func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 	if len(items) > store.MaxBatch {
 		return nil, fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
@@ -113,7 +112,7 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 		<-o.done
 		return o.results, o.err
 	case <-c.ended:
-		// A lane may have answered just before it ended.
+		// A worker may have answered just before it ended.
 		select {
 		case <-o.done:
 			return o.results, o.err
@@ -125,7 +124,7 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 
 var errClosed = fmt.Errorf("%w: closed", store.ErrUnavailable)
 
-// lane flushes what is queued whenever it is idle.
+// work flushes queued calls whenever it is idle.
 func (c *coalescer[I, R]) work(ctx context.Context) {
 	var first *call[I, R] // did not fit into the flush before
 	for {
@@ -190,7 +189,7 @@ func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
 	}
 }
 
-// itemsOf returns the items of calls. Those of a call that is alone are not copied: nobody
+// itemsOf returns the items of calls. Those of a single call are not copied, because no code
 // writes to them.
 func itemsOf[I, R any](calls []*call[I, R]) []I {
 	if len(calls) == 1 {
@@ -216,8 +215,8 @@ func (c *coalescer[I, R]) split(ctx context.Context, items []I, results []R, err
 	}
 }
 
-// failed returns the items of a run their error, or after a refusal runs its halves, so
-// that the items that cause it end up alone.
+// failed sets the error of a run's items or, after a refusal, runs the halves of the items,
+// so that the refused items end up alone.
 func (c *coalescer[I, R]) failed(ctx context.Context, err error, items []I, results []R, errs []error) {
 	switch {
 	case !isRefusal(err):
@@ -233,12 +232,12 @@ func (c *coalescer[I, R]) failed(ctx context.Context, err error, items []I, resu
 	}
 }
 
-// isRefusal reports whether a batch failed for what is in it, nothing being
-// written: other items may be fine.
+// isRefusal reports whether a batch failed because of its items, with nothing written: other
+// items may be fine.
 func isRefusal(err error) bool { return errors.Is(err, store.ErrIllegal) }
 
-// together is the error of a call whose items ended with errs. A part that was
-// written makes it unconfirmed that nothing was.
+// together returns the error of a call whose items ended with errs. If a part was written,
+// the call is unconfirmed.
 func together(errs []error) error {
 	var failed error
 	written := false

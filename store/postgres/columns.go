@@ -9,12 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Rules of this file: batches go to the database column by column, so most of what
-// is sent are lists. The driver's own way makes a value of its own of each element;
-// here a list of a known type is written as it stands. Everything else is left to
-// the driver.
+// Rules of this file: batches go to the database column by column, so most arguments are
+// lists. The driver creates a value for each element; this code writes a list of a known type
+// directly. The driver handles all other types.
 
-// writeColumns has a connection write lists so.
+// writeColumns makes a connection write lists this way.
 func writeColumns(conn *pgx.Conn) {
 	types := conn.TypeMap()
 	encode[pgtype.UUID](types, pgtype.UUIDArrayOID, pgtype.UUIDOID, func(b []byte, v pgtype.UUID) ([]byte, bool) {
@@ -43,10 +42,10 @@ func writeColumns(conn *pgx.Conn) {
 	})
 }
 
-// epoch is PostgreSQL's, 2000-01-01, in microseconds of Unix time.
+// epoch is PostgreSQL's epoch, 2000-01-01, in microseconds of Unix time.
 const epoch = 946684800 * 1e6
 
-// encode has lists of T written as arrays of a type. put adds an element, false: NULL.
+// encode makes lists of T written as arrays of a type. put appends an element, false: NULL.
 func encode[T any](types *pgtype.Map, array, element uint32, put func([]byte, T) ([]byte, bool)) {
 	known, ok := types.TypeForOID(array)
 	if !ok {

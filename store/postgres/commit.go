@@ -10,13 +10,13 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what a transaction writes last, the pages of the log among it, goes
-// with its COMMIT in one round trip.
-//   - The server runs the statements in their order and leaves out all behind one that
-//     fails. So a COMMIT that it carries out has all of them before it.
-//   - Nothing of them is asked for: what has to be looked at before the COMMIT was flushed.
-//   - Once it is on its way, only an error that the server itself names says that nothing
-//     was written.
+// Rules of this file: a transaction's last writes, with the pages of the log, are sent with
+// its COMMIT in one round trip.
+//   - The server runs the statements in their order and skips all behind one that fails. So a
+//     COMMIT that it performs has all of them before it.
+//   - No result of theirs is needed: what has to be checked before the COMMIT was flushed.
+//   - Once they are sent, only an error from the server itself proves that nothing was
+//     written.
 
 // commit sends what is left, and the COMMIT.
 func (t *tx) commit(ctx context.Context) error {
@@ -34,7 +34,7 @@ func (t *tx) commit(ctx context.Context) error {
 	if err == nil && tag.String() == "COMMIT" {
 		return nil
 	}
-	if err == nil { // the server had given the transaction up before
+	if err == nil { // the server had aborted the transaction before
 		return fmt.Errorf("%w: the server answered %s to COMMIT", store.ErrUnavailable, tag)
 	}
 	if definite(err) {
@@ -44,8 +44,8 @@ func (t *tx) commit(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 }
 
-// ending makes the final round trip. The COMMIT has no name, so that it is one text on its
-// way like any other statement.
+// ending makes the final round trip. The COMMIT has no name, so that it is sent as text like
+// any other statement.
 func (t *tx) ending(ctx context.Context) (*pgconn.Batch, error) {
 	batch := new(pgconn.Batch)
 	if t.batch != nil {

@@ -13,34 +13,35 @@ import (
 )
 
 // Rules of this file:
-//   - a URL is all that pgx takes, several hosts and pool_* parameters included; what
-//     it sets stays, except what durability and the meaning of times rest on;
-//   - settings are made with SET after connecting, because poolers in front of a
-//     server refuse or ignore unknown startup parameters. A pooler must keep a
-//     session for each connection (session pooling): sessions hold settings,
-//     prepared statements, advisory locks and LISTEN;
-//   - no error names a password, or a part of one.
+//   - a URL may have everything that pgx accepts, including several hosts and pool_*
+//     parameters. Its settings stay, except those that durability and the meaning of times
+//     depend on;
+//   - settings are made with SET after connecting, because poolers in front of a server
+//     refuse or ignore unknown startup parameters. A pooler must keep a session for each
+//     connection (session pooling): sessions hold settings, prepared statements, advisory
+//     locks and LISTEN;
+//   - no error contains a password, or a part of one.
 
 const (
-	// oldestServer has transaction ids of 64 bits, and is the oldest that is still
+	// oldestServer has transaction ids of 64 bits, and is the oldest version that is still
 	// tested.
 	oldestServer = 140000
-	// defaultConns bounds the pool when nothing else is said.
+	// defaultConns bounds the pool without another setting.
 	defaultConns = 12
-	// connectTimeout bounds one attempt to connect when the URL says nothing.
+	// connectTimeout bounds one attempt to connect if the URL has no limit.
 	connectTimeout = 10 * time.Second
 	pingTimeout    = 5 * time.Second
 )
 
-// The settings of our sessions, unless the URL sets them. A process that stopped
-// in the middle of a transaction would keep its locks, and the log's readers
-// waiting, until the last of these ends it.
+// The settings of our sessions, unless the URL has them. A process that stopped during a
+// transaction would keep its locks, and delay the log's readers, until the last of these
+// settings ends it.
 //
-// Every statement of ours finds its rows by an index. A plan that was made while
-// the tables were small says otherwise, and it is kept until somebody analyses
-// them: without the planner's word against scans, each batch would read whole
-// tables until then. Their price must not bring in the compiler. And since no
-// statement has a second good plan, none is planned for its parameters.
+// Every statement finds its rows by an index. A plan that was made while the tables were
+// small may scan instead, and it is kept until the tables are analyzed: without the settings
+// against scans, each batch would read whole tables until then. The high cost that these
+// settings set must not start the JIT compiler. And since no statement has a second good
+// plan, none is planned for its parameters.
 var sessionSettings = map[string]string{
 	"plan_cache_mode":                     "force_generic_plan",
 	"enable_seqscan":                      "off",
@@ -73,7 +74,7 @@ func parse(opts Options) (*pgxpool.Config, error) {
 		conn.ConnectTimeout = connectTimeout
 	}
 	if len(conn.Fallbacks) > 0 && conn.ValidateConnect == nil {
-		// Of several hosts, take the one that can be written to.
+		// Of several hosts, take the writable one.
 		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if conn.RuntimeParams["application_name"] == "" {
@@ -82,8 +83,8 @@ func parse(opts Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// withoutSecrets says what is wrong with a URL, and nothing of what it says: a
-// badly escaped password can be anywhere in it.
+// withoutSecrets describes what is wrong with a URL without quoting it: a badly escaped
+// password can be anywhere in it.
 func withoutSecrets(err error) error {
 	var bad *pgconn.ParseConfigError
 	if !errors.As(err, &bad) {
@@ -116,8 +117,8 @@ func session(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// checkServer refuses a server that could lose what it has confirmed, that
-// cannot be written to, or that is too old.
+// checkServer refuses a server that could lose what it has confirmed, that is read-only, or
+// that is too old.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	var version int
 	var name, fsync string

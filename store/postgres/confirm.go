@@ -9,11 +9,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// leasing runs a claim, and reads back one whose commit got no answer: its jobs
-// are leased to this caller, if they are, and nobody else would come for them
-// until their leases end, which would count as the death of a worker.
+// leasing runs a claim, and reads back one whose commit got no answer: its jobs, if they are
+// leased to this caller, would otherwise wait until their leases end, which would count as
+// the death of a worker.
 //
-// first queues what goes with the BEGIN, and fn gets what came of it.
+// first queues what is sent with the BEGIN, and fn gets its result.
 func leasing[D any](
 	ctx context.Context, s *Store, name string,
 	first func(context.Context, *D, *tx), fn func(context.Context, *D, *tx) ([]store.Leased, error),
@@ -40,8 +40,8 @@ func leasing[D any](
 	return out, nil
 }
 
-// stillLeased returns those that are leased under the tokens they were claimed
-// with, or armed under theirs. It waits for a transaction that may still be deciding that.
+// stillLeased returns the jobs that are leased under their claim tokens, or armed under their
+// arm tokens. It waits for a transaction that may still be deciding that.
 func (t *tx) stillLeased(ctx context.Context, claimed []store.Leased) ([]store.Leased, error) {
 	ids := make([]job.ID, len(claimed))
 	for i, l := range claimed {

@@ -17,11 +17,10 @@ import (
 )
 
 // Rules of this file:
-//   - the query is written at run time, like a list of jobs; values are always
-//     parameters;
-//   - a page walks one index in the list's order, the narrowest that the query allows,
-//     and judges what it meets. How far it walks is bounded, so what a query costs does
-//     not depend on how much it lets through.
+//   - the query is written at run time, like a list of jobs; values are always parameters;
+//   - a page walks one index in the list's order, the narrowest that the query allows, and
+//     judges each row. The length of the walk is bounded, so a query's cost does not depend
+//     on how much it selects.
 
 // ListConnections implements store.Store.
 func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (store.ConnectionPage, error) {
@@ -34,7 +33,7 @@ func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (s
 				return p, err
 			}
 		}
-		// The best index depends on what is asked for, and on how much there is of it.
+		// The best index depends on the query and on the number of rows.
 		if _, err := v.conn.Exec(ctx, "SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
 			return p, err
 		}
@@ -80,7 +79,7 @@ type connectionWalk struct {
 	conditions
 }
 
-// walkOf chooses the index. A walk that goes on begins after a connection of a time.
+// walkOf chooses the index. A walk that continues begins after a connection of a time.
 func walkOf(q store.ConnectionQuery, after time.Time) *connectionWalk {
 	w := &connectionWalk{ConnectionQuery: q, from: "connections AS c", createdAt: "c.created_at", id: "c.id"}
 	switch names := slices.Sorted(maps.Keys(q.Labels)); {
@@ -111,7 +110,7 @@ func walkOf(q store.ConnectionQuery, after time.Time) *connectionWalk {
 	return w
 }
 
-// matches reads the connections that the query lets through.
+// matches reads the connections that the query selects.
 func (w *connectionWalk) matches(now time.Time, most int) string {
 	ok := w.filter(now)
 	return fmt.Sprintf("SELECT id FROM (SELECT %[2]s AS id, (%[1]s) AS ok FROM %[3]s WHERE %[4]s ORDER BY %[5]s DESC, %[2]s DESC LIMIT %[6]s) AS p WHERE ok LIMIT %[7]s",
@@ -134,7 +133,7 @@ const stateOfConnection = `CASE
 		WHERE r.connection_id = c.id AND r.rate_limited_until > 'epoch' AND r.rate_limited_until > %s) THEN 4
 	ELSE 1 END`
 
-// filter judges a connection that the walk meets.
+// filter judges a connection on the walk.
 func (w *connectionWalk) filter(now time.Time) string {
 	var ok []string
 	add := func(cond string, v any) { ok = append(ok, fmt.Sprintf(cond, w.arg(v))) }
@@ -164,7 +163,7 @@ func (w *connectionWalk) filter(now time.Time) string {
 		add("c.labels @> %s::jsonb", w.Labels)
 	}
 	if w.Text != "" {
-		// The collation knows the letters A to Z alone. No text has a control character.
+		// The collation changes the letters A to Z alone. No text has a control character.
 		add(`strpos(lower((c.display_name || chr(10) || c.account_identity || chr(10) || c.idem_key) COLLATE "C"), lower(%s::text COLLATE "C")) > 0`, w.Text)
 	}
 	if !w.ExpiresBefore.IsZero() {
@@ -173,13 +172,13 @@ func (w *connectionWalk) filter(now time.Time) string {
 	return strings.Join(ok, " AND ")
 }
 
-// conditions collects what a query asks for, with its arguments.
+// conditions are a query's conditions and their arguments.
 type conditions struct {
 	where []string
 	args  []any
 }
 
-// arg adds an argument and gives its name in the text.
+// arg adds an argument and returns its name in the text.
 func (c *conditions) arg(v any) string {
 	c.args = append(c.args, v)
 	return fmt.Sprintf("$%d", len(c.args))

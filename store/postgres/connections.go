@@ -53,7 +53,7 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 	return toID(id), err
 }
 
-// completeConnection writes what belongs to a connection that was inserted.
+// completeConnection writes the other rows of a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
 	others := store.Count(func(ctx context.Context) (int64, error) {
 		n, err := t.view().counts(c.Connection.Project).Connections(ctx)
@@ -121,8 +121,7 @@ func (v view) connection(ctx context.Context, id job.ID) (store.Connection, erro
 	return conn, nil
 }
 
-// connections reads connections in one statement. Those that do not exist are
-// left out.
+// connections reads connections in one statement. Missing ones are left out.
 func (v view) connections(ctx context.Context, ids []job.ID) (map[job.ID]store.Connection, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -11,17 +11,17 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: a change of a connection meets whoever works on its jobs.
-//   - It takes the connection's turn first, alone: claims, starts and results that
-//     are being written end before it, and what comes then sees what it has written.
-//   - It locks the connection's row, which a transaction that adds a ready row locks
-//     before, and then all its ready rows (see lock_order.go): new jobs that are made
-//     runnable end before it, or wait for it, or find their row gone. In the last case
-//     they add it again, and its trigger has them begin again. A refusal of a credential
-//     locks its ready row before it compares versions.
-//   - Jobs are counted when all that is locked: nobody who was not seen can add one.
-//     A job that waits for another one has no ready row: who stores or retries one
-//     locks the connection itself (see keep).
+// Rules of this file: a change of a connection is serialized with all work on its jobs.
+//   - It takes the connection's claim lock first, alone: claims, starts and results that are
+//     being written end before it, and later ones see what it has written.
+//   - It locks the connection's row, which a transaction that adds a runnable row locks
+//     before, and then all its runnable rows (see lock_order.go): transactions that make jobs
+//     runnable end before it, or wait for it, or find their row gone. In the last case they
+//     add the row again, and its trigger makes them restart. A refusal of a credential locks
+//     its runnable row before it compares versions.
+//   - Jobs are counted when all that is locked, so that no transaction can add one unseen. A
+//     job that waits for another one has no runnable row: a transaction that stores or
+//     retries one locks the connection itself (see keep).
 
 // ChangeConnection implements store.Store.
 func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
@@ -50,7 +50,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 	})
 }
 
-// revision is a change of a connection under way.
+// connectionChange is a change of a connection in progress.
 type connectionChange struct {
 	*tx
 	store.ConnectionChange
@@ -60,7 +60,7 @@ type connectionChange struct {
 	held bool
 }
 
-// lock takes the locks in everybody's order, and judges the change.
+// lock takes the locks in the lock order, and judges the change.
 func (r *connectionChange) lock(ctx context.Context) error {
 	id := fromID(r.ID)
 	var err error
@@ -109,7 +109,7 @@ func (r *connectionChange) credential(ctx context.Context) error {
 	return named("credential", r.q.InsertCredential(ctx, insertCredentialParams(r.ID, *r.Credential, r.now)))
 }
 
-// seal writes a new seal of the credential that the connection has.
+// seal writes a new seal of the connection's present credential.
 func (r *connectionChange) seal(ctx context.Context) error {
 	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
 	if err == nil && n != 1 {
@@ -118,7 +118,7 @@ func (r *connectionChange) seal(ctx context.Context) error {
 	return named("seal", err)
 }
 
-// ready writes what follows for the ready rows, and wakes those who claim.
+// runnable updates the runnable rows, and wakes the watchers for work.
 func (r *connectionChange) runnable(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {
@@ -146,8 +146,8 @@ func (r *connectionChange) runnable(ctx context.Context) error {
 	return named("ready rows", r.q.SetRunnableOf(ctx, p))
 }
 
-// keep has connections stay until the commit, and tells which are deleted. Jobs may
-// be locked by then, ready rows may not.
+// keep prevents connections from being deleted until the commit, and returns which are
+// deleted already. Jobs may be locked by then, runnable rows may not.
 func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool, err error) {
 	if len(conns) == 0 {
 		return nil, nil
@@ -165,8 +165,8 @@ func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool,
 	return deleted, nil
 }
 
-// keepConnections finds the connections among those of jobs that are to be started
-// again after an end: on a deleted one none may be.
+// keepConnections keeps the connections of jobs that changes restart after an end: on a
+// deleted connection no job may restart.
 func (b *applying) keepConnections(ctx context.Context, which []int) error {
 	var conns []job.ID
 	for _, i := range which {
@@ -177,7 +177,7 @@ func (b *applying) keepConnections(ctx context.Context, which []int) error {
 	if len(conns) == 0 {
 		return nil
 	}
-	// The turns are taken before.
+	// The claim locks are taken before.
 	if err := b.flush(ctx); err != nil {
 		return err
 	}

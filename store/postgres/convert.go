@@ -12,11 +12,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Every conversion between the domain and the rows is in this file and in
-// convert_work.go. Zero times and zero ids are NULL where the column may be, and
-// empty bytes are not NULL.
+// Every conversion between the domain and the rows is in this file and in convert_work.go.
+// Zero times and zero ids are NULL where the column may be NULL, and empty bytes are not
+// NULL.
 
-// fromTime cuts a time to what the database keeps; the zero time is NULL.
+// fromTime cuts a time to the database's precision; the zero time is NULL.
 func fromTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -129,7 +129,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	return s, nil
 }
 
-// rowEffect returns the effect that a job's own row tells of; nil: it tells of none.
+// rowEffect returns the effect that a job's own row has; nil: none.
 func rowEffect(st pgdb.JobHead) *job.Effect {
 	if st.EffectAt == nil || st.EffectAttempt == nil || st.EffectRound == nil {
 		return nil
@@ -139,7 +139,7 @@ func rowEffect(st pgdb.JobHead) *job.Effect {
 	}
 }
 
-// unnamed reports whether a job's own row can tell of an effect.
+// unnamed reports whether a job's own row can hold an effect.
 func unnamed(e job.Effect) bool {
 	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }
@@ -307,7 +307,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 	return conn, nil
 }
 
-// jobColumns turns new jobs on their side, as their insert takes them.
+// jobColumns transposes new jobs to the columns of their insert.
 func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsParams, error) {
 	p := pgdb.InsertJobsParams{Now: now, Before: before}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
@@ -356,7 +356,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 	return p, nil
 }
 
-// columns makes room for so many rows, in one piece for all columns of a type.
+// columns allocates columns of rows elements, in one piece for all columns of a type.
 func columns[T any](rows int, of ...*[]T) {
 	all := make([]T, rows*len(of))
 	for i, c := range of {

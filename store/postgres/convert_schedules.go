@@ -38,7 +38,7 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 	return s, s.SetTexts(r.Buffered, r.Skips)
 }
 
-// scheduleTexts are what of a schedule is stored as text.
+// scheduleTexts returns the parts of a schedule that are stored as text.
 func scheduleTexts(s store.Schedule) (labels, buffered, skips string, err error) {
 	if labels, err = fromLabels(s.Labels); err != nil {
 		return "", "", "", fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)

@@ -12,10 +12,9 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Batches go to the database column by column: a list for each column, as long
-// as the batch.
+// Batches go to the database column by column: a list for each column, as long as the batch.
 
-// randomID makes a version 4 UUID.
+// randomID returns a version 4 UUID.
 func randomID() job.ID {
 	var id job.ID
 	_, _ = rand.Read(id[:]) // never fails
@@ -23,7 +22,7 @@ func randomID() job.ID {
 	return id
 }
 
-// soon is the time that is d from now, in whole microseconds.
+// soon returns the time that is d from now, in whole microseconds.
 func soon(now time.Time, d time.Duration) time.Time { return job.Micros(now.Add(d)) }
 
 func toLockedJob(st pgdb.JobHead) *lockedJob {
@@ -66,7 +65,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	return job.Job{Spec: spec, Status: toStatus(st)}, nil
 }
 
-// newestMark is the attempt that a job's own row has; nil: there was none.
+// newestView returns the attempt in a job's own row; nil: there was none.
 func newestView(st pgdb.JobHead) *rules.AttemptView {
 	if st.Attempt == 0 || st.ArmedRound == nil || st.Result == nil {
 		return nil
@@ -112,8 +111,7 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 	return p
 }
 
-// addClaimArmed adds an intent for a job that is due, with the history of its claim and its
-// arm.
+// addClaimArmed adds an intent for a due job, with the history of its claim and its arm.
 func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, position int64, history []byte) {
 	a := in.attempt
 	p.Jobs = append(p.Jobs, due.JobID)
@@ -135,8 +133,8 @@ func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, po
 	p.Spans = append(p.Spans, a.Span.Bytes())
 }
 
-// addState adds the row of a job as it is written, with the history of its event.
-// The effect is one of rowEffect, and newest what becomes of its newest attempt.
+// addState adds the row of a job as it is written, with the history of its event. effect is
+// one of rowEffect, and newest the result for its newest attempt.
 func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, newest outcome, position int64, history []byte) {
 	failure := job.Failure{}
 	if j.LastError != nil {
@@ -185,7 +183,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 
-// addTold adds what a reply learns of its predecessor.
+// addReply adds the update of a reply that waits for a job.
 func addReply(p *pgdb.NotifyRepliesParams, j job.Job) {
 	p.Jobs = append(p.Jobs, fromID(j.ID))
 	p.WaitsFors = append(p.WaitsFors, optionalID(j.WaitsFor))
@@ -204,7 +202,7 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 	p.Messages = append(p.Messages, settled.Message)
 }
 
-// toSending returns a job as its usual end found it.
+// toSending returns a job as its common success found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
@@ -266,8 +264,7 @@ func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution)
 	p.Notes = append(p.Notes, r.Note)
 }
 
-// addContent adds what a change writes to the request itself; unset is left as
-// it is.
+// addContent adds the changes of the request itself; unset fields are not changed.
 func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
 	labels := ""
 	if c.Labels != nil {

@@ -17,12 +17,12 @@ import (
 )
 
 // Rules of this file:
-//   - an item that cannot be stored never binds its key, so what it refers to is
+//   - an item that cannot be stored never binds its key, so the rows that it refers to are
 //     read before the keys are bound;
-//   - who loses the race for a key waits for the winner's commit and then reads
-//     what it bound, in a second statement: the first one cannot see it;
-//   - predecessors are locked, in the order of their ids, before the keys, which
-//     are sorted too; callers' effect keys follow, by digest; ready rows come last.
+//   - the loser of a race for a key waits for the winner's commit and then reads what it
+//     bound, in a second statement, because the first one cannot see it;
+//   - predecessors are locked, in the order of their ids, before the keys, which are sorted
+//     too; callers' effect keys follow, by digest; runnable rows come last.
 
 // Create implements store.Store. Concurrent calls share a transaction.
 func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
@@ -33,8 +33,8 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 	return out, nil
 }
 
-// createAll stores a batch in one transaction. What the database itself refuses when
-// jobs are started is no fault of theirs: they are stored without.
+// createAll stores a batch in one transaction. If the database itself refuses something when
+// jobs are started, the jobs are stored without being started.
 func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	out, err := s.createOnce(ctx, items)
 	if !errors.Is(err, store.ErrIllegal) || !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start != nil }) {
@@ -47,8 +47,8 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 	return s.createOnce(ctx, items)
 }
 
-// createOnce stores a batch. Where nothing replies, the keys are bound on the way of
-// the BEGIN, and all that is written goes with the COMMIT: two round trips.
+// createOnce stores a batch. Without replies, the keys are bound with the BEGIN, and all
+// writes are sent with the COMMIT: two round trips.
 func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool {
 		return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" || rules.MayStore(&n) != nil
@@ -77,8 +77,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 	})
 }
 
-// take finds the jobs that are to be stored. In a plain batch their keys are bound
-// already.
+// take finds the jobs to store. In a batch without replies their keys are bound already.
 func (b *creating) take(ctx context.Context, plain bool) error {
 	if err := b.look(ctx); err != nil {
 		return err
@@ -103,8 +102,8 @@ func (b *creating) take(ctx context.Context, plain bool) error {
 	return b.flush(ctx)
 }
 
-// asking is what a batch asks of the connections and the keys, and where jobs are to
-// be started, what that depends on, with the turns that are free.
+// batchReads are a batch's reads of connections and keys, and, for jobs to be started, of
+// what that depends on, with the free claim locks.
 type batchReads struct {
 	conns []pgdb.ProspectsRow
 	bound []pgtype.UUID
@@ -112,8 +111,8 @@ type batchReads struct {
 	start []pgdb.StartingRow
 }
 
-// all reports whether every job is to be started: then what that asks of the
-// connections is enough.
+// all reports whether every job is to be started: then the rows that starts need include the
+// connections.
 func (a *batchReads) all(items []store.NewJob) bool {
 	return !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start == nil })
 }
@@ -131,8 +130,8 @@ func (a *batchReads) prospects() map[job.ID]pgdb.ProspectsRow {
 	return out
 }
 
-// queueTurns comes after the keys and the callers' effect keys: a transaction that has
-// a turn of a connection, which others need, waits for nobody.
+// queueClaimLocks comes after the keys and the callers' effect keys: a transaction that holds
+// a connection's claim lock, which others need, waits for no other lock.
 func (a *batchReads) queueClaimLocks(ctx context.Context, t *tx, items []store.NewJob) {
 	var keys []runnableKey
 	for i := range items {
@@ -182,8 +181,8 @@ func (a *batchReads) queueKeys(ctx context.Context, t *tx, p pgdb.BindKeysParams
 	})
 }
 
-// bindings asks for the keys of jobs, in the order of the locks; of two that are the
-// same, for the first one's first.
+// bindings returns the bindings of jobs' keys, in the order of the locks; of two equal keys,
+// the first job's comes first.
 func bindings(items []store.NewJob) pgdb.BindKeysParams {
 	sorted := make([]*job.Spec, len(items))
 	for i := range items {
@@ -205,32 +204,31 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 	return p
 }
 
-// refusedCreate is the verdict on an item that the database itself refuses.
+// refusedCreate returns the verdict on an item that the database itself refuses.
 func refusedCreate(err error) store.Created { return store.Created{Err: err} }
 
 // keyOf names a job's key.
 type keyOf struct{ project, key string }
 
-// submission is one job that is to be stored.
+// creation is one job to be stored.
 type creation struct {
 	item     int
 	snapshot job.Snapshot
 	history  []byte
 }
 
-// submissions is one batch under way.
+// creating is one batch in progress.
 type creating struct {
 	*tx
 	items []store.NewJob
 	out   []store.Created
 	jobs  []creation
 	reads *batchReads
-	// deleted are connections that were deleted since they were asked for.
+	// deleted are connections that were deleted since they were read.
 	deleted map[job.ID]bool
 }
 
-// look finds out which items could be stored, as if each came after the one
-// before it.
+// look finds the items that could be stored, as if each came after the one before it.
 func (b *creating) look(ctx context.Context) error {
 	conns := b.reads.prospects()
 	others, err := b.predecessors(ctx)
@@ -265,8 +263,8 @@ func (b *creating) look(ctx context.Context) error {
 	return nil
 }
 
-// predecessors are the jobs that others of the batch reply to. How many wait for each is
-// counted when the keys are bound.
+// predecessors returns the jobs that others of the batch reply to. The jobs that wait for
+// each are counted when the keys are bound.
 func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
 	var ids, conns []job.ID
 	for i := range b.items {
@@ -282,7 +280,7 @@ func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecess
 	if err != nil {
 		return nil, fmt.Errorf("jobs to reply to: %w", err)
 	}
-	// What waits has no ready row that would keep its connection.
+	// A waiting job has no runnable row that would keep its connection.
 	if b.deleted, err = b.keep(ctx, conns); err != nil {
 		return nil, err
 	}
@@ -292,7 +290,7 @@ func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecess
 	return out, nil
 }
 
-// bindings asks for the keys of the jobs that could be stored.
+// bindings returns the bindings of the keys of the jobs that could be stored.
 func (b *creating) bindings() pgdb.BindKeysParams {
 	items := make([]store.NewJob, len(b.jobs))
 	for i, n := range b.jobs {
@@ -301,8 +299,8 @@ func (b *creating) bindings() pgdb.BindKeysParams {
 	return bindings(items)
 }
 
-// bind keeps the jobs that got their keys. A key that was bound for a job which cannot
-// be stored tells that its connection was made, or taken away, in this moment.
+// bind keeps the jobs that got their keys. A key that was bound for a job which cannot be
+// stored shows that its connection was created or deleted concurrently.
 func (b *creating) bind() error {
 	won := make(map[job.ID]bool, len(b.reads.bound))
 	for _, id := range b.reads.bound {
@@ -319,7 +317,7 @@ func (b *creating) bind() error {
 }
 
 // takeEffectKeys takes the callers' own effect keys for the jobs that got their keys, and
-// gives the keys of those back whose effect key is taken.
+// frees the keys of jobs whose effect key is used.
 func (b *creating) takeEffectKeys(ctx context.Context) error {
 	var p pgdb.TakeEffectKeysParams
 	for _, n := range b.jobs {
@@ -346,7 +344,7 @@ func (b *creating) takeEffectKeys(ctx context.Context) error {
 	})
 }
 
-// boundReplies refuses jobs that would wait for one that store.MaxReplies wait for.
+// boundReplies refuses jobs that would wait for a job for which store.MaxReplies jobs wait.
 func (b *creating) boundReplies(ctx context.Context) error {
 	var ids []job.ID
 	for _, n := range b.jobs {
@@ -378,8 +376,8 @@ func (b *creating) boundReplies(ctx context.Context) error {
 	})
 }
 
-// giveBack leaves out the jobs that are refused, with those of the batch that reply to
-// them, and frees their keys.
+// giveBack drops refused jobs, with those of the batch that reply to them, and frees their
+// keys.
 func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) error {
 	var back pgdb.RemoveKeysParams
 	var effects pgdb.GiveBackEffectKeysParams
@@ -401,7 +399,7 @@ func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) er
 		}
 		return true
 	})
-	for i := range b.items { // those that repeat one in the same batch, too
+	for i := range b.items { // repeats in the same batch too
 		if s := &b.items[i].Spec; failed[keyOf{s.Project, s.Key}] != nil {
 			b.out[i].Err = failed[keyOf{s.Project, s.Key}]
 		}
@@ -418,7 +416,7 @@ func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) er
 	return named("effect keys", b.q.GiveBackEffectKeys(ctx, effects))
 }
 
-// insert writes the jobs, their first events, and their ready rows.
+// insert writes the jobs, their first events, and their runnable rows.
 func (b *creating) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
@@ -448,7 +446,8 @@ func (b *creating) insert(ctx context.Context) error {
 	return nil
 }
 
-// addRecipients notes whom the payloads of the jobs address, behind what stores them.
+// addRecipients stores the recipients of the jobs' payloads, behind the statement that stores
+// the jobs.
 func (b *creating) addRecipients(ctx context.Context) {
 	var p pgdb.AddRecipientsParams
 	for i := range b.jobs {
@@ -463,8 +462,8 @@ func (b *creating) addRecipients(ctx context.Context) {
 	}
 }
 
-// answer completes the items that were not stored: those whose key was bound
-// before them get the job that it is bound to.
+// answer completes the items that were not stored: those whose key was bound before get the
+// job that it is bound to.
 func (b *creating) answer(ctx context.Context) error {
 	var digests [][]byte
 	for i := range b.items {
@@ -510,7 +509,7 @@ func (b *creating) answer(ctx context.Context) error {
 		case !owner.IsZero() && !later:
 			b.out[i].Err = &store.RemovedError{Job: owner}
 		case b.out[i].Err == nil:
-			return errRestart // the key was freed in this moment
+			return errRestart // the key was freed concurrently
 		}
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Diagnosis is what a PostgreSQL server and a database say of themselves. Nothing is
-// judged here, and nothing written.
+// Diagnosis is the description of a PostgreSQL server and a database. It contains no
+// judgment, and making it writes nothing.
 type Diagnosis struct {
-	// Server is the version, as PostgreSQL names it. TooOld says that it is not supported.
+	// Server is the version, as PostgreSQL names it. TooOld reports that it is not supported.
 	Server string
 	TooOld bool
 	// Link is how this machine reaches the server.
@@ -22,8 +22,8 @@ type Diagnosis struct {
 	Fsync, FullPages bool
 	// Commit is the role's synchronous_commit. Sessions of servers set "on" where it is less.
 	Commit string
-	// Standby says that the server takes no writes because it recovers, ReadOnly that the
-	// role's transactions do not.
+	// Standby reports that the server is read-only because it recovers, ReadOnly that the
+	// role's transactions are.
 	Standby, ReadOnly bool
 	// SyncNames is synchronous_standby_names. Standbys are connected now; of them
 	// SyncStandbys are synchronous.
@@ -32,8 +32,8 @@ type Diagnosis struct {
 	// ClockAhead is how far the server's clock is ahead of this machine's, at most
 	// RoundTrip wrong.
 	ClockAhead, RoundTrip time.Duration
-	// Oldest is how long the oldest transaction has been open that holds the end of the
-	// event log back. SeesAll says that the role may see those of other roles.
+	// Oldest is how long the oldest transaction that delays the end of the event log has been
+	// open. SeesAll reports that the role may see other roles' transactions.
 	Oldest  time.Duration
 	SeesAll bool
 	// Schema is the version of the schema; 0: there is none yet. Wanted is this program's.
@@ -48,7 +48,7 @@ const (
 	LinkLocal Link = iota
 	// LinkClear can be read by the network.
 	LinkClear
-	// LinkUnproven is encrypted, and whoever is between can pretend to be the server.
+	// LinkUnproven is encrypted, but an attacker on the way can pretend to be the server.
 	LinkUnproven
 	// LinkProven is encrypted, and the server's certificate was checked.
 	LinkProven
@@ -65,7 +65,7 @@ func linkOf(conn *pgx.Conn) Link {
 // linkBy judges a connection by its address, or by its TLS if it has that.
 func linkBy(addr net.Addr, secure *tls.Config) Link {
 	if secure != nil {
-		// pgx checks by a function of its own where only the authority is to be checked.
+		// pgx verifies by a function of its own where only the authority is to be verified.
 		if secure.InsecureSkipVerify && secure.VerifyPeerCertificate == nil && secure.VerifyConnection == nil {
 			return LinkUnproven
 		}
@@ -77,13 +77,13 @@ func linkBy(addr net.Addr, secure *tls.Config) Link {
 	return LinkLocal
 }
 
-// Diagnose asks a server. It fails as Open does where it cannot be asked.
+// Diagnose queries a server. It fails as Open does if it cannot.
 func Diagnose(ctx context.Context, url string) (d Diagnosis, err error) {
 	config, err := parse(Options{URL: url})
 	if err != nil {
 		return d, err
 	}
-	config.ConnConfig.ValidateConnect = nil // a standby is asked, too
+	config.ConnConfig.ValidateConnect = nil // a standby is queried too
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return d, opening(ctx, err)
@@ -115,7 +115,7 @@ func (d *Diagnosis) settings(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// clockTries are the questions for the time, of which the quickest counts.
+// clockTries is the number of queries for the time, of which the fastest counts.
 const clockTries = 3
 
 func (d *Diagnosis) activity(ctx context.Context, conn *pgx.Conn) error {

@@ -45,7 +45,7 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 	})
 }
 
-// inTurn reads the jobs of lists that take turns.
+// interleaved reads the jobs of lists, which alternate.
 func (v view) interleaved(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
 	ids := toIDs(rules.Interleave(most, lists...))
 	snaps, err := v.snapshots(ctx, ids, true)
@@ -59,11 +59,11 @@ func (v view) interleaved(ctx context.Context, most int, lists ...[]pgtype.UUID)
 	return out, nil
 }
 
-// endOfTime is later than anything that is due.
+// endOfTime is later than any due time.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NextDue implements store.Store. A quarantined database gives no claims and
-// ends no window, so nothing of these counts.
+// NextDue implements store.Store. A quarantined database claims nothing and ends no window,
+// so neither counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return readOne(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
 		row, err := v.q.NextDue(ctx, endOfTime)

@@ -10,15 +10,13 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: one created object settles at most one job, as store/rules judges
-// it.
+// Rules of this file: one created object settles at most one job, as store/rules judges it.
 //
-// Who owns an object is asked before the jobs are locked, because an owner that
-// may be told has to be locked with them, and again afterwards. An owner that
-// only turns up then, or when the effects are written, has the transaction run
-// again.
+// The owner of an object is read before the jobs are locked, because an owner that may get an
+// event has to be locked with them, and again afterwards. If another owner appears then, or
+// when the effects are written, the transaction runs again.
 
-// objectKey names an object that a platform made.
+// objectKey names an object that a platform created.
 type objectKey struct{ account, namespace, externalID string }
 
 // objectOwner is the owner of an object.
@@ -27,7 +25,7 @@ type objectOwner struct {
 	rules.Owner
 }
 
-// owners asks, for each change that brings an effect, whose the object is.
+// owners returns, for each change that brings an effect, the owner of its object.
 func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.ID]objectOwner, error) {
 	var p pgdb.EffectOwnersParams
 	ids := make(map[job.ID]string)
@@ -62,8 +60,8 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	return out, nil
 }
 
-// touchedBy returns what a change has to do with: its job, the object that it
-// brings, and the job that may lose it.
+// touchedBy returns what a change depends on: its job, the object that it brings, and the job
+// that may lose the object.
 func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 	out := []any{c.Job}
 	if c.Decision.Effect == nil {
@@ -85,13 +83,13 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 // plannedEffect is an effect to write.
 type plannedEffect struct {
 	job.Effect
-	// owner is the job that owned the object before; zero: none did. It is locked as
-	// told, if it gets an event.
-	owner job.ID
-	notified  *lockedJob
+	// owner is the job that owned the object before; zero: none. notified is its locked row,
+	// if it gets an event.
+	owner    job.ID
+	notified *lockedJob
 }
 
-// ownerOf is the owner of the object that a change brings, as it was asked for.
+// ownerOf returns the owner of the object that a change brings, as it was read.
 func ownerOf(c store.Change, owners map[job.ID]objectOwner) (rules.Owner, error) {
 	e := c.Decision.Effect
 	if e == nil {
@@ -104,7 +102,7 @@ func ownerOf(c store.Change, owners map[job.ID]objectOwner) (rules.Owner, error)
 	return o.Owner, nil
 }
 
-// planEffect notes what is to be written of the change's effect.
+// planEffect records the effect row to write for a change.
 func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 	e := p.Decision.Effect
 	if e == nil {
@@ -121,7 +119,7 @@ func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 	return nil
 }
 
-// writeEffects writes the effects; whoever loses an object loses it first.
+// writeEffects writes the effects; a job that loses an object loses it first.
 func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 	effects := pgdb.InsertEffectsParams{Now: b.now}
 	var shared pgdb.ShareEffectsParams
@@ -153,7 +151,7 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 	}
 }
 
-// rowEffect is the effect that the job's own row tells of after the change.
+// rowEffect returns the effect in the job's own row after the change.
 func (p *planned) rowEffect() *job.Effect {
 	switch {
 	case p.effect == nil:

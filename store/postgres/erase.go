@@ -17,7 +17,7 @@ import (
 // Rules of this file:
 //   - an erasure removes jobs as retention does (retention.go), and then what retention
 //     leaves to time;
-//   - it shares the row of retention: no step of retention is under way meanwhile, which
+//   - it shares the lock on the row of retention: no step of retention runs meanwhile, which
 //     would drop events by the jobs that it still sees;
 //   - a connection is removed once it was deleted, and no job of its project is left: no
 //     transaction stores a job on a deleted one.
@@ -25,7 +25,7 @@ import (
 // erasing is what an erasure adds to a removal.
 type erasing struct{ actor string }
 
-// erasure is a removal that somebody asked for.
+// erasure returns a removal on request.
 func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
 	if err := t.refuseClosed(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (r *retaining) judge(ctx context.Context, p store.EraseParams) (pgdb.LockEn
 	return pgdb.LockEndedRow{JobID: st.JobID, EndedAt: st.EndedAt}, nil
 }
 
-// leaveErased writes what stays of erased jobs. Retention leaves nothing.
+// leaveErased writes the records of erased jobs. Retention leaves none.
 func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
 	if r.erasing == nil {
 		return nil
@@ -158,7 +158,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 	})
 }
 
-// projectErasure is one step of a pass over a project under way.
+// projectErasure is one step of a pass over a project in progress.
 type projectErasure struct {
 	*retaining
 	place   store.ErasePlace
@@ -166,8 +166,8 @@ type projectErasure struct {
 	out     store.ProjectErasure
 }
 
-// refuse refuses a project that does not exist, or that somebody works in. It has the
-// project's row, so that nobody makes a key meanwhile.
+// refuse refuses a project that does not exist, or that has live API keys. It locks the
+// project's row, so that no key is created meanwhile.
 func (e *projectErasure) refuse(ctx context.Context) error {
 	n, err := e.q.LockProject(ctx, e.project)
 	if err != nil {
@@ -183,7 +183,7 @@ func (e *projectErasure) refuse(ctx context.Context) error {
 	return err
 }
 
-// step does one part of the pass, and says where the next one is.
+// step does one part of the pass, and sets where the next one begins.
 func (e *projectErasure) step(ctx context.Context) error {
 	parts := [store.EraseDone]func(context.Context) (more bool, err error){
 		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
@@ -279,7 +279,7 @@ func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// log takes the words from the events that are left.
+// log removes the texts and the actors from the remaining events.
 func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	most := 4 * e.most
 	rows, err := e.q.NextPages(ctx, pgdb.NextPagesParams{Project: e.project, After: e.place.Position, Most: most})
@@ -323,7 +323,7 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 	return read >= int(most), nil
 }
 
-// holdings removes what the project has beside jobs, unless a job came meanwhile.
+// holdings removes what the project has apart from jobs, unless a job came meanwhile.
 func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if _, err := e.rest(ctx); err != nil || e.out.Done {
 		return false, err
@@ -363,7 +363,7 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// connections removes all that is kept of deleted connections.
+// connections removes all data of deleted connections.
 func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
 	if len(jobs) == 0 {
 		return nil

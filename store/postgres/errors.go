@@ -12,20 +12,19 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// ErrSchema says that the database's schema is not the one that this program
-// knows: newer, or older and not to be migrated.
+// ErrSchema: the database's schema is not the one that this program knows: newer, or older
+// and not to be migrated.
 var ErrSchema = errors.New("schema version")
 
-// ErrUnsafe says that the server is set up so that it could lose what it has
-// confirmed, or is no server that can be written to.
+// ErrUnsafe: the server's settings could lose what it has confirmed, or it is read-only.
 var ErrUnsafe = errors.New("unsafe server")
 
-// errRestart asks for the transaction to be run again: it met a job whose newest
-// event has a position above its own.
+// errRestart makes the transaction run again: it met a job whose newest event has a position
+// above its own.
 var errRestart = errors.New("transaction overtaken")
 
-// translate returns driver errors their meaning in the contract. What the
-// database's own types, constraints and triggers refuse is a caller's bug.
+// translate converts driver errors to the contract's. What the database's own types,
+// constraints and triggers refuse is a bug of the caller.
 func translate(err error) error {
 	switch {
 	case err == nil, rules.Verdict(err),
@@ -43,8 +42,8 @@ func translate(err error) error {
 	}
 }
 
-// sqlState returns the five characters with which the server names an error;
-// empty: the error is not the server's.
+// sqlState returns the five characters of the server's error code; empty: the error is not
+// the server's.
 func sqlState(err error) string {
 	var known *pgconn.PgError
 	if errors.As(err, &known) {
@@ -53,16 +52,16 @@ func sqlState(err error) string {
 	return ""
 }
 
-// refused reports whether the server found fault with the values themselves: bad
-// data (class 22), a broken constraint (class 23, which the triggers use too), or
-// more than a row or an index takes (class 54).
+// refused reports whether the server refused the values themselves: bad data (class 22), a
+// broken constraint (class 23, which the triggers use too), or more than a row or an index
+// holds (class 54).
 func refused(err error) bool {
 	code := sqlState(err)
 	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23" || code[:2] == "54")
 }
 
-// repeatable reports whether the same transaction may work if it is run again: it
-// lost to another one (class 40 without an unknown outcome), or was overtaken.
+// repeatable reports whether the same transaction may succeed if it runs again: it lost to
+// another one (class 40 without an unknown outcome), or was overtaken.
 func repeatable(err error) bool {
 	switch sqlState(err) {
 	case "40001", "40P01":

@@ -13,18 +13,18 @@ import (
 )
 
 // Rules of this file:
-//   - a position is above the positions of all transactions with a lower id; so
-//     readers of the whole log stop at the horizon, before the oldest transaction
-//     under way, in the same statement;
-//   - the log's end, and what a reader goes on from, is always an event's position
-//     and never the horizon itself. Ids of transactions that left nothing durable
-//     are given again after a crash of the server: a reader who had gone on from
-//     there would miss what comes then. An event that was read is durable, and the
-//     ids that the server gives after a crash are above its own;
-//   - a job's own events are in order by its row's lock, and need no horizon.
+//   - a position is above the positions of all transactions with a lower id, so readers of
+//     the whole log stop at the horizon, before the oldest transaction in progress, in the
+//     same statement;
+//   - the log's end, and the position from which a reader continues, is always an event's
+//     position and never the horizon itself. The server reuses ids of transactions that left
+//     nothing durable after a crash: a reader that had continued from such an id would miss
+//     the events of its next use. An event that was read is durable, and the ids after a
+//     crash are above its own;
+//   - the lock of a job's row orders its events, so they need no horizon.
 
-// maxScan bounds the events that one call reads, whatever its filter lets
-// through; the caller goes on from where it ended.
+// maxScan bounds the events that one call reads, whatever its filter selects. The caller
+// continues from where it ended.
 const maxScan = 4 * store.MaxBatch
 
 // Events implements store.Store.
@@ -137,13 +137,13 @@ func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, 
 // run is a part of the log.
 type run struct {
 	entries []logpage.Entry
-	// begin and end are those of the log. to is what can be read on from.
+	// begin and end are the log's. to is the position to read on from.
 	begin, end, to int64
 	incarnation    int64
 }
 
-// log reads up to so many events of a project after a position; of all projects, where it
-// has no name.
+// log reads up to scan events of a project after a position; of all projects, if the project
+// is empty.
 func (v view) log(ctx context.Context, project string, after int64, scan int) (run, error) {
 	var rows []pgdb.PagesAfterRow
 	var err error
@@ -188,7 +188,7 @@ func (v view) log(ctx context.Context, project string, after int64, scan int) (r
 	return out, nil
 }
 
-// selects reports whether an event passes a filter, but for labels.
+// selects reports whether an event passes a filter, apart from labels.
 func selects(q *store.EventQuery, e *logpage.Entry) bool {
 	switch {
 	case len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job):
@@ -202,7 +202,7 @@ func selects(q *store.EventQuery, e *logpage.Entry) bool {
 	}
 }
 
-// labeled leaves the events of jobs that have all these labels.
+// labeled keeps the events of jobs that have all these labels.
 func (v view) labeled(ctx context.Context, entries []logpage.Entry, labels map[string]string) ([]logpage.Entry, error) {
 	if len(labels) == 0 || len(entries) == 0 {
 		return entries, nil

@@ -15,11 +15,13 @@ import (
 )
 
 // Rules of this file:
-//   - the schedules are locked first, and what another server has is left to it. So a name
-//     is decided once, and only its key is needed where it was decided before;
-//   - what the decisions depend on is read for all schedules together, and so it is written;
-//   - a batch that the database refuses is written schedule by schedule, so that one that
-//     cannot be written keeps no other.
+//   - the schedules are locked first, and those that another server has locked are left to
+//     it. So one server decides about a name, and where it was decided before, only its key
+//     is needed;
+//   - the data for the decisions is read for all schedules together, and the decisions are
+//     written together;
+//   - a batch that the database refuses is written schedule by schedule, so that one bad
+//     decision does not stop the others.
 
 // Fire implements store.Store.
 func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bool, error) {
@@ -65,10 +67,10 @@ func (t *tx) postpone(ctx context.Context, ids []pgtype.UUID) error {
 	return named("postpone", t.q.PostponeSchedules(ctx, pgdb.PostponeSchedulesParams{NextAt: someTime(t.now.Add(store.BufferedLook)), Ids: ids}))
 }
 
-// fire decides about due schedules in one transaction; only about some of them if they are
-// named. ids are those that it locked.
+// fire decides about due schedules in one transaction, or about the named ones. ids are those
+// that it locked.
 func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID) (out []store.Fired, ids []pgtype.UUID, more bool, err error) {
-	// Refusals of a try are passed to the next one.
+	// Refusals of one try are passed to the next one.
 	refused := make(map[keyOf]error)
 	out, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
 		ids, more = nil, false
@@ -88,7 +90,7 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID
 	return out, ids, more, err
 }
 
-// firer is a call of Fire under way.
+// firer is a call of Fire in progress.
 type firer struct {
 	*tx
 	p       store.FireParams
@@ -98,7 +100,7 @@ type firer struct {
 	ids    []pgtype.UUID
 	last   map[job.ID]int64
 	rounds []*store.FireRound
-	// conns are the connections that were asked for.
+	// conns are the connections that were read.
 	conns map[job.ID]pgdb.ProspectsRow
 	out   []store.Fired
 	more  bool
@@ -184,7 +186,7 @@ func (f *firer) read(ids []pgtype.UUID, rows []pgdb.Schedule) error {
 	return nil
 }
 
-// facts reads what the decisions depend on beside the schedules.
+// facts reads what the decisions depend on apart from the schedules.
 func (f *firer) facts(ctx context.Context) error {
 	if len(f.rounds) == 0 {
 		return nil
@@ -273,7 +275,7 @@ func (f *firer) decide(ctx context.Context) error {
 	}
 }
 
-// lookUp finds the firings that are there already.
+// lookUp finds the stored firings.
 func (f *firer) lookUp(ctx context.Context, asked []*store.FireRound) error {
 	var p pgdb.KnownFiringsParams
 	of := make(map[job.ID]*store.FireRound, len(asked))
@@ -316,7 +318,7 @@ func (f *firer) checkJobs(ctx context.Context, asked []*store.FireRound) error {
 	}
 	for _, r := range asked {
 		if !r.Final() {
-			continue // asked again in any case
+			continue // Decide is called again in any case
 		}
 		places, jobs := r.Jobs()
 		for n, i := range places {
@@ -332,14 +334,14 @@ func (f *firer) checkJobs(ctx context.Context, asked []*store.FireRound) error {
 	return nil
 }
 
-// made is where the jobs of a decision are in the batch.
+// made is the position of a decision's jobs in the batch.
 type made struct {
 	*store.FireRound
 	places     []int
 	begin, end int
 }
 
-// write writes the decisions, as far as they fit.
+// write writes the decisions, up to the bounds.
 func (f *firer) write(ctx context.Context) error {
 	var all []made
 	var items []store.NewJob
@@ -367,7 +369,7 @@ func (f *firer) write(ctx context.Context) error {
 	for _, m := range all {
 		for n, i := range m.places {
 			if c := out[m.begin+n]; c.Owner().IsZero() {
-				// It was found fit a moment ago.
+				// The job could be made a moment ago.
 				f.refused[keyOf{m.Due.Schedule.ID.String(), m.Firings[i].Firing.Name}] = c.Err
 				return errRestart
 			}

@@ -9,18 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Rules of this file: sessions keep their plans, and a plan that was made when a
-// table had a few rows may walk through all of it. That is right until the table has
-// grown, and autovacuum looks at it once a minute at most. So a table that has become
-// several times as large as when it was last analysed is analysed at once, which also
-// has its plans made again. Which ones have grown is asked of the database, not
-// remembered: what another server or autovacuum has done counts.
+// Rules of this file: sessions keep their plans, and a plan that was made for a table of a
+// few rows may scan all of it. That is right until the table has grown, and autovacuum checks
+// it once a minute at most. So a table that is several times as large as at its last analysis
+// is analyzed immediately, which also discards its plans. The sizes are read from the
+// database each time, so that the work of other servers and of autovacuum counts.
 
 const (
 	// grownEvery is how often sizes are compared.
 	grownEvery = 2 * time.Second
-	// grownBy is how many times its known size a table may have before it is analysed;
-	// leastPages, of 8 KiB, is what the smallest tables count as.
+	// grownBy is the factor by which a table must have grown before it is analyzed;
+	// leastPages, of 8 KiB, is the assumed size of smaller tables.
 	grownBy    = 4
 	leastPages = 128
 	// analyseTime bounds one table's analysis, which reads a sample.
@@ -34,7 +33,7 @@ WHERE c.oid = ANY (ARRAY['jobs', 'job_keys', 'job_state', 'attempts', 'effects',
 	AND pg_relation_size(c.oid) / current_setting('block_size')::bigint > $1 * greatest(c.relpages, $2)
 ORDER BY c.oid`
 
-// watcher has tables analysed that have grown.
+// watcher analyzes tables that have grown.
 type watcher struct {
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -45,7 +44,7 @@ func (s *Store) watchGrowth() *watcher {
 	w := &watcher{end: end}
 	w.done.Go(func() {
 		for sleep(ctx, grownEvery) {
-			// A failure is that of the database, which all else meets too; the next look comes.
+			// Other calls report a failure of the database too. The next comparison follows.
 			_, _ = s.analyseGrown(ctx)
 		}
 	})
@@ -57,8 +56,8 @@ func (w *watcher) close() {
 	w.done.Wait()
 }
 
-// analyseGrown analyses what has grown, and tells what that was. A table that somebody
-// analyses already, or whose lock is taken, is left for the next time.
+// analyseGrown analyzes the tables that have grown, and returns them. A table that is being
+// analyzed, or whose lock is taken, waits for the next time.
 func (s *Store) analyseGrown(ctx context.Context) ([]string, error) {
 	rows, err := s.pool.Query(ctx, grown, grownBy, leastPages)
 	if err != nil {

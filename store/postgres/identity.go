@@ -12,17 +12,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a database that may be a copy, or an older state of
-// itself, must not send: what it believes to be due may have been sent already.
-// Each new session compares what the database is with what meta says it was,
-// before it is used for anything; so a fail-over or a restore under a running
-// server is noticed by the first session that meets it, and quarantines the
-// database for all servers. What a server confirmed itself must still be there
-// too, and so must what it noted outside of the database before its last end
-// (witness.go): a whole cluster that is put back while no server runs is in every
-// other respect what it was.
+// Rules of this file: a database that may be a copy, or an older state of itself, must not
+// send: jobs that it believes to be due may have been sent already. Each new session compares
+// the database with its description in meta before it is used. So the first session after a
+// fail-over or a restore under a running server detects it, and quarantines the database for
+// all servers. What a server confirmed itself must still be stored too, and so must what it
+// noted outside of the database before its last end (witness.go): a whole cluster that is
+// restored while no server runs differs in nothing else.
 
-// identity is what tells a database from its copies.
+// identity distinguishes a database from its copies.
 type identity struct {
 	// system is the cluster, and stays the same in its physical copies; timeline
 	// rises with each promotion and each recovery to a point in time.
@@ -36,18 +34,17 @@ func (i identity) String() string {
 	return fmt.Sprintf("cluster %d, timeline %d, database %d, table %d", i.system, i.timeline, i.database, i.relation)
 }
 
-// sighting is one comparison.
+// comparison is one comparison of the database with its description.
 type comparison struct {
 	now, before identity
-	// newest is the log's last position; coming is below every one to be given.
+	// newest is the log's last position; coming is below every future position.
 	newest, coming int64
-	// kept reports whether the last event that this process knows to be durable is
-	// there.
+	// kept reports whether the last event that this process knows to be durable is stored.
 	kept bool
-	// label is the base backup that the cluster was started from, labelBefore what meta
-	// says of that; nil: not known.
+	// label is the base backup that the cluster was started from, labelBefore the one in
+	// meta; nil: unknown.
 	label, labelBefore *string
-	// incarnation is the database's, known the newest that was noted outside of it.
+	// incarnation is the database's, known the newest one that was noted outside of it.
 	incarnation, known int64
 }
 
@@ -69,8 +66,8 @@ SELECT h.system_id, h.timeline, h.database_oid, h.relation_oid,
 	m.incarnation, m.base_backup
 FROM here AS h CROSS JOIN meta AS m WHERE m.id = 1`
 
-// createMeta describes a new database. Of many servers that try at once, one
-// does it.
+// createMeta writes the description of a new database. Of many concurrent servers, one writes
+// it.
 func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
 	var created time.Time
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&created); err != nil {
@@ -111,8 +108,8 @@ func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (compari
 	return g, nil
 }
 
-// baseBackup returns when the base backup was made that the cluster was started from:
-// the start renames the label that it finds there. nil: our role may not look.
+// baseBackup returns when the base backup was made that the cluster was started from: the
+// start renames the label that it finds there. nil: our role may not read it.
 func baseBackup(ctx context.Context, conn *pgx.Conn) (*string, error) {
 	var may bool
 	err := conn.QueryRow(ctx, "SELECT has_function_privilege('pg_stat_file(text, boolean)', 'execute')").Scan(&may)
@@ -125,20 +122,20 @@ func baseBackup(ctx context.Context, conn *pgx.Conn) (*string, error) {
 	return &label, err
 }
 
-// changed reports whether meta says something else than what is.
+// changed reports whether the database differs from its description in meta.
 func (g comparison) changed() bool {
 	return g.now != g.before || g.label != nil && (g.labelBefore == nil || *g.label != *g.labelBefore)
 }
 
-// restarted reports whether the cluster was started from another base backup. A
-// standby was made from one, too, and is on another timeline once it is promoted.
+// restarted reports whether the cluster was started from another base backup. A promoted
+// standby was made from one too, but is on another timeline.
 func (g comparison) restarted() bool {
 	return g.now.timeline == g.before.timeline &&
 		g.label != nil && g.labelBefore != nil && *g.label != "" && *g.label != *g.labelBefore
 }
 
-// suspicion says why the database may be a copy or an old state; empty: it is
-// what was last open.
+// suspicion returns why the database may be a copy or an old state; empty: it is the one that
+// was last open.
 func (g comparison) suspicion(synchronous bool) string {
 	sameTimeline := g.now.timeline == g.before.timeline
 	switch {
@@ -159,7 +156,7 @@ func (g comparison) suspicion(synchronous bool) string {
 	}
 }
 
-// settle compares, and writes down a change. It runs in each new session.
+// settle compares, and stores a change. It runs in each new session.
 func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	g, err := s.sight(ctx, conn, "")
 	if err != nil {
@@ -171,12 +168,12 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	if !g.changed() && g.suspicion(s.opts.SynchronousStandby) == "" {
 		return nil
 	}
-	// One session of this process at a time: what is gone must be known to be gone
-	// (below) before the next one asks for it, or each would note it again.
+	// One session of this process at a time: a lost event must be forgotten (below) before
+	// the next session looks for it, or each would report it again.
 	s.settleMu.Lock()
 	defer s.settleMu.Unlock()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// Once more under the lock: another session may have written it down.
+		// Again under the lock: another session may have stored the change.
 		g, err := s.sight(ctx, conn, " FOR NO KEY UPDATE OF m")
 		if err != nil {
 			return err
@@ -191,15 +188,15 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return fmt.Errorf("note what the database has become: %w", err)
 	}
-	// What is gone is known to be gone now.
+	// The lost event is no longer expected.
 	s.durable.Store(0)
 	s.known.Store(0)
 	return nil
 }
 
-// moved writes down what the database is. With a reason, cursors of before mean
-// nothing any more, those of the lost state included; positions go on above those that
-// are stored in any case.
+// moved stores the new description of the database. With a reason, earlier cursors become
+// invalid, including those of the lost state. Positions continue above the stored ones in any
+// case.
 const moved = `
 UPDATE meta SET
 	system_id = $1, timeline = $2, database_oid = $3, relation_oid = $4, base_backup = coalesce($8, base_backup),
@@ -208,8 +205,8 @@ UPDATE meta SET
 	xid_offset = greatest(xid_offset, ($6::bigint >> 20) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
 WHERE id = 1`
 
-// refuseOlder keeps off a server on a timeline that was left: the old primary of
-// a fail-over, still up.
+// refuseOlder refuses a server on an abandoned timeline: the old primary of a fail-over that
+// still runs.
 func (s *Store) refuseOlder(g comparison) error {
 	s.identityMu.Lock()
 	defer s.identityMu.Unlock()

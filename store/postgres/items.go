@@ -16,8 +16,8 @@ import (
 )
 
 // Rules of this file:
-//   - a transaction that writes an item holds the lock of its schedule, as Fire does: a queue
-//     that it has read stays as it is until its end.
+//   - a transaction that writes an item holds the lock of its schedule, as Fire does, so the
+//     queue that it has read does not change until its end.
 
 // AddItem implements store.Store.
 func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleItem, bool, error) {

@@ -52,8 +52,8 @@ func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after sto
 	})
 }
 
-// Reseal implements store.Store. The credentials are locked in their order, whatever
-// order the items have.
+// Reseal implements store.Store. It locks the credentials in their order, whatever the order
+// of the items is.
 func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error) {
 	if len(items) > store.MaxBatch {
 		return nil, fmt.Errorf("reseal: %w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
@@ -95,7 +95,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 				return store.APIKey{}, fmt.Errorf("project: %w", err)
 			}
 		}
-		// Of concurrent calls one has the project at a time: the next one sees its name.
+		// Of concurrent calls one locks the project at a time, so the next one sees its name.
 		switch n, err := t.q.LockProject(ctx, k.Project); {
 		case err != nil:
 			return store.APIKey{}, err

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Renew implements store.Store. A lease that is over is not renewed, even when
-// nobody has noticed yet.
+// Renew implements store.Store. A lease that is over is not renewed, even before a sweep ends
+// it.
 func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
 	items := make([]renewal, len(refs))
 	for i, r := range refs {
@@ -53,8 +53,8 @@ func (s *Store) renewBatch(ctx context.Context, items []renewal) ([]bool, error)
 	})
 }
 
-// ClaimLooks implements store.Store. A job that somebody is writing to is left
-// to the next call.
+// ClaimLooks implements store.Store. A job that another transaction is writing to is left to
+// the next call.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim looks", nil, func(ctx context.Context, _ *struct{}, t *tx) ([]store.Leased, error) {
 		if err := t.refuseClosed(); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// This file has the queries that are not generated: the filters of lists and counts, and
-// their order, are chosen at run time, and a text that covers them all would have the
-// planner walk the whole table for every one. Values are always parameters. How the work
-// is bounded is in store/search.go.
+// This file has the queries that are not generated. The filters of lists and counts, and
+// their order, are chosen at run time: with one text that covers them all the planner would
+// walk the whole table for every one. Values are always parameters. store/search.go says how
+// the work is bounded.
 
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
@@ -92,9 +92,9 @@ func (v view) places(ctx context.Context, w *store.Walk, text string, args []any
 	return rows.Err()
 }
 
-// boundedPlans has the planner take indexes in their order, which is what a LIMIT bounds: a
-// bitmap would be made of all that matches. Of a list's indexes the best one depends on
-// what is asked for, and on how much there is of it.
+// boundedPlans makes the planner use indexes in their order, so that a LIMIT bounds the work:
+// a bitmap would be built of all matching rows. The best of a list's indexes depends on the
+// query and on the number of rows.
 const boundedPlans = "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = off"
 
 // candidates chooses an index that names few jobs for the filter; empty: none does.
@@ -117,15 +117,15 @@ func (v view) candidates(ctx context.Context, l *listing) (string, error) {
 	return "", nil
 }
 
-// labelsPatience is for how long the index of labels may look: it gives nothing but a
-// bitmap of all that matches. What takes longer names too many jobs.
+// labelsPatience bounds the time in the index of labels, which supports only a bitmap of all
+// matching rows. A longer search names too many jobs.
 const labelsPatience = "250ms"
 
 const queryCanceled = "57014"
 
-// named counts the jobs that an index names, as far as that matters.
+// named counts the jobs that an index names, up to the bound.
 func (v view) named(ctx context.Context, l *listing, d driver) (n int, err error) {
-	// All arguments go along, whichever the driver names.
+	// Every argument is passed, whichever the driver uses.
 	count := fmt.Sprintf("SELECT (SELECT count(*) FROM (%s LIMIT %d) AS d) WHERE %s", d.text, store.SearchCandidates+1, l.typed())
 	if !d.bitmap {
 		return n, v.conn.QueryRow(ctx, count, l.args...).Scan(&n)
@@ -147,7 +147,7 @@ func (v view) named(ctx context.Context, l *listing, d driver) (n int, err error
 // driver names jobs by an index.
 type driver struct {
 	text string
-	// bitmap: the index gives nothing else.
+	// bitmap: the index supports only bitmap scans.
 	bitmap bool
 }
 
@@ -158,7 +158,7 @@ type listing struct {
 	args              []any
 	types             []string
 	project           string
-	// indexed are the conditions that the list's own index knows, rest all others.
+	// indexed are the conditions on columns of the list's own index, rest all others.
 	indexed, rest []string
 	// drivers name the jobs of a filter by another index, the most selective one first.
 	drivers []driver
@@ -189,13 +189,13 @@ func newListing(q store.JobQuery, now time.Time) (*listing, error) {
 	return l, nil
 }
 
-// arg adds an argument and gives its name in the text.
+// arg adds an argument and returns its name in the text.
 func (l *listing) arg(kind string, v any) string {
 	l.args, l.types = append(l.args, v), append(l.types, kind)
 	return fmt.Sprintf("$%d::%s", len(l.args), kind)
 }
 
-// typed is a condition that is always true and names every argument.
+// typed returns a condition that is always true and names every argument.
 func (l *listing) typed() string {
 	parts := []string{"true"}
 	for i, kind := range l.types {
@@ -254,7 +254,7 @@ func (l *listing) names() {
 // times adds the conditions on times. now is the present.
 func (l *listing) times(now time.Time) {
 	q := &l.q
-	// State by state: several of them are no condition that the index looks up.
+	// State by state: the index cannot look up several states in one condition.
 	var parts []string
 	for _, s := range q.CountedStates() {
 		if !s.InFlight() {
@@ -325,7 +325,7 @@ func (l *listing) kinds() {
 const ofStates = "SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %[1]s AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND s.state = ANY (%[2]s) UNION ALL " +
 	"SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %[1]s AND s.state IN (2, 3) AND s.state = ANY (%[2]s)"
 
-// where joins conditions and the place that jobs come after.
+// where joins conditions and the place after which the jobs begin.
 func (l *listing) where(after store.Place, conds ...[]string) (string, []any) {
 	list, args := slices.Concat(conds...), l.args
 	if !after.At.IsZero() {
@@ -336,15 +336,15 @@ func (l *listing) where(after store.Place, conds ...[]string) (string, []any) {
 	return strings.Join(append(list, l.typed()), " AND "), args
 }
 
-// walk reads the first jobs after a place: of each state, whose part of the index is in
-// the list's order, it looks at so many. Rows that are no hit are where a part ended.
+// walk reads the first jobs after a place: of each state, whose part of the index is in the
+// list's order, it reads step jobs. Rows that are no hit are where a part ended.
 func (l *listing) walk(after store.Place, step, limit int) (string, []any) {
 	where, args := l.where(after, l.indexed)
 	rest := "true"
 	if len(l.rest) > 0 {
 		rest = "(" + strings.Join(l.rest, " AND ") + ") IS TRUE"
 	} else {
-		step = limit // whatever it looks at is a hit
+		step = limit // every row that it reads is a hit
 	}
 	states := l.q.CountedStates()
 	if l.q.Order.ByCreated() {
@@ -368,7 +368,7 @@ func (l *listing) walk(after store.Place, step, limit int) (string, []any) {
 	return "WITH " + strings.Join(with, ", ") + " " + strings.Join(parts, " UNION ALL "), args
 }
 
-// joined adds jobs as j, where a text needs it.
+// joined joins the table jobs as j, where a text needs it.
 func (l *listing) joined(texts ...string) string {
 	for _, text := range texts {
 		if strings.Contains(text, "j.") {
@@ -378,7 +378,7 @@ func (l *listing) joined(texts ...string) string {
 	return ""
 }
 
-// rejoined adds the rows of what a walk looks at, where a condition needs them.
+// rejoined joins the rows of a walk, where a condition needs them.
 func (l *listing) rejoined() string {
 	if len(l.rest) == 0 {
 		return ""
@@ -445,8 +445,7 @@ func (s *Store) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (
 	})
 }
 
-// groupColumns are the connection, the class and the kind of error by which jobs are kept
-// apart.
+// groupColumns are the connection, the class and the kind of error by which jobs are grouped.
 var groupColumns = map[store.GroupBy]string{
 	store.ByNothing:    "NULL::uuid AS g1, 0::smallint AS g2, 0::smallint AS g3",
 	store.ByConnection: "s.connection_id AS g1, 0::smallint AS g2, 0::smallint AS g3",
@@ -492,7 +491,7 @@ func (c *counting) state(ctx context.Context, state job.State) error {
 	return err
 }
 
-// add reads counts by state and group, and gives how many jobs were looked at.
+// add reads counts by state and group, and returns how many jobs were read.
 func (c *counting) add(ctx context.Context, text string, args []any) (looked int64, err error) {
 	rows, err := c.conn.Query(ctx, text, args...)
 	if err != nil {
@@ -517,7 +516,7 @@ func (c *counting) add(ctx context.Context, text string, args []any) (looked int
 	return looked, rows.Err()
 }
 
-// numbers returns what the database has as numbers.
+// numbers returns the list as numbers of the database's type.
 func numbers[T ~uint8](list []T) []int16 {
 	out := make([]int16, len(list))
 	for i, v := range list {

@@ -13,36 +13,35 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: servers tell each other of their writes through NOTIFY, as
-// a hint; whoever misses one finds out by polling. Commits with a NOTIFY wait for
-// each other in the whole cluster, so none is sent inside a writing transaction:
-// one goroutine sends what has gathered, a few times a second at most. Another
-// one listens, on a connection beside the pool, which also holds the locks of this
-// process's workers (orphans.go).
+// Rules of this file: servers announce their writes to each other through NOTIFY, as a hint;
+// polling finds what a server misses. Commits with a NOTIFY wait for each other in the whole
+// cluster, so no writing transaction has one: one goroutine sends the collected hints, a few
+// times a second at most. Another goroutine listens, on a connection outside the pool, which
+// also holds the locks of this process's workers (orphans.go).
 
 const (
 	channel = "fireonce"
-	// ringEvery bounds how often hints are sent. They wait for ringAfter: a NOTIFY is a
-	// commit of its own, and who has just committed may have something to send first.
+	// notifyEvery bounds how often hints are sent. A hint waits for notifyAfter: a NOTIFY is
+	// a commit of its own, and a job that was just committed may be sent first.
 	notifyEvery = 20 * time.Millisecond
 	notifyAfter = 2 * time.Millisecond
-	// quiet is how long a listening connection may be silent before it is tried.
+	// quiet is how long a listening connection may be silent before it is tested.
 	quiet = time.Minute
-	// Back-off of the listening connection. It is short because the others wait as long
-	// before they take this process for gone (settled).
+	// Back-off of the listening connection. It is short because the other servers wait as
+	// long before they treat this process as gone (settled).
 	firstRetry, lastRetry = 100 * time.Millisecond, time.Second
 )
 
-// The payload of a notification: the kinds, and who sent it.
+// The payload of a notification: the kinds, and the sender.
 var kindNames = [...]string{store.WatchWork: "work", store.WatchEvents: "events", store.WatchSchedules: "schedules"}
 
-// bell sends and receives the hints of one Store.
+// notifier sends and receives the hints of one Store.
 type notifier struct {
 	s *Store
-	// name tells this Store's own hints from the others'.
+	// name distinguishes this Store's own hints from the others'.
 	name   string
 	config *pgx.ConnConfig
-	// wanted has the kinds that are to be sent.
+	// mu guards wanted, the kinds to send.
 	mu     sync.Mutex
 	wanted store.WatchKinds
 	rung   chan struct{}
@@ -65,7 +64,7 @@ func newNotifier(s *Store, config *pgx.ConnConfig) *notifier {
 	return b
 }
 
-// ring has the other servers told of the kinds that are set.
+// request queues a notification of the other servers about the kinds that are set.
 func (b *notifier) request(kinds store.WatchKinds) {
 	if kinds == (store.WatchKinds{}) {
 		return
@@ -101,7 +100,7 @@ func (b *notifier) send(ctx context.Context) {
 		b.wanted = store.WatchKinds{}
 		b.mu.Unlock()
 		if kinds == (store.WatchKinds{}) {
-			continue // rung while the hint before was about to go, which told of it
+			continue // the hint before, which was about to go, included it
 		}
 		b.notify(ctx, kinds)
 		if !sleep(ctx, notifyEvery-notifyAfter) {
@@ -110,7 +109,7 @@ func (b *notifier) send(ctx context.Context) {
 	}
 }
 
-// notify sends one notification. Its failure is no failure: it was a hint.
+// notify sends one notification. A failure is ignored, because it was a hint.
 func (b *notifier) notify(ctx context.Context, kinds store.WatchKinds) {
 	words := []string{b.name}
 	for kind, set := range kinds {
@@ -121,8 +120,8 @@ func (b *notifier) notify(ctx context.Context, kinds store.WatchKinds) {
 	_, _ = b.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, strings.Join(words, " "))
 }
 
-// hear passes a notification on to this process's watchers, who had those of
-// their own Store when it wrote.
+// receive passes a notification on to this process's watchers. Those of the sending Store
+// were woken when it wrote.
 func (b *notifier) receive(_ *pgconn.PgConn, n *pgconn.Notification) {
 	from, words, _ := strings.Cut(n.Payload, " ")
 	if from == b.name {
@@ -153,8 +152,8 @@ func (b *notifier) listen(ctx context.Context) {
 	}
 }
 
-// session listens on one connection until it fails, and reports whether it ever
-// listened. What was sent before a later session is lost, so all are woken.
+// session listens on one connection until it fails, and reports whether it ever listened.
+// Notifications that were sent before a later session are lost, so it wakes all watchers.
 func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 	conn, err := pgx.ConnectConfig(ctx, b.config)
 	if err != nil {
@@ -186,7 +185,7 @@ func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 		if err == nil {
 			continue
 		}
-		// Silence, or a connection that is gone without a word.
+		// Silence, or a connection that was lost without an error.
 		ping, cancel := context.WithTimeout(ctx, pingTimeout)
 		err = conn.Ping(ping)
 		cancel()
@@ -196,8 +195,8 @@ func (b *notifier) session(ctx context.Context, first bool) (heard bool) {
 	}
 }
 
-// wait waits for a notification, for a worker to be enlisted, or until it has been quiet
-// for long, which is an error.
+// wait waits for a notification, for a worker to be enlisted, or until the connection has
+// been silent for quiet, which is an error.
 func (b *notifier) wait(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
@@ -222,7 +221,7 @@ func (b *notifier) wait(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// sleep waits, and reports whether ctx is still going on.
+// sleep waits, and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,29 +12,29 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// lockedJob is a job whose row this transaction has locked. Of the request it
-// has only what the log and the start window need.
+// lockedJob is a job whose row this transaction has locked. Of the request it has only what
+// the log and the start window need.
 type lockedJob struct {
 	job.Job
 	position   int64 // of its newest event
 	claimedAt  time.Time
-	resolution int64 // the newest ruling's row; 0: none
-	// effect is the one that the row itself tells of.
+	resolution int64 // the row of the newest ruling; 0: none
+	// effect is the effect in the row itself.
 	effect *job.Effect
-	// newest is the attempt that the row itself has; nil: there was none.
+	// newest is the attempt in the row itself; nil: there was none.
 	newest *rules.AttemptView
-	// marks are the job's attempts, oldest first.
+	// attempts are the job's attempts, oldest first.
 	attempts rules.AttemptViews
 }
 
-// snapshot is the job as it is, without its effect and its ruling.
+// snapshot returns the job as it is, without its effect and its ruling.
 func (j *lockedJob) snapshot(now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: j.Job, Now: now}
 	j.attempts.Complete(&s)
 	return s
 }
 
-// changed is the job as a change leaves it, without its effect and its ruling.
+// changed returns the job as a change leaves it, without its effect and its ruling.
 func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: p.job, Now: now}
 	j.attempts.Complete(&s)
@@ -47,15 +47,15 @@ func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	return s
 }
 
-// locking is what a transaction asks of jobs that it is about to change.
+// locking is what a transaction reads of jobs that it is about to change.
 type locking struct {
-	rows  []pgdb.JobHead
+	rows     []pgdb.JobHead
 	attempts []pgdb.AttemptViewsRow
-	holds []pgdb.HoldsRow
+	holds    []pgdb.HoldsRow
 }
 
-// queueLocks has jobs locked by id, with those that wait for the jobs in told, and
-// the attempts of the jobs read.
+// queueLocks queues locks of jobs by id, with the jobs that wait for those in notified, and
+// the read of their attempts.
 func (t *tx) queueLocks(ctx context.Context, l *locking, ids, told []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -67,8 +67,7 @@ func (t *tx) queueLocks(ctx context.Context, l *locking, ids, told []job.ID) {
 	t.queueMarks(ctx, l, of)
 }
 
-// queueFree is queueLocks for jobs that nobody is waited for: what others have locked
-// is missing.
+// queueFree is queueLocks without waiting: jobs that others have locked are missing.
 func (t *tx) queueFree(ctx context.Context, l *locking, ids []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -89,7 +88,7 @@ func (t *tx) queueMarks(ctx context.Context, l *locking, of []pgtype.UUID) {
 	})
 }
 
-// queueHolds has the hold keys of the jobs read, once they are locked.
+// queueHolds queues the read of the jobs' hold keys, once they are locked.
 func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -100,8 +99,8 @@ func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
 	})
 }
 
-// locked returns what was locked. What is to be changed must be before this
-// transaction in the log.
+// locked returns the locked jobs. A job to be changed must be before this transaction in the
+// log.
 func (t *tx) locked(l *locking, ids []job.ID) (map[job.ID]*lockedJob, error) {
 	jobs := l.jobs()
 	for _, id := range ids {
@@ -143,12 +142,12 @@ func (t *tx) reread(ctx context.Context, ids []job.ID) (map[job.ID]*lockedJob, e
 	return l.jobs(), nil
 }
 
-// waves sorts the items of a batch so that those of one wave have nothing to do
-// with each other, and those that have follow in the order of the batch. touches
-// gives, as comparable values, what an item reads or writes.
+// independentBatches splits the items of a batch so that the items of one part share nothing,
+// and items that share something keep the order of the batch. touches returns, as comparable
+// values, what an item reads or writes.
 func independentBatches(n int, touches func(i int) []any) [][]int {
 	var out [][]int
-	last := make(map[any]int) // one more than the wave that touched it
+	last := make(map[any]int) // one more than the part that touched it last
 	for i := range n {
 		wave, things := 0, touches(i)
 		for _, thing := range things {

@@ -10,9 +10,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// behind asks for the time, and since when the log's horizon waits for a transaction: any of the
-// cluster that has an id, prepared ones too. A role that may not see when others
-// began is told the time of the newest event that can be read, which is no later.
+// behind reads the time, and since when the log's horizon waits for a transaction: any of the
+// cluster that has an id, prepared ones included. A role that may not see when others began
+// gets the time of the newest readable event, which is no later.
 const behind = `
 SELECT clock_timestamp(), clock_timestamp() - coalesce(
 	least(
@@ -45,7 +45,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	})
 }
 
-// Quarantine turns claims off until Release. Without a reason it would be one.
+// Quarantine turns claims off until Release. An empty reason would be no quarantine.
 func (s *Store) Quarantine(ctx context.Context, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
@@ -56,8 +56,8 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 	return err
 }
 
-// Release ends the quarantine: an operator has made sure that no other copy of
-// this database is at work and that what it believes is so.
+// Release ends the quarantine: an operator has made sure that no other copy of this database
+// is at work and that its contents are right.
 func (s *Store) Release(ctx context.Context) error {
 	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
 		t.hint[store.WatchWork] = true
@@ -74,8 +74,7 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now, by a state
-// that was lost.
+// raiseFences treats every job that may be looked at as armed just now by a lost state.
 func (t *tx) raiseFences(ctx context.Context) error {
 	ids, err := t.q.LockLooks(ctx, int16(job.Keyed))
 	if err != nil {
@@ -94,7 +93,8 @@ func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool)
 		return fmt.Errorf("set namespace: %w", err)
 	}
 	_, err := write(ctx, s, "set namespace", func(ctx context.Context, t *tx) (struct{}, error) {
-		// Waits for transactions that may arm first, and keeps others from it (see keepNamespace).
+		// It first waits for transactions that may arm, and delays new ones (see
+		// keepNamespace).
 		if _, err := t.conn.Exec(ctx, "SELECT FROM meta WHERE id = 1 FOR UPDATE"); err != nil {
 			return struct{}{}, fmt.Errorf("lock: %w", err)
 		}

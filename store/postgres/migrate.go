@@ -18,14 +18,14 @@ import (
 var migrations embed.FS
 
 const (
-	// migrationLock is the advisory lock that servers take turns on: "fireonce".
+	// migrationLock is the advisory lock of migrating servers: "fireonce".
 	migrationLock = 0x666972656f6e6365
 	// lockPeriod and lockTries bound the wait for it, to five minutes.
 	lockPeriod, lockTries = 1, 300
 )
 
-// Migrate brings the schema of a database up to date. It is safe to repeat, and
-// safe for many servers to call at once: one migrates, the others wait for it.
+// Migrate brings the schema of a database up to date. It is safe to repeat, and safe for many
+// servers to call concurrently: one migrates, the others wait for it.
 func Migrate(ctx context.Context, url string) error {
 	config, err := parse(Options{URL: url})
 	if err != nil {
@@ -73,9 +73,9 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(turns))
 }
 
-// prepareSchema makes sure that the schema is the one that this program knows,
-// by migrating an older one if it may. A newer one is refused: this program would
-// not keep the newer rules.
+// prepareSchema checks that the schema is the one that this program knows, and migrates an
+// older one if it may. It refuses a newer one, because this program would not follow the
+// newer rules.
 func prepareSchema(ctx context.Context, conn *pgx.Conn, migrate bool) error {
 	target, err := SchemaVersion()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: of all tables only its own are locked, and of those one row.
+// Rules of this file: it locks its own tables only, and one row of them.
 
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
@@ -60,8 +60,8 @@ func (s *Store) TakeLogin(ctx context.Context, project string, state []byte) (st
 	})
 }
 
-// BeginRenewal implements store.Store. The credential's version is read when the row
-// is locked: whoever had the turn before has stored the next one by then.
+// BeginRenewal implements store.Store. It reads the credential's version after it locks the
+// row: the previous owner has stored the next version by then.
 func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.Renewal, error) {
 	return write(ctx, s, "begin renewal", func(ctx context.Context, t *tx) (store.Renewal, error) {
 		if err := t.refuseQuarantined(); err != nil {

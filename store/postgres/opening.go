@@ -12,16 +12,16 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: an Open that fails because the database is away, or takes no
-// connection for now, fails with store.ErrUnavailable, and the same Open may work in
-// a while. What waiting does not mend fails with ErrRefused: a wrong password, a
-// database that does not exist, a role without the right, a certificate that is not
-// trusted.
+// Rules of this file: an Open that fails because the database is away, or accepts no
+// connections for now, fails with store.ErrUnavailable, and the same Open may succeed later.
+// An Open that fails for a reason that waiting does not change fails with ErrRefused: a wrong
+// password, a database that does not exist, a role without the right, a certificate that is
+// not trusted.
 
-// ErrRefused reports that the server answered, and refuses what is asked of it.
+// ErrRefused: the server answered, and refuses the request.
 var ErrRefused = errors.New("the database server refuses")
 
-// opening is the error of an Open whose statement or connection failed with err.
+// opening returns the error of an Open whose statement or connection failed with err.
 func opening(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -35,12 +35,12 @@ func opening(ctx context.Context, err error) error {
 	}
 }
 
-// passes reports whether an error may end by itself.
+// passes reports whether an error may end without a change by the operator.
 func passes(err error) bool {
 	if known, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch known.Code[:min(2, len(known.Code))] {
 		case "08", // connection exceptions
-			"25", // a host that takes no writes, before a promotion
+			"25", // a read-only host, before a promotion
 			"40", // lost to another transaction
 			"53", // too many connections, no memory, no disk
 			"55", // locks

@@ -15,26 +15,25 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: a server holds a lock for each of its workers on the connection
-// that listens, and PostgreSQL lets it go when that session ends. A lock that nobody
-// holds is a hint that the server is gone, and no proof: its session may be lost alone,
-// while it goes on sending.
+// Rules of this file: a server holds a lock for each of its workers on the connection that
+// listens, and PostgreSQL releases it when that session ends. A free lock is a hint that the
+// server is gone, and no proof: its session may be lost alone, while it keeps sending.
 
-// workerLock is what the locks of workers are hashed with, apart from others' locks.
+// workerLock is hashed into the locks of workers, to separate them from other locks.
 const workerLock = 0x66697265
 
 const (
-	// settled is how long this process's session must have lasted before another's absence
-	// counts: the longest back-off of the others' listening connections, and a margin in
-	// which they connect.
+	// settled is how long this process's session must have lasted before another worker's
+	// absence counts: the longest back-off of the others' listening connections, and a margin
+	// for connecting.
 	settled = lastRetry + time.Second
-	// missedFor is how long a worker is absent before it counts as gone.
+	// missedFor is how long a worker must be absent to count as gone.
 	missedFor = time.Second
 )
 
 const (
 	holdLock = "SELECT pg_advisory_lock_shared(hashtextextended($1, $2))"
-	// absentSQL is in no query file because sqlc knows no pg_locks.
+	// absentSQL is in no query file because sqlc does not know pg_locks.
 	absentSQL = `SELECT w.worker FROM unnest($1::text[]) AS w (worker) WHERE NOT EXISTS (
 		SELECT 1 FROM pg_locks AS l
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
@@ -43,18 +42,19 @@ const (
 	)`
 )
 
-// roll has the workers that are alive as far as this process knows.
+// workerRegistry has the live workers as far as this process knows.
 type workerRegistry struct {
 	mu sync.Mutex
-	// enlisted are this process's own, and held is closed once the lock of one is held.
+	// enlisted are this process's own; held is closed once one's lock is held.
 	enlisted []string
 	held     map[string]chan struct{}
-	// news ends the wait of the connection that is to hold the locks.
+	// news ends the wait of the connection that holds the locks.
 	news chan struct{}
 	now  func() time.Time
-	// since is when the session that holds this process's locks began; zero: none does.
+	// since is when the session that holds this process's locks began; zero: there is none.
 	since time.Time
-	// missing has when those were first missed whom the last call of Orphans found no lock of.
+	// missing has when the last call of Orphans, or an earlier one, first found a worker
+	// without a lock.
 	missing map[string]time.Time
 }
 
@@ -62,7 +62,7 @@ func newRoll() *workerRegistry {
 	return &workerRegistry{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
 }
 
-// began and ended note the session that holds the locks.
+// began and ended record the session that holds the locks.
 func (r *workerRegistry) began() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *workerRegistry) ended() {
 	r.since = time.Time{}
 }
 
-// add enlists a worker, and gives what is closed when its lock is held.
+// add enlists a worker, and returns a channel that is closed when its lock is held.
 func (r *workerRegistry) add(worker string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,15 +92,15 @@ func (r *workerRegistry) add(worker string) <-chan struct{} {
 	return held
 }
 
-// names are the workers of this process.
+// names returns the workers of this process.
 func (r *workerRegistry) names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string{}, r.enlisted...) // never nil: SQL takes that for NULL
+	return append([]string{}, r.enlisted...) // never nil, which SQL takes for NULL
 }
 
 // take takes the locks on a connection that has those of the first n workers already, and
-// tells how many it has then.
+// returns how many it has then.
 func (r *workerRegistry) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
 	for _, worker := range r.names()[n:] {
 		if _, err := conn.Exec(ctx, holdLock, worker, workerLock); err != nil {
@@ -118,9 +118,9 @@ func (r *workerRegistry) take(ctx context.Context, conn *pgx.Conn, n int) (int, 
 	return n, nil
 }
 
-// missed returns those that were absent for long enough. When PostgreSQL restarts or fails
-// over, all servers lose their sessions together, and nobody's absence says anything until
-// all had the time to come back. This process's own locks tell when that was.
+// missed returns the workers that were absent for long enough. When PostgreSQL restarts or
+// fails over, all servers lose their sessions together, and an absence proves nothing until
+// all had the time to reconnect. This process's own locks show when that was.
 func (r *workerRegistry) missed(absent []string) (gone []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

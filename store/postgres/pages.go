@@ -13,17 +13,17 @@ import (
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// Rules of this file: a transaction notes its events as it writes the changes that they
-// tell of, in the order of their positions. The pages are made of what it has noted when it
-// commits, so they hold only what took place.
+// Rules of this file: a transaction adds its events as it writes the changes that they
+// describe, in the order of their positions. The pages are built from these events at its
+// commit, so they hold only what took place.
 
-// log is what a transaction writes of the event log.
+// log is a transaction's part of the event log.
 type log struct {
 	entries []logpage.Entry
 	texts   pgdb.InsertTextsParams
 }
 
-// newest is the position of the last event; 0: there is none.
+// newest returns the position of the last event; 0: there is none.
 func (l *log) newest() int64 {
 	if n := len(l.entries); n > 0 {
 		return l.entries[n-1].Position
@@ -31,8 +31,8 @@ func (l *log) newest() int64 {
 	return 0
 }
 
-// note returns an event its position and its time, adds it to the log, and returns what it
-// adds to the job's history.
+// note sets an event's position and time, adds it to the log, and returns what it adds to the
+// job's history.
 func (t *tx) note(e logpage.Entry) ([]byte, error) {
 	if err := t.place(&e); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (t *tx) note(e logpage.Entry) ([]byte, error) {
 	return logpage.HistoryEntry(e.Event, e.Texts), nil
 }
 
-// place returns an event its position and its time.
+// place sets an event's position and time.
 func (t *tx) place(e *logpage.Entry) error {
 	if t.ordinal == maxOrdinal {
 		return fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)
@@ -51,10 +51,10 @@ func (t *tx) place(e *logpage.Entry) error {
 	return nil
 }
 
-// last is the position that was given last.
+// last returns the position that was given last.
 func (t *tx) last() int64 { return t.base + t.ordinal }
 
-// add notes an event that has its position.
+// add adds an event that has its position.
 func (t *tx) add(e logpage.Entry) {
 	if e.Texts {
 		p := &t.log.texts
@@ -72,7 +72,7 @@ func (t *tx) writeLog(ctx context.Context) {
 		return
 	}
 	if !t.s.armed.Load() && slices.ContainsFunc(t.log.entries, func(e logpage.Entry) bool { return e.Start }) {
-		// The last row that is locked: of those who arm first at once, one waits here.
+		// The last row that is locked: of concurrent first arms, all but one wait here.
 		t.exec(ctx, "first arm", func(ctx context.Context, q *pgdb.Queries) error { return q.NoteArmed(ctx) })
 	}
 	if texts := t.log.texts; len(texts.Jobs) > 0 {
@@ -105,13 +105,13 @@ func pagesOf(entries []logpage.Entry) [][]logpage.Entry {
 	return out
 }
 
-// eventOf is an event of a job, before it has its position and its time.
+// eventOf returns an event of a job, before it has its position and its time.
 func eventOf(j *job.Job, e job.Event) logpage.Entry {
 	e.Project, e.Job, e.Connection, e.Schedule, e.Sequence, e.To = j.Project, j.ID, j.Connection, j.Schedule, j.Version, j.State
 	return logpage.Entry{Event: e, Class: j.Class}
 }
 
-// armEvent is the event of an arm, which left a job so.
+// armEvent returns the event of an arm that left a job like j.
 func armEvent(j *job.Job, from job.State, now time.Time) logpage.Entry {
 	e := eventOf(j, job.Event{From: from, Cause: job.CauseArmed, Attempt: j.Attempt, Actor: j.Worker})
 	if e.Start = j.Attempt == 1; e.Start {
@@ -120,7 +120,8 @@ func armEvent(j *job.Job, from job.State, now time.Time) logpage.Entry {
 	return e
 }
 
-// sorted returns the events after a position, of pages of whole transactions, in their order.
+// sorted returns the events after a position, from pages of whole transactions, in their
+// order.
 func sorted(entries []logpage.Entry, after int64) []logpage.Entry {
 	entries = slices.DeleteFunc(entries, func(e logpage.Entry) bool { return e.Position <= after })
 	slices.SortFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Position, y.Position) })

@@ -10,19 +10,19 @@ import (
 	"github.com/fireonce/fireonce/gen/pgdb"
 )
 
-// Rules of this file: statements that do not need each other's results are sent
-// together and share one round trip. A step names one statement. It runs twice,
-// to tell the statement and to read the result, so it does nothing before its
-// statement. When a statement fails, the server leaves out all that come behind
-// it. What needs no answer goes with the COMMIT (see commit.go).
+// Rules of this file: statements that do not need each other's results are sent together and
+// share one round trip. A step names one statement. It runs twice, first to record the
+// statement and then to read the result, so it does nothing before its statement. When a
+// statement fails, the server skips all that come behind it. Statements without a result are
+// sent with the COMMIT (see commit.go).
 
 // step runs one statement of db.
 type step func(ctx context.Context, db pgdb.DBTX) error
 
-// errQueued is what a step gets while its statement is only noted.
+// errQueued is what a step gets while its statement is only recorded.
 var errQueued = errors.New("the statement is queued")
 
-// queue has a step's statement sent with the next flush.
+// queue sends a step's statement with the next flush.
 func (t *tx) queue(ctx context.Context, s step) {
 	if t.batch == nil {
 		t.batch = new(pgx.Batch)
@@ -32,15 +32,15 @@ func (t *tx) queue(ctx context.Context, s step) {
 	t.asks = true
 }
 
-// exec is queue for a statement that has no result. Where only such ones are queued last,
-// they go with the COMMIT.
+// exec is queue for a statement without a result. If only such statements are queued last,
+// they are sent with the COMMIT.
 func (t *tx) exec(ctx context.Context, what string, run func(context.Context, *pgdb.Queries) error) {
 	asks := t.asks
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(ctx, pgdb.New(db))) })
 	t.asks = asks
 }
 
-// flush sends what is queued and reads the results.
+// flush sends the queued statements and reads the results.
 func (t *tx) flush(ctx context.Context) error {
 	if len(t.steps) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (t *tx) flush(ctx context.Context) error {
 	return results.Close()
 }
 
-// noting takes a statement down.
+// noting records a statement.
 type noting struct{ batch *pgx.Batch }
 
 func (n noting) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {

@@ -1,18 +1,16 @@
-// Package postgres keeps a store in one PostgreSQL database, for any number of
-// processes at once.
+// Package postgres keeps a store in one PostgreSQL database, for any number of processes.
 //
 // Rules of this package:
 //
-//   - One method is one short transaction at READ COMMITTED; batches are one
-//     statement a step, and concurrent calls share a transaction (coalesce.go).
-//   - Locks are taken in one order: a connection's claim row, jobs by id, gates and
-//     effects by their keys, ready rows by connection and hold key. Claims wait for
-//     no job.
+//   - One method is one short transaction at READ COMMITTED; batches are one statement a
+//     step, and concurrent calls share a transaction (coalesce.go).
+//   - Locks are taken in one order (lock_order.go): jobs by id, claim locks by connection,
+//     gates and effects by their keys, runnable rows by connection and hold key. Claims wait
+//     for no job.
 //   - Times are the database's, in microseconds.
-//   - An event's position is its transaction's id and its number in it. Readers of
-//     the whole log stop at the horizon: before the oldest transaction that is
-//     still under way.
-//   - Conversions between rows and values live in convert.go only.
+//   - An event's position is its transaction's id and its number in it. Readers of the whole
+//     log stop at the horizon: before the oldest transaction in progress.
+//   - Conversions between rows and values are in convert*.go only.
 package postgres
 
 import (
@@ -31,14 +29,14 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Options say which database to open and how.
+// Options configure which database to open, and how.
 type Options struct {
 	redact.All
 
-	// URL is a connection string as pgx takes it, a URL or a list of settings:
-	// several hosts, sslmode, target_session_attrs and pool_max_conns (12 if
-	// unset) included. The server is PostgreSQL 14 or later, reached directly or
-	// through a pooler that keeps a session for each connection.
+	// URL is a connection string as pgx accepts it, a URL or a list of settings, including
+	// several hosts, sslmode, target_session_attrs and pool_max_conns (12 if unset). The
+	// server is PostgreSQL 14 or later, reached directly or through a pooler that keeps a
+	// session for each connection.
 	URL string
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
@@ -47,18 +45,18 @@ type Options struct {
 	// had every confirmed commit: a new timeline of the same cluster is then
 	// accepted. Without it, one quarantines the database.
 	SynchronousStandby bool
-	// Namespace is what a database is given that has none yet. Empty: a new one.
+	// Namespace is the namespace of a database that has none yet. Empty: a new one.
 	Namespace string
-	// StateDir is a folder outside of the database in which the newest state that was
-	// seen of it is noted, so that an older one in its place is noticed. Empty: none.
+	// StateDir is a folder outside of the database in which its newest seen state is noted,
+	// so that an older state in its place is detected. Empty: none.
 	StateDir string
-	// NoteFailed is called when a note in StateDir fails, and with nil when notes work
-	// again. It must not block. nil: nobody is told.
+	// NoteFailed is called when a note in StateDir fails, and with nil when notes work again.
+	// It must not block. nil: failures are not reported.
 	NoteFailed func(error)
-	// Now replaces the server's clock by one that is always right, for tests; nil means
-	// the server's.
+	// Now replaces the server's clock by one that is always right, for tests; nil means the
+	// server's.
 	Now func() time.Time
-	// Clock says how a clock that changes is treated.
+	// Clock configures how a clock that changes is treated.
 	Clock store.ClockOptions
 	// MaxInFlight is the bound for connections that state none; 0 means rules.DefaultMaxInFlight.
 	MaxInFlight int
@@ -68,33 +66,33 @@ type Options struct {
 type Store struct {
 	opts Options
 	pool *pgxpool.Pool
-	// readers are the connections that reading calls may have at once.
-	readers chan struct{}
-	hints   store.Hints
-	notifier    *notifier
-	registry    *workerRegistry
+	// readers bounds the connections of reading calls.
+	readers  chan struct{}
+	hints    store.Hints
+	notifier *notifier
+	registry *workerRegistry
 
-	// Calls that share transactions, kind by kind.
+	// Calls that share transactions, by kind.
 	creates *coalescer[store.NewJob, store.Created]
 	work    work
 
 	clock clock
 	began time.Time
-	// lead is how far the time that counts was ahead of the server's, in microseconds.
+	// lead is how far the believed time was ahead of the server's, in microseconds.
 	lead atomic.Int64
 
-	// namespace is what the keys of this process's attempts are made with.
+	// namespace is part of the keys of this process's attempts.
 	namespace atomic.Pointer[string]
-	// armed says that an attempt was committed, ever: the namespace is fixed.
+	// armed reports that an attempt was ever committed: the namespace is fixed.
 	armed atomic.Bool
-	// mark is the position of an event that is known to be durable.
+	// durable is the position of an event that is known to be durable.
 	durable atomic.Int64
 	// known is the newest incarnation that was noted outside of the database; 0: none.
 	known      atomic.Int64
 	memory     *memory
 	identityMu sync.Mutex
 	seen       identity
-	// settleMu keeps sessions from noting at once what the database has become.
+	// settleMu lets one session at a time store a change of the database's identity.
 	settleMu sync.Mutex
 
 	growth  *watcher
@@ -105,10 +103,10 @@ type Store struct {
 	closed    chan struct{}
 }
 
-// Open connects to the database. It fails with ErrSchema when its schema is not
-// the one that this program knows, with ErrUnsafe when the server could lose what
-// it confirms or cannot be written to, with ErrRefused when it does not let us in,
-// and with store.ErrUnavailable when it cannot be reached for now.
+// Open connects to the database. It fails with ErrSchema when its schema is not the one that
+// this program knows, with ErrUnsafe when the server could lose what it confirms or is
+// read-only, with ErrRefused when it refuses the connection, and with store.ErrUnavailable
+// when it cannot be reached for now.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s, err := open(ctx, opts)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// greet makes a new connection ready for use.
+// greet prepares a new connection.
 func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 	writeColumns(conn)
 	if err := session(ctx, conn); err != nil {
@@ -186,14 +184,13 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 	return s.settle(ctx, conn)
 }
 
-// give wakes this process's watchers, and the other servers'.
+// notify wakes this process's watchers, and the other servers'.
 func (s *Store) notify(kinds store.WatchKinds) {
 	s.hints.Notify(kinds)
 	s.notifier.request(kinds)
 }
 
-// Close ends all work. Calls under way end first; later ones fail with
-// ErrUnavailable.
+// Close ends all work. Calls in progress end first; later ones fail with ErrUnavailable.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)

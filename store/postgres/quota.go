@@ -8,21 +8,21 @@ import (
 )
 
 // Rules of this file:
-//   - project_use gets a row from each transaction that stores, removes or changes jobs or
-//     items of schedules, in the statement that does so. No row is ever updated: transactions of one project
-//     do not wait for each other;
-//   - many rows are replaced by their sum when they are read;
-//   - what is counted exactly is counted under a lock of the project and the kind, which is
-//     the first lock that its transaction takes.
+//   - each transaction that stores, removes or changes jobs or items of schedules adds a row
+//     to project_use, in the statement that does so. No row is ever updated, so transactions
+//     of one project do not wait for each other;
+//   - a read replaces many rows by their sum;
+//   - exact counts are made under a lock of the project and the kind, which is the first lock
+//     that its transaction takes.
 
 const (
-	// mostParts is how many rows of project_use a reader leaves as they are.
+	// mostParts is how many rows of project_use a reader leaves unfolded.
 	mostParts = 100
 	// foldRows bounds the rows that one transaction replaces.
 	foldRows = 10_000
 )
 
-// Kinds of things that are counted exactly: the first number of their advisory locks.
+// Kinds that are counted exactly: the first number of their advisory locks.
 const (
 	countedConnections = 0x66_6f_71_01 // "foq" and a number
 	countedAPIKeys     = 0x66_6f_71_02
@@ -61,8 +61,8 @@ func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, e
 	})
 }
 
-// counts counts what a project has. In a transaction that has its turn, a count stays
-// true until the commit.
+// counts returns the counts of a project. In a transaction that holds the kind's lock, a
+// count stays valid until the commit.
 func (v view) counts(project string) store.Counts {
 	return store.Counts{
 		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },
@@ -76,8 +76,8 @@ func (v view) counts(project string) store.Counts {
 	}
 }
 
-// takeTurn waits until no other transaction adds the same kind of thing to the project,
-// and keeps others waiting until this one ends. Without a limit it does nothing.
+// lockCount waits until no other transaction adds an object of the kind to the project, and
+// delays others until this one ends. Without a limit it does nothing.
 func (t *tx) lockCount(ctx context.Context, kind int32, project string, most int64) error {
 	if most <= 0 {
 		return nil

@@ -29,9 +29,8 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	})
 }
 
-// resolve returns the id that a ref names, which may not exist. A key is bound until
-// it is forgotten, after its job, so what it gives needs no transaction with what
-// is read next.
+// resolve returns the id that a ref names, which may not exist. A key stays bound until it is
+// forgotten, after its job, so the result needs no transaction with the next read.
 func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if ref.Key == "" {
 		return ref.ID, nil
@@ -40,8 +39,8 @@ func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 	return toID(id), err
 }
 
-// own resolves a ref and makes sure that the job is the project's, which a job
-// never changes.
+// own resolves a ref and checks that the job belongs to the project, which a job never
+// changes.
 func (v view) own(ctx context.Context, ref store.Ref) (job.ID, error) {
 	id, err := v.resolve(ctx, ref)
 	if err != nil {
@@ -122,8 +121,8 @@ func (v view) inOrder(ctx context.Context, ids []job.ID, payload bool) ([]job.Sn
 	return out, nil
 }
 
-// snapshots reads whole jobs in one statement, with or without their payloads.
-// Jobs that do not exist are left out.
+// snapshots reads whole jobs in one statement, with or without their payloads. Missing jobs
+// are left out.
 func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[job.ID]job.Snapshot, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -135,7 +134,7 @@ func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[jo
 	return v.whole(rows)
 }
 
-// fill reads jobs for what their locked rows do not tell.
+// fill reads the parts of jobs that their locked rows do not have.
 func (t *tx) fill(ctx context.Context, ids []job.ID, got func(job.ID, job.Snapshot)) error {
 	snaps, err := t.view().snapshots(ctx, distinct(ids), false)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 // Rules of this file:
-//   - one server cleans at a time: whoever has the row of retention, which is locked
-//     for a step and leased for longer;
-//   - the jobs of a step are locked first, and what is locked by others is left for
-//     the next pass: a step waits for nobody. Whether somebody replies to them is
-//     asked afterwards, because who submits a reply locks its predecessor first;
-//   - a page of the log goes once the log no longer gives its last event; what was written
-//     of an event goes when its job is gone, too, whichever comes last;
+//   - one server cleans at a time: the one with the row of retention, which is locked for a
+//     step and leased for longer;
+//   - the jobs of a step are locked first, and jobs that others have locked are left for the
+//     next pass: a step waits for no lock of a job. Their replies are read afterwards,
+//     because a transaction that submits a reply locks its predecessor first;
+//   - a page of the log is dropped once the log no longer returns its last event; the texts
+//     of an event are dropped when its job is removed too, whichever comes last;
 //   - the newest page stays: positions are compared with its last event after a restore.
 
 // Retain implements store.Store.
@@ -40,7 +40,7 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 	})
 }
 
-// retaining is one step under way.
+// retaining is one step in progress.
 type retaining struct {
 	*tx
 	store.RetainParams
@@ -48,11 +48,11 @@ type retaining struct {
 	most      int32
 	droppedTo int64
 	out       store.Retained
-	// erasing is set when somebody asked for it.
+	// erasing is set for a removal on request.
 	erasing *erasing
 }
 
-// step does one part of the pass, and says where the next one is.
+// step does one part of the pass, and sets where the next one begins.
 func (r *retaining) step(ctx context.Context) error {
 	if err := r.refuseClosed(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *retaining) step(ctx context.Context) error {
 	return nil
 }
 
-// take makes this server the one that cleans, if no other one is.
+// take makes this server the one that cleans, if no other one does.
 func (r *retaining) take(ctx context.Context) error {
 	rows, err := r.q.TakeRetention(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *retaining) take(ctx context.Context) error {
 		r.out.Busy = true
 		return nil
 	case mine && row.LeaseUntil.Sub(now) > r.Lease/2:
-		return nil // a row that is written with each step grows a tail of versions
+		return nil // a row that each step writes would collect dead versions
 	}
 	err = r.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(r.Owner), LeaseUntil: soon(now, r.Lease)})
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// raise moves the log's beginning behind the events that are over.
+// raise moves the log's beginning behind the events that are no longer kept.
 func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
 	from, err := store.Newest(log.EventsFrom, log.Last, func(at int64) (int64, bool, error) {
 		e, err := r.q.NewestPage(ctx, at)
@@ -186,7 +186,7 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// nextProject goes on with the next project. An erasure has one.
+// nextProject continues with the next project. An erasure has one.
 func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
 	if r.erasing != nil {
 		return false, nil
@@ -202,7 +202,7 @@ func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// remove removes those of the locked jobs that nobody replies to.
+// remove removes those of the locked jobs to which no job replies.
 func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error {
 	ids, ended := make([]job.ID, len(rows)), make(map[job.ID]time.Time, len(rows))
 	for i, row := range rows {
@@ -230,7 +230,7 @@ func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error 
 	return r.removeRows(ctx, ids)
 }
 
-// removeKeys lets the keys outlive their jobs for as long as they are kept.
+// removeKeys removes the jobs' keys, or sets how long they are kept.
 func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.ID]time.Time) error {
 	rows, err := r.q.KeysOf(ctx, fromIDs(ids))
 	if err != nil {
@@ -271,13 +271,13 @@ func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.
 	return nil
 }
 
-// digestOf is the digest under which a key is bound.
+// digestOf returns the digest under which a key is bound.
 func digestOf(project, key string) []byte {
 	sum := job.KeyDigest(project, key)
 	return sum[:]
 }
 
-// removeRows removes all that is kept of jobs but their keys.
+// removeRows removes all rows of jobs but their keys.
 func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 	ids := fromIDs(jobs)
 	if err := r.q.RemoveAttempts(ctx, ids); err != nil {
@@ -326,7 +326,7 @@ func (r *retaining) keys(ctx context.Context) (more bool, err error) {
 	return n == int64(r.most), nil
 }
 
-// objects forgets the objects of removed jobs that no look can meet any more.
+// objects forgets the objects of removed jobs that no look can find any more.
 func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 	first, err := r.q.FirstStart(ctx, r.now)
 	if err != nil {
@@ -340,8 +340,8 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 	return n == int64(r.most), nil
 }
 
-// firings removes firings that were decided long ago, and notes from when on those of their
-// schedules are all there. Those of a schedule that somebody has locked are left.
+// firings removes firings that were decided long ago, and raises the begin of their
+// schedules' ledgers. It skips schedules that another transaction has locked.
 func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 	n, err := r.q.PruneFirings(ctx, pgdb.PruneFiringsParams{Before: r.now.Add(-store.FiringsKept), MaxRows: r.most})
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 )
 
 // Rules of this file:
-//   - the log is read in a transaction that has no id, so that nobody's horizon waits for
-//     it, and what was added up is written by another one, if the place is still the same;
+//   - the log is read in a transaction without an id, so that no reader's horizon waits for
+//     it. Another transaction writes the sums, if the position has not changed;
 //   - one server rolls at a time: the one that wrote last, as long as its lease lasts. A
-//     second one that tries all the same writes nothing, because the place has moved.
+//     second one that tries writes nothing, because the position has moved.
 
 // Roll implements store.Store.
 func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
@@ -115,7 +115,7 @@ func (v view) rollEvents(ctx context.Context, entries []logpage.Entry) ([]store.
 	return out, nil
 }
 
-// past reads the earlier events of the jobs of those events that ask for them.
+// past reads the earlier events of the jobs of those events that need them.
 func (v view) past(ctx context.Context, rows []store.RollEvent) (map[int][]store.PastEvent, error) {
 	type asked struct {
 		job    job.ID

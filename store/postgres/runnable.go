@@ -11,25 +11,26 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file, which let claims and all others work on ready rows at once:
-//   - whoever makes a job runnable writes the job first and then locks its ready
-//     row, also when there is nothing to change in it, and keeps the lock until it
-//     commits. A claim that counts again what a row still has locks the row first
-//     and counts in a later statement: it sees every job whose writer had the
-//     lock before, and every later writer sees, and lowers, what it wrote;
-//   - ready rows are locked last, in one statement (see lock_order.go).
+// Rules of this file, which let claims and other transactions work on runnable rows
+// concurrently:
+//   - a transaction that makes a job runnable writes the job first and then locks its
+//     runnable row, even when there is nothing to change in it, and keeps the lock until it
+//     commits. A claim that recounts a row locks the row first and counts in a later
+//     statement: it sees every job whose writer had the lock before, and every later writer
+//     sees, and lowers, what the claim wrote;
+//   - runnable rows are locked last, in one statement (see lock_order.go).
 
-// readyKey names a ready row.
+// runnableKey names a runnable row.
 type runnableKey struct {
 	conn job.ID
 	hold string
 }
 
-// readyRows collects what a transaction has to do to ready rows: the earliest
-// due time of jobs that became runnable, the zero time for a lock alone.
+// runnableRows collects a transaction's changes of runnable rows: the earliest due time of
+// jobs that became runnable, the zero time for a lock alone.
 type runnableRows map[runnableKey]time.Time
 
-// due says that a job of the row is due at a time.
+// due records that a job of the row is due at a time.
 func (r runnableRows) due(k runnableKey, at time.Time) {
 	if old := r[k]; old.IsZero() || at.Before(old) {
 		r[k] = at
@@ -43,8 +44,8 @@ func (r runnableRows) touch(k runnableKey) {
 	}
 }
 
-// makeReady queues the writing of the rows; those of freed connections end being saturated.
-// Call it when the jobs are written or queued, and wait for no other lock after it.
+// makeRunnable queues the writing of the rows, and ends the saturation of freed connections.
+// Call it after the jobs are written or queued, and wait for no other lock after it.
 func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID) {
 	if len(rows) == 0 {
 		return
@@ -70,8 +71,8 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	})
 }
 
-// openTurns keeps claims from counting the jobs under way of a connection while one of
-// them ends. All turns are taken at once, in everybody's order.
+// takeClaimLocks prevents claims from counting the jobs under way of a connection while one
+// of them ends. It takes all claim locks together, in the lock order.
 func (b *applying) takeClaimLocks(ctx context.Context) {
 	conns := slices.Clone(b.freed)
 	for _, j := range b.locked {
@@ -84,7 +85,7 @@ func (b *applying) takeClaimLocks(ctx context.Context) {
 	}
 }
 
-// finish writes the ready rows.
+// finish writes the runnable rows.
 func (b *applying) finish(ctx context.Context) error {
 	if b.saturated {
 		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))

@@ -46,7 +46,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 			return store.Schedule{}, err
 		}
 		if took == 0 {
-			return store.Schedule{}, errRestart // bound in this moment
+			return store.Schedule{}, errRestart // bound concurrently
 		}
 		others := store.Count(func(ctx context.Context) (int64, error) {
 			n, err := t.view().counts(next.Project).Schedules(ctx)
@@ -216,8 +216,8 @@ func (t *tx) changeSchedule(ctx context.Context, row pgdb.Schedule, c store.Sche
 	return next, named("schedule", err)
 }
 
-// addFirings adds the firings of a change that are not there, and returns the number of the
-// newest one.
+// addFirings adds the firings of a change that are not stored yet, and returns the number of
+// the newest one.
 func (t *tx) addFirings(ctx context.Context, row pgdb.Schedule, firings []store.Firing) (int64, error) {
 	last := row.LastFiring
 	if len(firings) == 0 {
@@ -275,7 +275,7 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 	})
 }
 
-// firingNamed is the page of one firing.
+// firingNamed returns the page of one firing.
 func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.FiringPage, err error) {
 	rows, err := v.q.KnownFirings(ctx, pgdb.KnownFiringsParams{Schedules: []pgtype.UUID{fromID(q.Schedule)}, Names: []string{q.Name}})
 	for _, row := range rows {
@@ -304,7 +304,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 	})
 }
 
-// noteSchedule notes the schedule of a job whose change may release a firing.
+// noteSchedule records the schedule of a job whose change may release a firing.
 func (b *applying) noteSchedule(p *planned) {
 	if !p.job.Schedule.IsZero() && store.MayRelease(p.old.State, p.job.State) {
 		b.schedules = append(b.schedules, p.job.Schedule)
@@ -312,7 +312,7 @@ func (b *applying) noteSchedule(p *planned) {
 }
 
 // wakeSchedules makes schedules due whose buffered firings may have waited for changes of
-// jobs. A decision that is under way has not seen them: its schedule is left to the waker.
+// jobs. A decision in progress has not seen the changes: its schedule is left to the waker.
 func (b *applying) wakeSchedules(ctx context.Context) {
 	if len(b.schedules) == 0 {
 		return

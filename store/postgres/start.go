@@ -12,15 +12,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a job that is due as it is stored is claimed by the same
-// transaction, where that asks for no wait and takes nothing from anybody.
-//   - No lock is waited for: turns and jobs are taken only as they are free. A connection that
-//     would be at its bound then, or that counts its claims per minute, is left to a
-//     claim, which may wait for its results.
-//   - A row whose first due jobs are not those of this batch is left, too: older
-//     ones go first.
+// Rules of this file: the transaction that stores a due job also claims it, if it need not
+// wait for that and takes nothing from other jobs.
+//   - It waits for no lock: claim locks and jobs are taken only if they are free. A
+//     connection that would reach its bound, or that bounds its claims per minute, is left to
+//     a claim, which may wait for results.
+//   - A row whose first due jobs are not those of this batch is left too, because older jobs
+//     go first.
 
-// starts returns the jobs of the batch that are to be started, by their ready rows.
+// starts returns the jobs of the batch to be started, by their runnable rows.
 func (b *creating) starts() map[runnableKey][]*creation {
 	var out map[runnableKey][]*creation
 	if b.quarantined != "" || b.suspect.Suspends {
@@ -39,14 +39,14 @@ func (b *creating) starts() map[runnableKey][]*creation {
 	return out
 }
 
-// nextDue is what ready rows have when the jobs of a batch are in them.
+// nextDue is the content of runnable rows after the jobs of a batch were added.
 type nextDue struct {
 	rows []pgdb.DueAmongRow
 	held []pgdb.HeldRowsRow
 	due  []pgdb.LockDueRow
 }
 
-// start claims the jobs of the batch that may go at once.
+// start claims the jobs of the batch that may start immediately.
 func (b *creating) start(ctx context.Context) error {
 	starts := b.starts()
 	if starts == nil {
@@ -78,12 +78,13 @@ func (b *creating) start(ctx context.Context) error {
 		}
 	}
 	if began == len(b.jobs) {
-		b.hint[store.WatchWork] = false // nobody else has to come for them
+		b.hint[store.WatchWork] = false // no worker has to be woken for them
 	}
 	return nil
 }
 
-// starter has the turns that are free, of connections that do not count their claims.
+// starter takes the free claim locks of connections that do not bound their claims per
+// minute.
 func (b *creating) starter() (*claimer, error) {
 	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), locks: make(map[job.ID]*claimLock)}
 	free := make(map[job.ID]bool, len(b.reads.free))
@@ -106,11 +107,11 @@ func (b *creating) starter() (*claimer, error) {
 	return c, nil
 }
 
-// dueNext asks what the rows have due, in one round trip with what was queued before.
+// dueNext reads the due jobs of the rows, in one round trip with earlier queued statements.
 // Each statement sees what those before it have written or locked.
 func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creation) (d nextDue, err error) {
 	rows := pgdb.DueAmongParams{Now: &b.now}
-	// Jobs of this transaction are the newest in the log.
+	// The jobs of this transaction are the newest in the log.
 	lock := pgdb.LockDueParams{Now: &b.now, Base: math.MaxInt64}
 	for k, jobs := range starts {
 		rows.Connections, rows.HoldKeys = append(rows.Connections, fromID(k.conn)), append(rows.HoldKeys, k.hold)
@@ -132,7 +133,7 @@ func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creati
 	return d, b.flush(ctx)
 }
 
-// ours reports whether what a row has due first are jobs that are to be started.
+// ours reports whether the first due jobs of a row are jobs to be started.
 func (b *creating) ours(starts []*creation, due []pgdb.LockDueRow) bool {
 	mine := make(map[pgtype.UUID]bool, len(starts))
 	for _, n := range starts {
@@ -146,8 +147,8 @@ func (b *creating) ours(starts []*creation, due []pgdb.LockDueRow) bool {
 	return len(due) > 0
 }
 
-// takeAll leases the jobs of one ready row, each as its caller asked, and has the
-// row count again.
+// takeAll leases the jobs of one runnable row, each as its caller requested, and recounts the
+// row.
 func (b *creating) takeAll(ctx context.Context, c *claimer, k runnableKey, starts []*creation, due []pgdb.LockDueRow) error {
 	at := make(map[job.ID]*creation, len(starts))
 	for _, n := range starts {

@@ -28,7 +28,7 @@ func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, err
 	})
 }
 
-// measure is one StatsQuery as the queries take it.
+// measure is one StatsQuery in the form that the queries take.
 type measure struct {
 	view
 	project    string
@@ -68,7 +68,7 @@ func (m measure) waits(ctx context.Context, out *store.Stats) error {
 	return nil
 }
 
-// age is how long ago a moment was; the epoch is no moment.
+// age returns how long ago a moment was; the epoch is no moment.
 func (m measure) age(at time.Time) time.Duration {
 	if at = sinceEpoch(at); at.IsZero() {
 		return 0
@@ -104,7 +104,7 @@ func (m measure) starts(ctx context.Context, out *store.Stats) error {
 	return nil
 }
 
-// percentile is the one of sorted values by the nearest rank; 0: there are none.
+// percentile returns a percentile of sorted values by the nearest rank; 0: there are none.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

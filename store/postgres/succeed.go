@@ -15,16 +15,17 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// Rules of this file: the usual end of a job, the success of its first attempt, is one
-// statement that has all guards and writes what they let through.
-//   - It takes only what needs no judge: nothing to look up, to count or to let go.
-//   - What it leaves has the whole batch judged on locked rows, in a transaction that
-//     begins again. So has a job that somebody waits for, who is to be locked with it.
-//   - Changes of other kinds in the batch are locked behind it, which is not everybody's
-//     order: so only where they are free.
+// Rules of this file: the common end of a job, the success of its first attempt, is one
+// statement that has all guards and writes the rows that pass them.
+//   - It handles only what needs no judge: nothing to look up, to count or to release.
+//   - If it skips a job, the whole batch is judged on locked rows, in a transaction that
+//     begins again. So is a job for which another one waits, because that one has to be
+//     locked with it.
+//   - Changes of other kinds in the batch are locked after it, which breaks the lock order:
+//     so they are locked only if they are free.
 
-// plainSuccesses tells the changes of a batch that may be usual ends, in the order of
-// the locks, from the others. Of a job that is named twice neither is usual.
+// commonSuccesses separates the changes of a batch that may be common successes, in the lock
+// order, from the others. A job that is named twice is in neither case common.
 func commonSuccesses(items []store.Change) (plain, others []int) {
 	times := make(map[job.ID]int, len(items))
 	for i := range items {
@@ -41,9 +42,9 @@ func commonSuccesses(items []store.Change) (plain, others []int) {
 	return plain, others
 }
 
-// plainSuccess reports whether a change says that the first attempt has succeeded, of a
-// job that never failed, and nothing else. Once it is written, its numbers are those
-// of the row.
+// isCommonSuccess reports whether a change means that the first attempt has succeeded, of a
+// job that never failed, and nothing else. Once it is written, its numbers are those of the
+// row.
 func isCommonSuccess(c *store.Change) bool {
 	d := &c.Decision
 	numbers := [...]int{d.Attempt, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives, d.Misses}
@@ -51,7 +52,8 @@ func isCommonSuccess(c *store.Change) bool {
 		numbers == [...]int{1, 1, 0, 0, 0, 0, 0} && isUnnamedEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
 }
 
-// plainEffect reports whether the first attempt is settled by an answer that names nothing.
+// isUnnamedEffect reports whether the first attempt is settled by an answer that names no
+// object.
 func isUnnamedEffect(d *job.Decision) bool {
 	if len(d.Settle) != 1 || d.Effect == nil {
 		return false
@@ -68,7 +70,7 @@ func nothingElse(d *job.Decision) bool {
 	return !moves && !records && d.Detail == "" && d.Blocked == ""
 }
 
-// applyPlain writes the usual ends of a batch, and judges the others.
+// applyCommon writes the common successes of a batch, and judges the others.
 func (b *applying) applyCommon(ctx context.Context, l *locking, plain, others []int) error {
 	p, err := b.succeed(ctx, plain, len(others) == 0)
 	if err != nil {
@@ -95,7 +97,8 @@ func (b *applying) applyCommon(ctx context.Context, l *locking, plain, others []
 		if err := b.judge(ctx, others, nil); err != nil {
 			return err
 		}
-		// If all of them were refused, nobody has asked yet what follows.
+		// If all others were refused, the effects of the successes on other rows were not
+		// read yet.
 		if err := b.flush(ctx); err != nil {
 			return err
 		}
@@ -103,9 +106,9 @@ func (b *applying) applyCommon(ctx context.Context, l *locking, plain, others []
 	return b.finish(ctx)
 }
 
-// succeed writes usual ends. All of them can be written, or the transaction begins
-// again. Those that are alone take their turns themselves, and what they may have to
-// start or to free is asked at once.
+// succeed writes common successes. Either all of them can be written, or the transaction
+// begins again. If they are alone, it takes their claim locks itself, and reads together what
+// they may have to start or to free.
 func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
 	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Alone: alone}
 	at := make(map[pgtype.UUID]int, len(which))
@@ -152,7 +155,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 	return p, nil
 }
 
-// afterSuccess asks what may follow for others, once the turns are taken.
+// afterSuccess reads what may follow for other rows, once the claim locks are taken.
 func (b *applying) afterSuccess(ctx context.Context, done []pgtype.UUID) {
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		r, err := pgdb.New(db).AfterSuccess(ctx, done)

@@ -19,22 +19,21 @@ import (
 )
 
 // Rules of this file:
-//   - a caller's context ends the wait for a connection; a transaction that has
-//     begun runs to its end, under a time limit of its own, so that its outcome
-//     is known;
-//   - an error before COMMIT was sent means that nothing was written; only an
-//     unanswered COMMIT is unconfirmed;
-//   - reading calls, which clients make as many and as slow as they like, leave some
-//     connections to those that write: results and leases do not wait for lists;
-//   - a transaction that lost to another one, or was overtaken, runs again. fn must
-//     therefore start afresh each time it is called.
+//   - a caller's context ends the wait for a connection; a transaction that has begun runs to
+//     its end, under a time limit of its own, so that its outcome is known;
+//   - an error before COMMIT was sent means that nothing was written; only an unanswered
+//     COMMIT is unconfirmed;
+//   - reading calls, whose number and duration clients control, leave some connections to
+//     writing calls: results and leases do not wait for lists;
+//   - a transaction that lost to another one, or was overtaken, runs again. fn must therefore
+//     start afresh each time it is called.
 
 const (
-	// callTimeout bounds one transaction, with its round trips and lock waits. It
-	// is above the server's own statement and lock timeouts, which end work more
-	// gently, and only ever met on a dead network.
+	// callTimeout bounds one transaction, with its round trips and lock waits. It is above
+	// the server's own statement and lock timeouts, which end work more gently, and is only
+	// reached on a dead network.
 	callTimeout = 30 * time.Second
-	// maxTries bounds how often a transaction that lost is run.
+	// maxTries bounds how often a transaction that lost runs.
 	maxTries = 10
 	// firstPause is the pause before the second try; each further one doubles it.
 	firstPause = 2 * time.Millisecond
@@ -43,14 +42,14 @@ const (
 	maxOrdinal = 1<<20 - 1
 )
 
-// tx is one transaction under way.
+// tx is one transaction in progress.
 type tx struct {
 	s    *Store
 	conn *pgx.Conn
 	q    *pgdb.Queries
-	// now counts as the present for all that the transaction does.
+	// now counts as the present for the whole transaction.
 	now time.Time
-	// doubt is what is not believed of it.
+	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	// quarantined says why claims are off; empty: they are on.
 	quarantined string
@@ -60,21 +59,21 @@ type tx struct {
 	ordinal int64
 	// log is what the COMMIT writes of the event log.
 	log log
-	// hint tells the kinds of Watch that are woken once it is committed.
+	// hint has the kinds of Watch that are woken after the commit.
 	hint store.WatchKinds
 
-	// busy are schedules for the waker, once it is committed.
+	// busy are schedules for the waker, after the commit.
 	busy []job.ID
 
-	// What is sent with the next flush. asks says that one of the steps reads a result.
+	// batch is sent with the next flush. asks reports that one of its steps reads a result.
 	batch *pgx.Batch
 	steps []step
 	asks  bool
 }
 
-// inOrder refuses to write behind a job's newest event: a transaction has its id,
-// and so its place in the log, before it has all its locks. Give it the position
-// of every job that was locked to be changed.
+// inOrder refuses to write behind a job's newest event: a transaction has its id, and so its
+// place in the log, before it has all its locks. Call it with the position of every job that
+// was locked to be changed.
 func (t *tx) inOrder(position int64) error {
 	if position >= t.base {
 		return errRestart
@@ -82,26 +81,26 @@ func (t *tx) inOrder(position int64) error {
 	return nil
 }
 
-// refuseClosed guards the calls that lead to sending, and those that end or remove
-// something because its time is over.
+// refuseClosed guards the calls that lead to sending, and those that end or remove something
+// because its time is over.
 func (t *tx) refuseClosed() error { return t.suspension().Refuse() }
 
-// refuseQuarantined refuses what another copy of the database may be doing. A quarantine
-// that is committed while such a call runs stops the next one.
+// refuseQuarantined refuses calls that another copy of the database may be making too. A
+// quarantine that is committed while such a call runs stops the next one.
 func (t *tx) refuseQuarantined() error { return t.suspension().RefuseQuarantined() }
 
-// still is why nothing may start.
+// suspension returns why no job may start.
 func (t *tx) suspension() rules.Suspension {
 	return rules.Suspension{Quarantined: t.quarantined, Clock: t.suspect}
 }
 
-// write runs fn in one transaction and gives its value once that is durable.
+// write runs fn in one transaction and returns its value once that is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
 	return writeAfter(ctx, s, name, nil, fn)
 }
 
-// writeAfter is write for a transaction whose first statements are known before
-// it begins: first queues them, and they go with its BEGIN. They know no time.
+// writeAfter is write for a transaction whose first statements are known before it begins:
+// first queues them, and they are sent with its BEGIN. They know no time.
 func writeAfter[T any](
 	ctx context.Context, s *Store, name string, first func(context.Context, *tx), fn func(context.Context, *tx) (T, error),
 ) (T, error) {
@@ -168,7 +167,7 @@ func writeOnce[T any](
 	}
 	s.confirmed(t.log.newest())
 	s.waker.add(t.busy)
-	// Hints go first, so that a caller who has its answer finds its own hint given.
+	// Hints go first, so that a caller that has its answer finds its own hint.
 	s.notify(t.hint)
 	return v, nil
 }
@@ -195,8 +194,8 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// unavailable is an error while nothing was under way: the caller's own when its
-// context ended.
+// unavailable returns an error before a transaction began: the caller's own when its context
+// ended.
 func unavailable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -204,10 +203,10 @@ func unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// beginning asks for what a writing transaction must know, on the way of its
-// BEGIN. It takes the transaction's id and so its place in the log. It also tells
-// whether the tables, and what this process has confirmed, are still there: an
-// older state may be loaded while sessions are open, which ends none of them.
+// beginning reads what a writing transaction must know, together with its BEGIN. It takes the
+// transaction's id and so its place in the log. It also checks whether the tables, and what
+// this process has confirmed, still exist: an older state may be loaded while sessions are
+// open, which ends none of them.
 const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
@@ -215,9 +214,9 @@ const beginning = `SELECT clock_timestamp(),
 	m.clock_steps, m.namespace, m.armed_before
 FROM meta AS m WHERE m.id = 1`
 
-// keepNamespace goes with beginning until something was armed: the namespace, which the
-// first attempt fixes, does not change between the keys that the transaction makes and
-// their commit. Only SetNamespace locks the row against it.
+// keepNamespace is added to beginning until an attempt was armed: the namespace, which the
+// first attempt fixes, does not change between the keys that the transaction makes and their
+// commit. Only SetNamespace locks the row against it.
 const keepNamespace = ` FOR KEY SHARE OF m`
 
 func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Context, *tx)) (*tx, error) {
@@ -245,13 +244,13 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 	}
 	s.armed.Store(same && armed)
 	if !same {
-		// The next session looks at what the database has become (see settle). What
-		// was decided on its state of before is not written.
+		// The next session compares the database again (see settle). Decisions on its earlier
+		// state are not written.
 		s.pool.Reset()
 		return nil, fmt.Errorf("%w: another state was put in place of the database", store.ErrUnavailable)
 	}
 	if mine := *s.namespace.Load(); t.quarantined == "" && namespace != mine {
-		// The keys that this process makes would be another installation's.
+		// This process would make keys of another installation.
 		t.quarantined = "the namespace was changed from " + mine + " to " + namespace + " under this server: start it again"
 	}
 	m := s.moment(t.now, begun, steps)
@@ -259,8 +258,8 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 	return t, nil
 }
 
-// aborted ends a transaction that is not to be committed and gives err back. A
-// connection on which even that fails is closed, and the server rolls back.
+// aborted ends a transaction without a commit and returns err. A connection on which even
+// that fails is closed, and the server rolls back.
 func aborted(ctx context.Context, conn *pgx.Conn, err error) error {
 	if conn.PgConn().TxStatus() != 'I' {
 		if _, rerr := conn.Exec(ctx, "ROLLBACK"); rerr != nil {
@@ -273,13 +272,13 @@ func aborted(ctx context.Context, conn *pgx.Conn, err error) error {
 	return err
 }
 
-// completionUnknown is statement_completion_unknown; poolers may answer it.
+// completionUnknown is statement_completion_unknown; poolers may return it.
 const completionUnknown = "40003"
 
-// definite reports whether the server itself said that it did not commit. A server
-// that is ending the connection may have committed before (classes 57 and 08), and
-// an error of the driver says nothing: pgx 5.12 calls the loss of a COMMIT's
-// answer "conn closed", and safe to retry (see TestLostCommit).
+// definite reports whether the server itself reported that it did not commit. A server that
+// is ending the connection may have committed before (classes 57 and 08), and an error of the
+// driver proves nothing: pgx 5.12 calls the loss of a COMMIT's answer "conn closed", and safe
+// to retry (see TestLostCommit).
 func definite(err error) bool {
 	var known *pgconn.PgError
 	if !errors.As(err, &known) || known.Severity != "ERROR" && known.SeverityUnlocalized != "ERROR" {
@@ -295,14 +294,14 @@ type view struct {
 	q    *pgdb.Queries
 	conn *pgx.Conn
 	now  time.Time
-	// doubt is what is not believed of the time.
+	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	// begun is when the call began, on the boot clock.
 	begun time.Duration
 }
 
-// at is the time that counts as now, for a row that was read at a time of the
-// server's clock.
+// at returns the time that counts as now, for a row that was read at a time of the server's
+// clock.
 func (v view) at(server time.Time) time.Time {
 	if v.now.IsZero() {
 		return v.s.present(server, v.begun)
@@ -344,8 +343,8 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	})
 }
 
-// readOne is read for a method that runs a single statement, which needs no
-// transaction. The statement itself must ask for the time (see present).
+// readOne is read for a method that runs a single statement, which needs no transaction. The
+// statement itself must read the time (see present).
 func readOne[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
 	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {
 		v, err := fn(ctx, view{s: s, q: pgdb.New(conn), conn: conn, begun: hostclock.Boot()})

@@ -27,7 +27,7 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 
 type vitals struct{ view }
 
-// age is how long ago a moment was; the epoch is no moment.
+// age returns how long ago a moment was; the epoch is no moment.
 func (m vitals) age(at time.Time) time.Duration { return measure{view: m.view}.age(at) }
 
 func (m vitals) due(ctx context.Context, out *store.Vitals) (err error) {
@@ -97,7 +97,7 @@ func (m vitals) firings(ctx context.Context, out *store.Vitals) error {
 	return err
 }
 
-// Saturation is how many connections of the pool are in use, and how many there may be.
+// Saturation returns how many connections of the pool are in use, and how many there may be.
 func (s *Store) Saturation() (busy, limit int) {
 	stat := s.pool.Stat()
 	return int(stat.AcquiredConns()), int(stat.MaxConns())

@@ -12,16 +12,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a job changes while its schedule is decided about. The decision has not
-// seen the change, and the change does not wait for the decision: it holds the job's lock, and
-// schedules come first in the lock order. So the schedule is made due afterwards, in a
-// transaction of its own, which holds nothing and waits. What a crash or an error loses is made
-// up for by store.BufferedLook.
+// Rules of this file: a job may change while its schedule is decided about. The decision has
+// not seen the change, and the change does not wait for the decision: it holds the job's
+// lock, and schedules come first in the lock order. So the schedule is made due afterwards,
+// in a transaction of its own, which holds nothing and waits. If a crash or an error loses
+// that, the schedule is due after store.BufferedLook.
 
-// maxBusy bounds the schedules that a waker has before it.
+// maxBusy bounds the schedules that wait in a waker.
 const maxBusy = 10_000
 
-// waker makes schedules due that were busy when a job of theirs changed, one after the other.
+// waker makes schedules due that were busy when one of their jobs changed, one after the
+// other.
 type waker struct {
 	wake func(context.Context, job.ID)
 	more chan struct{}
@@ -39,7 +40,7 @@ func newWaker(wake func(context.Context, job.ID)) *waker {
 	return w
 }
 
-// add hands schedules over. Those that do not fit are dropped.
+// add adds schedules. Those that do not fit are dropped.
 func (w *waker) add(ids []job.ID) {
 	if len(ids) == 0 {
 		return
@@ -82,14 +83,14 @@ func (w *waker) take() (id job.ID, ok bool) {
 	return id, false
 }
 
-// close drops what is left, and waits for the transaction that is under way.
+// close drops the remaining schedules, and waits for the transaction in progress.
 func (w *waker) close() {
 	w.end()
 	<-w.done
 }
 
-// wakeSchedule makes a schedule due if a firing is buffered in it, after all who decide about
-// it or change it now.
+// wakeSchedule makes a schedule with a buffered firing due, after the transactions that
+// decide about it or change it now.
 func (s *Store) wakeSchedule(ctx context.Context, id job.ID) {
 	_, _ = write(ctx, s, "wake schedule", func(ctx context.Context, t *tx) (struct{}, error) {
 		if _, err := t.q.LockSchedule(ctx, fromID(id)); err != nil {

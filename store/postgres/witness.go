@@ -13,23 +13,23 @@ import (
 	"github.com/fireonce/fireonce/internal/witness"
 )
 
-// Rules of this file: a cluster that is restored as a whole, from a base backup or a
-// disk image, is in every respect what it was: its files say nothing of what is
-// missing. So each server notes outside of the database how far its log had come, and
-// the next start asks for that very event. A crash of PostgreSQL keeps what was
-// committed, so it never looks like a restore.
+// Rules of this file: a cluster that is restored as a whole, from a base backup or a disk
+// image, is identical to its earlier state: its files do not show what is missing. So each
+// server notes outside of the database how far its log had come, and the next start looks for
+// that very event. A crash of PostgreSQL keeps what was committed, so it never looks like a
+// restore.
 
-// noteEvery is how often the newest event is noted. What a restore takes back is
-// older than that by far.
+// noteEvery is how often the newest event is noted. A restore removes far older events than
+// that.
 const noteEvery = 5 * time.Second
 
-// noteTime bounds one look and its note.
+// noteTime bounds one read of the newest event and its note.
 const noteTime = 10 * time.Second
 
 // memory is the note of one store.
 type memory struct {
 	path string
-	// mu keeps the notes in order.
+	// mu serializes the notes.
 	mu       sync.Mutex
 	saved    witness.Seen
 	reporter witness.Reporter
@@ -38,9 +38,8 @@ type memory struct {
 	done sync.WaitGroup
 }
 
-// recall reads what was noted of this database, before it is compared with what it
-// is. The file is named after the database and its cluster, so that a copy elsewhere
-// is not taken for it.
+// recall reads the note of this database before it is compared with its description. The file
+// is named after the database and its cluster, so that a copy elsewhere has another one.
 func (s *Store) recall(ctx context.Context, conn *pgx.Conn) error {
 	if s.opts.StateDir == "" {
 		return nil
@@ -65,8 +64,8 @@ SELECT m.store_id, h.system_id, h.database_oid, m.incarnation FROM here AS h CRO
 	return nil
 }
 
-// watchNewest notes the newest event from time to time, until the store is closed. The
-// first note is made here, so that a folder that takes none is noticed.
+// watchNewest notes the newest event from time to time, until the store is closed. It makes
+// the first note immediately, so that an unwritable folder is detected.
 func (s *Store) watchNewest(ctx context.Context) error {
 	m := s.memory
 	if m == nil {
@@ -78,15 +77,15 @@ func (s *Store) watchNewest(ctx context.Context) error {
 	ctx, m.end = context.WithCancel(context.Background())
 	m.done.Go(func() {
 		for sleep(ctx, noteEvery) {
-			// A failure of the database meets all other calls too, and one of the folder is
-			// reported. The next look comes.
+			// Other calls report a failure of the database too, and a failure of the folder
+			// is reported. The next note follows.
 			_ = s.note(ctx)
 		}
 	})
 	return nil
 }
 
-// note writes down the newest event, if it is newer than what is noted.
+// note writes the newest event, if it is newer than the noted one.
 func (s *Store) note(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
@@ -130,5 +129,5 @@ func (s *Store) endNotes() {
 	}
 	m.end()
 	m.done.Wait()
-	_ = s.note(context.Background()) // a help only: what was noted before stays
+	_ = s.note(context.Background()) // only a help: the note before stays
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// work are the calls of this process that share transactions, kind by kind.
+// work has the calls of this process that share transactions, by kind.
 type work struct {
 	arms    *coalescer[store.Arm, store.Armed]
 	changes *coalescer[store.Change, store.Applied]
 	renews  *coalescer[renewal, bool]
 }
 
-// startWork starts the lanes. One a kind is best: a second one halves the
-// batches, and each commit costs the same.
+// startWork starts the workers. One of each kind is best: a second one halves the batches,
+// and each commit costs the same.
 func (s *Store) startWork(ctx context.Context) {
 	s.work = work{
 		arms: newCoalescer(ctx, 1, s.armBatch, func(err error) store.Armed { return store.Armed{Err: err} }),
@@ -25,7 +25,7 @@ func (s *Store) startWork(ctx context.Context) {
 	}
 }
 
-// end waits for the batches under way; queued calls fail with ErrUnavailable.
+// end waits for the batches in progress; queued calls fail with ErrUnavailable.
 func (w *work) end() {
 	w.arms.close()
 	w.changes.close()

@@ -32,7 +32,7 @@ type cache struct {
 	meta  *sqlitedb.Meta
 	conns map[job.ID]sqlitedb.Connection
 	// ready has runnable rows; loose has connections none of whose rows is saturated.
-	runnable     map[job.ID]map[string]sqlitedb.ConnectionReady
+	runnable  map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
 	// underWay counts the jobs CLAIMED and SENDING of each connection.

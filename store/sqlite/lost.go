@@ -22,9 +22,9 @@ const defaultWatchEvery = time.Second
 
 // loss records once that the database is lost.
 type loss struct {
-	once sync.Once
-	err  error         // why, after gone
-	gone chan struct{} // closed with the loss
+	once     sync.Once
+	err      error         // why, after gone
+	gone     chan struct{} // closed with the loss
 	reported chan error
 }
 

@@ -51,9 +51,9 @@ const (
 )
 
 type op struct {
-	run  func(context.Context, *tx) error
+	run   func(context.Context, *tx) error
 	state atomic.Int32
-	done chan error
+	done  chan error
 }
 
 // writer owns the one connection that writes.
@@ -73,8 +73,8 @@ type writer struct {
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	// check, when a test sets it, is called after each operation.
-	check func(context.Context, *tx)
-	served  int64
+	check  func(context.Context, *tx)
+	served int64
 	// newest is the position of the last event at the last look (see compare).
 	newest int64
 	// logLimit is the length of the log above which it is written back.
