@@ -10,7 +10,7 @@ import (
 var minute = time.Minute.Microseconds()
 
 func TestBucketByHand(t *testing.T) {
-	// Twenty a minute: two at once, then one every 60/19 s, rounded up.
+	// Twenty a minute: two together, then one every 60/19 s, rounded up.
 	b := Bucket{PerMinute: 20}
 	const now, every = 1_000_000_000, 3_157_895
 	if got := b.Tokens(now); got != 2 {
@@ -32,8 +32,8 @@ func TestBucketByHand(t *testing.T) {
 	}
 }
 
-// TestBucketNoMinuteSeesMore takes at random times as much as there is, or less:
-// no minute may see more than the bound, and a greedy taker is not starved.
+// TestBucketNoMinuteSeesMore takes all available tokens, or fewer, at random times: no minute
+// may see more than the bound, and a greedy caller gets tokens again.
 func TestBucketNoMinuteSeesMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Bucket{PerMinute: rapid.Int64Range(1, 10_000).Draw(t, "per minute")}
@@ -75,8 +75,8 @@ func TestBucketNoMinuteSeesMore(t *testing.T) {
 	})
 }
 
-// TestBucketRepaced: another pace gives an empty bucket no token at once, and has it
-// wait no longer than that pace does.
+// TestBucketRepaced: another pace gets an empty bucket no token immediately, and no longer
+// wait than that pace has.
 func TestBucketRepaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := rapid.Int64Range(minute, 10*minute).Draw(t, "now")

@@ -8,7 +8,7 @@ import (
 )
 
 // Rules of this file: many goroutines read one clock, each takes its time to read it and
-// again until its reading is judged, and a step is followed long after it was asked for.
+// again until its reading is judged, and a step is followed long after it was requested.
 
 // crowd is a machine's clock, its readers, and the timeline that judges them.
 type crowd struct {
@@ -19,12 +19,13 @@ type crowd struct {
 	// reading has the readings that were begun, and read those that wait to be judged.
 	reading []time.Duration
 	read    []ClockReading
-	// step is asked for and not followed yet. The reading for it began at asked, and took took.
+	// step is requested and not followed yet. The reading for it began at asked, and took
+	// took.
 	step        *ClockStep
 	asked, took time.Duration
 	// jumped is when the clock was set last, on the boot clock.
 	jumped time.Duration
-	// believed says that a step of a clock that was not set since has been followed.
+	// believed reports that a step of a clock that was not set since has been followed.
 	believed bool
 	newest   int64
 }
@@ -78,7 +79,8 @@ func (c *crowd) act() {
 	}
 }
 
-// judge has a reading judged, and fails if it brings a doubt back or time goes backwards.
+// judge judges a reading, and fails if the clock becomes suspect again or time goes
+// backwards.
 func (c *crowd) judge(r ClockReading) ClockMoment {
 	c.Helper()
 	m := c.line.Read(r)
@@ -221,7 +223,7 @@ func TestAStepOfASlowReadingLeavesNoDoubt(t *testing.T) {
 	o.believes(time.Hour, false)
 }
 
-// What a clock was slewed by is no part of a step: it is the line that moves to the clock.
+// A clock's slew is no part of a step: the line moves to the clock.
 func TestAStepOfASlewedClockIsExact(t *testing.T) {
 	o := observe(t, Timeline{})
 	o.believes(0, false)
@@ -240,7 +242,7 @@ func TestAStepOfASlewedClockIsExact(t *testing.T) {
 	}
 }
 
-// What is saved is a time and the boot clock's reading of the same moment.
+// A saved time belongs to a reading of the boot clock at the same moment.
 func TestALateReadingIsNotSaved(t *testing.T) {
 	o := observe(t, Timeline{})
 	before := o.reading()
@@ -254,7 +256,7 @@ func TestALateReadingIsNotSaved(t *testing.T) {
 	o.believes(0, false)
 }
 
-// A step that cannot be written is told of, and asked for again after pauses that grow.
+// A step that cannot be written is reported, and requested again after pauses that grow.
 func TestAStepThatFailsIsAskedForAfterAPause(t *testing.T) {
 	var news []ClockNews
 	o := clocks{wall: noon, boot: time.Hour}

@@ -178,7 +178,7 @@ func TestARestartInOneRunOfTheMachineIsExact(t *testing.T) {
 	}
 }
 
-// A server that is started over and over follows a lasting change all the same.
+// A server that is started repeatedly follows a lasting change nevertheless.
 func TestADoubtOutlivesARestart(t *testing.T) {
 	o := observe(t, Timeline{})
 	o.believes(0, false)
@@ -199,7 +199,8 @@ func TestADoubtOutlivesARestart(t *testing.T) {
 	}
 }
 
-// A clock that is set again while nobody looks has not been wrong in this way for long.
+// A clock that is set again while no process watches it has not been wrong in this way for
+// long.
 func TestAClockThatWasSetInARestartIsDoubtedAnew(t *testing.T) {
 	o := observe(t, Timeline{})
 	o.believes(0, false)

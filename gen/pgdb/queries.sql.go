@@ -43,9 +43,9 @@ type BindKeysParams struct {
 	Connections []pgtype.UUID
 }
 
-// Waits for other transactions that bind one of these keys, in the order of the items
-// whatever the plan of the join: the caller sorts them, so that two batches never wait
-// for each other. What has no connection binds nothing.
+// Waits for other transactions that bind one of these keys, in the order of the items under
+// every plan of the join: the caller sorts them, so that two batches never wait for each
+// other. An item without a connection binds nothing.
 func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, bindKeys,
 		arg.Projects,
@@ -205,8 +205,8 @@ type CountAliveRow struct {
 	Jobs  int64
 }
 
-// statistics; a connection of NULL is every one
-// Those under way are in an index of their own.
+// statistics; a NULL connection is every one
+// Jobs under way are in an index of their own.
 func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) ([]CountAliveRow, error) {
 	rows, err := q.db.Query(ctx, countAlive, arg.Project, arg.Connection)
 	if err != nil {
@@ -304,7 +304,7 @@ type CountWaitingRow struct {
 	Waiting  int64
 }
 
-// The jobs that wait for these, ended ones too. Asked when these are locked.
+// The jobs that wait for these, ended ones included. Run it after these are locked.
 func (q *Queries) CountWaiting(ctx context.Context, ids []pgtype.UUID) ([]CountWaitingRow, error) {
 	rows, err := q.db.Query(ctx, countWaiting, ids)
 	if err != nil {
@@ -335,8 +335,7 @@ WITH RECURSIVE k AS (
 SELECT key_id::text AS key_id FROM k WHERE key_id IS NOT NULL
 `
 
-// From key to key, each by the index: their number is small, that of the
-// credentials is not.
+// From key to key, each by the index: there are few keys and many credentials.
 func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, credentialKeys)
 	if err != nil {
@@ -657,7 +656,7 @@ type InsertJobsParams struct {
 	Histories       [][]byte
 }
 
-// With their states.
+// Jobs with their states.
 func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 	_, err := q.db.Exec(ctx, insertJobs,
 		arg.Now,
@@ -714,7 +713,7 @@ type InsertPagesParams struct {
 }
 
 // events
-// Goes with the COMMIT (see pages.go).
+// Sent with the COMMIT (see pages.go).
 func (q *Queries) InsertPages(ctx context.Context, arg InsertPagesParams) error {
 	_, err := q.db.Exec(ctx, insertPages,
 		arg.Positions,
@@ -1017,7 +1016,7 @@ WHERE (s.state = 3 OR s.state = 5) AND s.class <> $1::smallint
 ORDER BY s.job_id FOR NO KEY UPDATE
 `
 
-// Jobs that may be looked at, and whoever is changing them is waited for.
+// Locks jobs that may be looked at. It waits for transactions that change them.
 func (q *Queries) LockLooks(ctx context.Context, keyed int16) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, lockLooks, keyed)
 	if err != nil {
@@ -1049,8 +1048,8 @@ type LockPredecessorsRow struct {
 	State   int16
 }
 
-// Waits for results that are being written: whoever replies is either seen by the
-// result that lets it go, or sees it. And for others that reply to the same job, so that
+// Waits for results that are being written: either the result that releases a reply sees it,
+// or the reply sees the result. It also waits for other replies to the same job, so that
 // their count holds.
 func (q *Queries) LockPredecessors(ctx context.Context, ids []pgtype.UUID) ([]LockPredecessorsRow, error) {
 	rows, err := q.db.Query(ctx, lockPredecessors, ids)
@@ -1106,7 +1105,7 @@ type NewestCredentialRow struct {
 	AccountIdentity      string
 }
 
-// With what its connection says that it is sealed for.
+// With what its connection is sealed for.
 func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID) (NewestCredentialRow, error) {
 	row := q.db.QueryRow(ctx, newestCredential, connectionID)
 	var i NewestCredentialRow
@@ -1146,7 +1145,7 @@ type OldestDueParams struct {
 	Now        time.Time
 }
 
-// Among the ready rows that nothing holds.
+// Among the runnable rows that nothing holds.
 func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, oldestDue, arg.Project, arg.Connection, arg.Now)
 	var due time.Time
@@ -1200,8 +1199,8 @@ type OwnersRow struct {
 	JobID      pgtype.UUID
 }
 
-// In the account and the namespace of a job's attempt, as results have them: where
-// the account is not known, connection and hold key stand for it.
+// In the account and the namespace of a job's attempt, in the form of results: connection and
+// hold key stand for an unknown account.
 func (q *Queries) Owners(ctx context.Context, arg OwnersParams) ([]OwnersRow, error) {
 	rows, err := q.db.Query(ctx, owners, arg.ExternalIds, arg.Attempt, arg.JobID)
 	if err != nil {
@@ -1255,7 +1254,7 @@ type PagesAfterRow struct {
 }
 
 // The log's end, and the project's pages after a position, as many as have @scan events.
-// There is at least one row, whose page is missing where the project has none.
+// There is at least one row, without a page where the project has none.
 func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
 	rows, err := q.db.Query(ctx, pagesAfter, arg.Scan, arg.Project, arg.After)
 	if err != nil {
@@ -1306,9 +1305,9 @@ type ProspectsRow struct {
 	Deleted bool
 }
 
-// submission
-// The connections that jobs are to be stored on. The reference that each job
-// keeps to its connection locks it until the commit.
+// new jobs
+// The connections that jobs are to be stored on. The reference of each job to its connection
+// locks the connection until the commit.
 func (q *Queries) Prospects(ctx context.Context, ids []pgtype.UUID) ([]ProspectsRow, error) {
 	rows, err := q.db.Query(ctx, prospects, ids)
 	if err != nil {
@@ -1356,8 +1355,8 @@ type RaiseFencesParams struct {
 	Ids       []pgtype.UUID
 }
 
-// Their newest attempts are fenced as if they were armed now (see store.Release), and looks are
-// not due before that. No change of theirs: no version, no event.
+// Treats their newest attempts as armed now (see store.Admin.Release): looks are not due
+// before that. No change of the jobs: no version, no event.
 func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
 	_, err := q.db.Exec(ctx, raiseFences, arg.NotBefore, arg.Ids)
 	return err
@@ -1450,8 +1449,8 @@ type SnapshotsRow struct {
 }
 
 // jobs
-// Whole jobs, in one statement and so of one moment. The payload is read only
-// where it is asked for: a large one lies in a table of its own.
+// Whole jobs, in one statement and so of one moment. The payload is read only on request,
+// because a large one is in a table of its own.
 func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]SnapshotsRow, error) {
 	rows, err := q.db.Query(ctx, snapshots, arg.WithPayload, arg.Ids)
 	if err != nil {
@@ -1595,8 +1594,8 @@ type StartingRow struct {
 	NextAt         *time.Time
 }
 
-// What a start depends on, by ready row: the connection, as Connections gives it, how
-// many of its jobs are under way, and the row itself. Asked when the turns are taken.
+// What a start depends on, by runnable row: the connection, as Connections returns it, how
+// many of its jobs are under way, and the row itself. Run it after the claim locks are taken.
 func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingRow, error) {
 	rows, err := q.db.Query(ctx, starting, arg.Connections, arg.HoldKeys)
 	if err != nil {
@@ -1694,7 +1693,7 @@ type TakeEffectKeysParams struct {
 	Jobs    []pgtype.UUID
 }
 
-// In the order of the digests, as everybody takes them.
+// In the order of the digests, which is the lock order.
 func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, takeEffectKeys, arg.Digests, arg.Jobs)
 	if err != nil {
@@ -1777,7 +1776,7 @@ type TransactionsAfterRow struct {
 	Body        []byte
 }
 
-// As PagesAfter, of all projects: the pages of whole transactions.
+// PagesAfter for all projects: the pages of whole transactions.
 func (q *Queries) TransactionsAfter(ctx context.Context, arg TransactionsAfterParams) ([]TransactionsAfterRow, error) {
 	rows, err := q.db.Query(ctx, transactionsAfter, arg.After, arg.Scan)
 	if err != nil {

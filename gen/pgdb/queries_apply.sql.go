@@ -22,8 +22,8 @@ type AfterSuccessRow struct {
 	Saturated bool
 }
 
-// Whether somebody waits for one of these jobs, whoever had it locked before it was
-// written, and whether a connection may be saturated.
+// Reports whether a job waits for one of these jobs, also one that came before they were
+// locked, and whether a connection may be saturated.
 func (q *Queries) AfterSuccess(ctx context.Context, done []pgtype.UUID) (AfterSuccessRow, error) {
 	row := q.db.QueryRow(ctx, afterSuccess, done)
 	var i AfterSuccessRow
@@ -47,7 +47,7 @@ type CloseAttemptsParams struct {
 	Results []int16
 }
 
-// As SettleAttempts.
+// As in SettleAttempts.
 func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) error {
 	_, err := q.db.Exec(ctx, closeAttempts,
 		arg.Now,
@@ -77,8 +77,8 @@ type CountAnswersParams struct {
 	Bytes   []int64
 }
 
-// Counts the answers that are about to be kept against their projects, less those that
-// they take the place of.
+// Adds the sizes of answers that will be kept to the use of their projects, and subtracts
+// those of the answers that they replace.
 func (q *Queries) CountAnswers(ctx context.Context, arg CountAnswersParams) error {
 	_, err := q.db.Exec(ctx, countAnswers, arg.Jobs, arg.Numbers, arg.Bytes)
 	return err
@@ -130,11 +130,11 @@ type EffectOwnersRow struct {
 	OwnerTold    bool
 }
 
-// Results, and the ready rows that they change. Arrays are as in queries_claim.sql.
+// Results, and the runnable rows that they change. Arrays are as in queries_claim.sql.
 // results
-// Whose account each attempt acted on, in which space of ids, and whose the
-// object is. Attempt 0 is a person's word about the last one. Where the account is
-// not known, connection and hold key stand for it.
+// The account that each attempt acted on, the namespace of its objects' ids, and the owner of
+// the object. Attempt 0 is a person's statement about the last attempt. Connection and hold
+// key stand for an unknown account.
 func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]EffectOwnersRow, error) {
 	rows, err := q.db.Query(ctx, effectOwners, arg.Jobs, arg.Attempts, arg.ExternalIds)
 	if err != nil {
@@ -256,8 +256,8 @@ type InsertEffectsParams struct {
 	Now          time.Time
 }
 
-// In the account and the namespace that EffectOwners names. An object that another
-// job got meanwhile has the transaction run again.
+// In the account and the namespace from EffectOwners. If another job got the object
+// meanwhile, the transaction runs again.
 func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) error {
 	_, err := q.db.Exec(ctx, insertEffects,
 		arg.Jobs,
@@ -375,8 +375,8 @@ type KeepForNewRowsParams struct {
 	HoldKeys    []string
 }
 
-// Locks the connections that are to get a new ready row, before any ready row is locked
-// (see lock_order.go). Where every row exists, as it nearly always does, it locks nothing.
+// Locks the connections that get a new runnable row, before any runnable row is locked (see
+// lock_order.go). If every row exists, as usual, it locks nothing.
 func (q *Queries) KeepForNewRows(ctx context.Context, arg KeepForNewRowsParams) error {
 	_, err := q.db.Exec(ctx, keepForNewRows, arg.Connections, arg.HoldKeys)
 	return err
@@ -404,8 +404,8 @@ type MakeRunnableParams struct {
 	Freed       []pgtype.UUID
 }
 
-// Locks each row in the order that everybody keeps, lowers its due time (NULL: it
-// stays as it is), and frees it when its connection has room again.
+// Locks each row in the lock order, lowers its due time (NULL: no change), and ends its
+// saturation when its connection has capacity again.
 func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
 	_, err := q.db.Exec(ctx, makeRunnable,
 		arg.Connections,
@@ -434,7 +434,7 @@ type NotifyRepliesParams struct {
 	StartDeadlines  []time.Time
 }
 
-// No change of theirs: no version, no event. They are locked.
+// No change of these jobs: no version, no event. They are locked.
 func (q *Queries) NotifyReplies(ctx context.Context, arg NotifyRepliesParams) error {
 	_, err := q.db.Exec(ctx, notifyReplies,
 		arg.Jobs,
@@ -461,7 +461,7 @@ type RecountParams struct {
 	HoldKeys    []string
 }
 
-// A job has left these rows otherwise than by a claim.
+// For jobs that left these rows without a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 	_, err := q.db.Exec(ctx, recount, arg.Connections, arg.HoldKeys)
 	return err
@@ -539,7 +539,7 @@ type SetContentsParams struct {
 	TimeZones       []string
 }
 
-// NULL, 0 and an empty text leave a column as it is.
+// NULL, 0 and an empty text do not change a column.
 func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error {
 	_, err := q.db.Exec(ctx, setContents,
 		arg.Jobs,
@@ -670,10 +670,10 @@ type SetStatesRow struct {
 	Saturated bool
 }
 
-// Every change of a job but claims, arms and leases, with what became of its newest attempt
-// (result 0: nothing new), and the gates that it opens. It reports whether somebody waits for a job that is done who came after
-// those that did were locked (to lock him now would be out of the order that everybody
-// keeps), and whether a connection that is freed was saturated.
+// Every change of a job except claims, arms and leases, with the result of its newest attempt
+// (0: none), and the gates that it opens. It reports whether a job that came after the
+// waiting ones were locked waits for a job that has ended (to lock it now would break the
+// lock order), and whether a freed connection was saturated.
 func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
 	row := q.db.QueryRow(ctx, setStates,
 		arg.Jobs,
@@ -753,7 +753,7 @@ type SettleAttemptsParams struct {
 	Answers  [][]byte
 }
 
-// Late outcomes of earlier attempts. Those of the newest one go with SetStates.
+// Late outcomes of earlier attempts. SetStates writes those of the newest one.
 func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) error {
 	_, err := q.db.Exec(ctx, settleAttempts,
 		arg.Now,
@@ -777,8 +777,8 @@ WHERE connection_id = ANY ($1::uuid[])
 ORDER BY connection_id FOR KEY SHARE
 `
 
-// ready rows
-// Keeps claims from counting jobs under way while one of them ends.
+// runnable rows
+// Prevents claims from counting jobs under way while one of them ends.
 func (q *Queries) ShareClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, shareClaimLocks, ids)
 	return err
@@ -796,7 +796,7 @@ type ShareEffectsParams struct {
 	Takes  []bool
 }
 
-// Other jobs name the same objects, and may take them.
+// Other jobs name the same objects, and may take them over.
 func (q *Queries) ShareEffects(ctx context.Context, arg ShareEffectsParams) error {
 	_, err := q.db.Exec(ctx, shareEffects, arg.Jobs, arg.Others, arg.Takes)
 	return err
@@ -873,11 +873,10 @@ type SucceedFirstRow struct {
 	Turns         int64
 }
 
-// Successes of first attempts where nothing else is to be said, with the gates that
-// open. Where one is alone in its transaction, its turn is
-// taken, too (see ShareClaimLocks). The items are sorted, so that their rows are locked in
-// everybody's order. The state is cast, and the attempt's number is that of the row, so
-// that no partial index offers itself.
+// Successes of first attempts without any other data, with the gates that open. If they are
+// alone in their transaction, their claim locks are taken too (see ShareClaimLocks). The
+// items are sorted, so that their rows are locked in the lock order. The state is cast, and
+// the attempt's number is that of the row, so that the planner considers no partial index.
 func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]SucceedFirstRow, error) {
 	rows, err := q.db.Query(ctx, succeedFirst,
 		arg.Jobs,

@@ -70,10 +70,9 @@ type ArmJobsParams struct {
 	Now                time.Time
 }
 
-// As store/rules judged. What must never be, the triggers refuse; an attempt that is followed
-// goes to attempts by itself.
-// The state is named so that no index of states offers itself, which would read all
-// jobs under way for the few of a batch.
+// As store/rules judged. The triggers refuse what must never be written; the database moves
+// an attempt that is followed to attempts. The state is named so that the planner considers
+// no index of states, which would read all jobs under way for the few of a batch.
 func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 	_, err := q.db.Exec(ctx, armJobs,
 		arg.Jobs,
@@ -215,7 +214,7 @@ type HeldRowsRow struct {
 	RateLimitedUntil time.Time
 }
 
-// Of ready rows, those whose hold key is or was held.
+// The runnable rows whose hold key is or was held.
 func (q *Queries) HeldRows(ctx context.Context, arg HeldRowsParams) ([]HeldRowsRow, error) {
 	rows, err := q.db.Query(ctx, heldRows, arg.Connections, arg.HoldKeys)
 	if err != nil {
@@ -263,8 +262,8 @@ type HoldsRow struct {
 }
 
 // Arms. Arrays are as in queries_claim.sql.
-// Of jobs, those whose hold key is or was held, and those with a cool-down. Jobs without
-// a schedule have none of their own, and are not read.
+// The jobs whose hold key is or was held, and those with a cool-down. A job without a
+// schedule has no cool-down of its own, and is not read.
 func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, error) {
 	rows, err := q.db.Query(ctx, holds, ids)
 	if err != nil {
@@ -299,7 +298,7 @@ ON CONFLICT (owner) DO UPDATE SET owner = excluded.owner
 RETURNING owner, job_id, armed_at
 `
 
-// The last arms of those who have a cool-down, each locked, also if there was none.
+// The last arms of owners of a cool-down. Each is locked, even without an arm.
 func (q *Queries) LockCoolDowns(ctx context.Context, owners []pgtype.UUID) ([]CoolDown, error) {
 	rows, err := q.db.Query(ctx, lockCoolDowns, owners)
 	if err != nil {
@@ -324,7 +323,7 @@ const lockJob = `-- name: LockJob :one
 SELECT version FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE
 `
 
-// Waits for whoever is changing the job.
+// Waits for a transaction that changes the job.
 func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
 	row := q.db.QueryRow(ctx, lockJob, id)
 	var version int64
@@ -409,8 +408,8 @@ type TakeGatesParams struct {
 	Attempts     []int64
 }
 
-// A gate that the job has already is taken along; one of another job is not. New gates
-// come first, because they may be waited for, and others wait for those taken along.
+// A gate that the job has already is included; one of another job is not. New gates come
+// first, because a transaction may wait for them while others wait for the included ones.
 func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, takeGates,
 		arg.Accounts,

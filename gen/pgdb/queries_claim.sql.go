@@ -30,7 +30,7 @@ type AttemptViewsRow struct {
 	RequestDigest []byte
 }
 
-// Of earlier attempts.
+// The views of earlier attempts.
 func (q *Queries) AttemptViews(ctx context.Context, ids []pgtype.UUID) ([]AttemptViewsRow, error) {
 	rows, err := q.db.Query(ctx, attemptViews, ids)
 	if err != nil {
@@ -164,9 +164,9 @@ type ClaimArmedParams struct {
 	Now                time.Time
 }
 
-// Jobs that are armed by their claim: both steps in one version of the row, with the
-// history of both. The version stands for all that was due when they were locked, and for the
-// lease, which nobody else ever sees.
+// Jobs that are armed by their claim: both steps in one version of the row, with the history
+// of both. The version stands for all that was due when they were locked, and for the lease,
+// which is never visible to another transaction.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
 	_, err := q.db.Exec(ctx, claimArmed,
 		arg.Jobs,
@@ -219,8 +219,8 @@ type ClaimJobsParams struct {
 	LeaseEnd  *time.Time
 }
 
-// The version stands for all that was due when the jobs were locked. To name the
-// state again would offer the planner the index of all that is runnable.
+// The version stands for all that was due when the jobs were locked. Naming the state again
+// would offer the planner the index of all runnable jobs.
 func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) error {
 	_, err := q.db.Exec(ctx, claimJobs,
 		arg.Jobs,
@@ -241,8 +241,8 @@ WHERE connection_id = ANY ($1::uuid[])
 ORDER BY connection_id FOR UPDATE
 `
 
-// Waits for the results that are being written to these connections' jobs, and
-// keeps new ones waiting.
+// Waits for the results that are being written to these connections' jobs, and delays new
+// ones.
 func (q *Queries) CloseClaimLocks(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, closeClaimLocks, ids)
 	return err
@@ -466,8 +466,8 @@ type LockDueRow struct {
 	Trace          *string
 }
 
-// With their requests: what was armed before is only known to be there. A row is locked
-// as it is by then, but its request is read as it was when the statement began. A job
+// With their requests; of what was armed before, only its existence is known. A row is locked
+// in its present state, but its request is read as it was when the statement began. A job
 // that was changed in between is left for the next claim.
 func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
 	rows, err := q.db.Query(ctx, lockDue,
@@ -543,7 +543,7 @@ SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, po
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// Behind the locks of others of the batch, so nobody is waited for.
+// After other locks of the batch, so it does not wait.
 func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, error) {
 	rows, err := q.db.Query(ctx, lockFree, ids)
 	if err != nil {
@@ -624,11 +624,10 @@ type LockJobsParams struct {
 	Told []pgtype.UUID
 }
 
-// Claims, looks and leases, and what is due. Arrays of one query are of one length:
-// column by column what the rows of a batch say. The zero time, the year 1, stands in
-// them for NULL.
+// Claims, looks and leases, and what is due. The arrays of one query have one length: each is
+// a column of the batch's rows. The zero time, the year 1, stands for NULL in them.
 // jobs, locked
-// These jobs, and those that wait for some of them. Everybody locks in this order.
+// These jobs, and those that wait for some of them. Every transaction locks in this order.
 func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, error) {
 	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Told)
 	if err != nil {
@@ -787,7 +786,7 @@ const otherWorkers = `-- name: OtherWorkers :many
 SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND NOT worker = ANY ($1::text[])
 `
 
-// Who has claimed or armed what is under way, but for these.
+// The workers that claimed or armed the jobs under way, except these.
 func (q *Queries) OtherWorkers(ctx context.Context, enlisted []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, otherWorkers, enlisted)
 	if err != nil {
@@ -821,7 +820,7 @@ type OverdueIDsParams struct {
 }
 
 // due times
-// What is under way: past its lease or its fence, or claimed and past its window.
+// Jobs under way that are past their lease or their fence, or claimed and past their window.
 func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, overdueIDs, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -964,8 +963,8 @@ type RunnableConnectionsRow struct {
 	Busy           int64
 }
 
-// As Connections gives them, and how many of their jobs are under way. Asked when the
-// turns are taken: other claims' jobs are counted.
+// As Connections returns them, and how many of their jobs are under way. Run it after the
+// claim locks are taken, so that other claims' jobs are counted.
 func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectionsParams) ([]RunnableConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, runnableConnections, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
@@ -1083,7 +1082,7 @@ type ServedParams struct {
 	PacedUntils []time.Time
 }
 
-// What a row still has is due at the earliest of it; NULL when it is drained.
+// The row's remaining jobs are due at the earliest of them; NULL when none is left.
 func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 	_, err := q.db.Exec(ctx, served,
 		arg.Now,
@@ -1130,10 +1129,9 @@ type TakeClaimLocksParams struct {
 }
 
 // claims
-// What is due at a time, or, where that is NULL, at the clock of the server: three
-// statements on the way of a BEGIN, which know no time of Go's.
-// The connections that have something due and that no other claim serves at this
-// moment.
+// What is due at a time, or, where that is NULL, at the clock of the server: three statements
+// with a BEGIN, which know no time of the process.
+// Locks the connections that have due jobs and that no other claim serves at this moment.
 func (q *Queries) TakeClaimLocks(ctx context.Context, arg TakeClaimLocksParams) ([]ConnectionClaim, error) {
 	rows, err := q.db.Query(ctx, takeClaimLocks, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
@@ -1160,7 +1158,7 @@ WHERE connection_id = ANY ($1::uuid[])
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// Of these connections, those that no claim serves at this moment.
+// Locks those of these connections that no claim serves at this moment.
 func (q *Queries) TakeFreeClaimLocks(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
 	rows, err := q.db.Query(ctx, takeFreeClaimLocks, ids)
 	if err != nil {

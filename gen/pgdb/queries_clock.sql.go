@@ -44,7 +44,7 @@ type BelieveClockParams struct {
 	Steps int64
 }
 
-// Whoever believes the clock ends the doubt of others, too.
+// A server that believes the clock ends the suspicion of the others too.
 func (q *Queries) BelieveClock(ctx context.Context, arg BelieveClockParams) error {
 	_, err := q.db.Exec(ctx, believeClock, arg.Now, arg.Steps)
 	return err
@@ -132,7 +132,7 @@ type StepAttemptsParams struct {
 	Old     time.Time
 }
 
-// Of jobs that have not ended, and what a client's retry would wait for.
+// Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
 	_, err := q.db.Exec(ctx, stepAttempts, arg.By, arg.Unknown, arg.Old)
 	return err
@@ -195,7 +195,7 @@ UPDATE job_state SET
 WHERE state IN (2, 3, 4, 5)
 `
 
-// Leases, fences, looks and polls. A look under way proves nothing after it.
+// Leases, fences, looks and polls. A look under way proves nothing after the step.
 func (q *Queries) StepLeases(ctx context.Context, by pgtype.Interval) error {
 	_, err := q.db.Exec(ctx, stepLeases, by)
 	return err
@@ -217,7 +217,7 @@ type StepNewestParams struct {
 	Old     time.Time
 }
 
-// As StepAttempts, for the newest ones.
+// StepAttempts for the newest attempts.
 func (q *Queries) StepNewest(ctx context.Context, arg StepNewestParams) error {
 	_, err := q.db.Exec(ctx, stepNewest, arg.Unknown, arg.By, arg.Old)
 	return err
@@ -278,8 +278,8 @@ type StepWaitsParams struct {
 	DefaultWindow int64
 }
 
-// Waits that a job makes by itself. A time that a client asked for is the beginning of
-// its start window, or of the wait of a reply, which makes no other waits meanwhile.
+// Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+// start window, or of the wait of a reply, which has no other waits meanwhile.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
 	return err
@@ -297,7 +297,7 @@ type StepWindowsParams struct {
 	Since time.Time
 }
 
-// Windows that were open while everything stood still.
+// Windows that were open while work was suspended.
 func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
 	_, err := q.db.Exec(ctx, stepWindows, arg.Stood, arg.Now, arg.Since)
 	return err

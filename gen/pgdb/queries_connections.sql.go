@@ -63,7 +63,7 @@ type KeepConnectionsRow struct {
 	Deleted bool
 }
 
-// Nobody deletes them until the commit. It tells which are deleted.
+// Prevents their deletion until the commit, and returns which are deleted already.
 func (q *Queries) KeepConnections(ctx context.Context, ids []pgtype.UUID) ([]KeepConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, keepConnections, ids)
 	if err != nil {
@@ -89,7 +89,7 @@ const lockClaimLock = `-- name: LockClaimLock :one
 SELECT bucket_at FROM connection_claims WHERE connection_id = $1 FOR UPDATE
 `
 
-// Changes of connections. What is judged of a connection is judged on its locked row.
+// Changes of connections. A connection is judged on its locked row.
 // Waits for the claim, the start and the results that are being written.
 func (q *Queries) LockClaimLock(ctx context.Context, id pgtype.UUID) (int64, error) {
 	row := q.db.QueryRow(ctx, lockClaimLock, id)
@@ -107,7 +107,7 @@ type LockConnectionParams struct {
 	Project string
 }
 
-// Waits for whoever adds a ready row, or keeps the connection for a job that waits.
+// Waits for transactions that add a runnable row, or keep the connection for a waiting job.
 func (q *Queries) LockConnection(ctx context.Context, arg LockConnectionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, lockConnection, arg.ID, arg.Project)
 	if err != nil {
@@ -257,7 +257,7 @@ type SetRunnableOfParams struct {
 	ConnectionID pgtype.UUID
 }
 
-// A row that loses a bound is served as if that had never been.
+// A row that loses a bound is served as if the bound had never existed.
 func (q *Queries) SetRunnableOf(ctx context.Context, arg SetRunnableOfParams) error {
 	_, err := q.db.Exec(ctx, setRunnableOf,
 		arg.Paused,
@@ -309,9 +309,9 @@ type WakeLooksParams struct {
 	ConnectionID pgtype.UUID
 }
 
-// Looks and polls that waited for a credential. No change of theirs: no version, no
-// event. One that is being written to is left: whoever writes holds its row, and may
-// wait for the connection's turn.
+// Looks and polls that waited for a credential. No change of their jobs: no version, no
+// event. A row that another transaction writes to is skipped: that transaction may wait for
+// the connection's claim lock.
 func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
 	_, err := q.db.Exec(ctx, wakeLooks, arg.Now, arg.ConnectionID)
 	return err

@@ -432,8 +432,8 @@ SELECT dropped_to FROM retention WHERE id = 1 FOR SHARE
 `
 
 // Erasure: what retention does not remove, or not yet.
-// Keeps a step of retention from starting, and waits for one: what it drops of the log
-// is judged by the jobs that are there. Erasures do not wait for each other.
+// Prevents a step of retention from starting, and waits for one, because it drops events by
+// the jobs that are stored. Erasures do not wait for each other.
 func (q *Queries) ShareRetention(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, shareRetention)
 	var dropped_to int64

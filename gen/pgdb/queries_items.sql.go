@@ -40,7 +40,7 @@ type EndItemsParams struct {
 	Reasons     []string
 }
 
-// Items that firings have taken, and those that were refused.
+// Items that firings used, and those that were refused.
 func (q *Queries) EndItems(ctx context.Context, arg EndItemsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endItems,
 		arg.Now,
@@ -76,7 +76,7 @@ type EndedItemsRow struct {
 	Size    int64
 }
 
-// Those that have left, the last one first.
+// Items that have left, the last to leave first.
 func (q *Queries) EndedItems(ctx context.Context, arg EndedItemsParams) ([]EndedItemsRow, error) {
 	rows, err := q.db.Query(ctx, endedItems,
 		arg.ScheduleID,
@@ -174,8 +174,8 @@ type InsertItemParams struct {
 	Project     string
 }
 
-// The queues of schedules. Their schedule is locked before they are written, so the sizes that
-// a statement reads are those that it changes.
+// The queues of schedules. Their schedule is locked before they are written, so the sizes
+// that a statement reads are those that it changes.
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
 	_, err := q.db.Exec(ctx, insertItem,
 		arg.ID,
@@ -377,7 +377,7 @@ type QueueHeadsRow struct {
 	Size       int64
 }
 
-// The first ones that wait.
+// The first waiting items.
 func (q *Queries) QueueHeads(ctx context.Context, arg QueueHeadsParams) ([]QueueHeadsRow, error) {
 	rows, err := q.db.Query(ctx, queueHeads, arg.Schedules, arg.MaxRows)
 	if err != nil {

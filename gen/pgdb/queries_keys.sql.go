@@ -37,7 +37,7 @@ type CredentialsOfOthersRow struct {
 	AccountIdentity string
 }
 
-// Those that another key seals, after a place.
+// Credentials that another key seals, after a place.
 func (q *Queries) CredentialsOfOthers(ctx context.Context, arg CredentialsOfOthersParams) ([]CredentialsOfOthersRow, error) {
 	rows, err := q.db.Query(ctx, credentialsOfOthers,
 		arg.ConnectionID,
@@ -211,7 +211,7 @@ const lockProject = `-- name: LockProject :execrows
 SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Waits for other transactions that make a key of the project, and for no others.
+// Waits only for other transactions that create a key of the project.
 func (q *Queries) LockProject(ctx context.Context, id string) (int64, error) {
 	result, err := q.db.Exec(ctx, lockProject, id)
 	if err != nil {

@@ -133,7 +133,7 @@ type StartLoginParams struct {
 	ExpiresAt   time.Time
 }
 
-// Logins at platforms, and turns to renew what came of them.
+// Logins at platforms, and leases to renew their tokens.
 func (q *Queries) StartLogin(ctx context.Context, arg StartLoginParams) error {
 	_, err := q.db.Exec(ctx, startLogin,
 		arg.State,
@@ -159,7 +159,7 @@ type TakeLoginParams struct {
 	Project string
 }
 
-// Of several who come at once, one deletes the row and has it.
+// Of several concurrent callers, one deletes the row and gets it.
 func (q *Queries) TakeLogin(ctx context.Context, arg TakeLoginParams) (OauthLogin, error) {
 	row := q.db.QueryRow(ctx, takeLogin, arg.State, arg.Project)
 	var i OauthLogin

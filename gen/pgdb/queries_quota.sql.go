@@ -20,7 +20,7 @@ type CountAPIKeysParams struct {
 	Now     time.Time
 }
 
-// Those that are live at now.
+// Keys that are live at now.
 func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countAPIKeys, arg.Project, arg.Now)
 	var count int64
@@ -48,7 +48,7 @@ type CountLoginsParams struct {
 	Now     time.Time
 }
 
-// Those that may still come back at now.
+// Logins that may still be completed at now.
 func (q *Queries) CountLogins(ctx context.Context, arg CountLoginsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countLogins, arg.Project, arg.Now)
 	var count int64
@@ -87,8 +87,8 @@ type LockUseParams struct {
 	Project string
 }
 
-// Lets transactions that add the same kind of thing to a project come one after the other:
-// each counts what those before it have added.
+// Serializes transactions that add the same kind of object to a project: each counts what
+// those before it have added.
 func (q *Queries) LockUse(ctx context.Context, arg LockUseParams) error {
 	_, err := q.db.Exec(ctx, lockUse, arg.Kind, arg.Project)
 	return err

@@ -40,7 +40,8 @@ type DropPagesRow struct {
 	Dropped int64
 }
 
-// The next pages that the log no longer gives, with the texts of events whose jobs are gone.
+// The next pages that the log no longer returns, with the texts of events whose jobs are
+// removed.
 func (q *Queries) DropPages(ctx context.Context, arg DropPagesParams) (DropPagesRow, error) {
 	row := q.db.QueryRow(ctx, dropPages, arg.After, arg.UpTo, arg.MaxRows)
 	var i DropPagesRow
@@ -53,7 +54,7 @@ SELECT coalesce(min(first_armed_at), $1)::timestamptz AS armed_at FROM job_state
 WHERE class IN (2, 3) AND first_armed_at IS NOT NULL
 `
 
-// The oldest first attempt of the jobs that are there and whose looks may meet objects of others.
+// The oldest first attempt of stored jobs whose looks may find objects of others.
 func (q *Queries) FirstStart(ctx context.Context, now time.Time) (time.Time, error) {
 	row := q.db.QueryRow(ctx, firstStart, now)
 	var armed_at time.Time
@@ -129,7 +130,7 @@ WHERE s.job_id = ANY ($1::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
     AND e.owns_id AND e.external_id <> ''
 `
 
-// Those that a look of another job may meet: of targets that are looked up.
+// Objects that a look of another job may find: of targets that are looked up.
 func (q *Queries) KeepObjects(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, keepObjects, ids)
 	return err
@@ -148,7 +149,7 @@ type KeysOfRow struct {
 	KeyWindow int64
 }
 
-// What decides how long the keys of jobs are kept.
+// What determines how long the keys of jobs are kept.
 func (q *Queries) KeysOf(ctx context.Context, ids []pgtype.UUID) ([]KeysOfRow, error) {
 	rows, err := q.db.Query(ctx, keysOf, ids)
 	if err != nil {
@@ -270,8 +271,8 @@ type NewestPageRow struct {
 }
 
 // the log
-// Of those at or before a position, but never the log's very last one: positions
-// are compared with it.
+// The newest page at or before a position, but never the log's very last one, because
+// positions are compared with it.
 func (q *Queries) NewestPage(ctx context.Context, at int64) (NewestPageRow, error) {
 	row := q.db.QueryRow(ctx, newestPage, at)
 	var i NewestPageRow
@@ -405,7 +406,7 @@ type RemoveTextsParams struct {
 	DroppedTo int64
 }
 
-// What comes later goes with the log's pages.
+// Later texts are dropped with the log's pages.
 func (q *Queries) RemoveTexts(ctx context.Context, arg RemoveTextsParams) error {
 	_, err := q.db.Exec(ctx, removeTexts, arg.Ids, arg.DroppedTo)
 	return err
@@ -420,7 +421,7 @@ type RepliesRow struct {
 	ReplyTo pgtype.UUID
 }
 
-// Asked once the jobs are locked: whoever submits a reply locks them too.
+// Run it after the jobs are locked: a transaction that submits a reply locks them too.
 func (q *Queries) Replies(ctx context.Context, ids []pgtype.UUID) ([]RepliesRow, error) {
 	rows, err := q.db.Query(ctx, replies, ids)
 	if err != nil {
@@ -461,9 +462,9 @@ type TakeRetentionRow struct {
 	DroppedTo  int64
 }
 
-// Retention. One server at a time cleans: the one that has the row of retention
-// locked. It waits for no job, and nobody waits for what it locks but those who
-// want a job that ended long ago.
+// Retention. One server at a time cleans: the one that has locked the row of retention. It
+// waits for no job, and only transactions that need a job which ended long ago wait for its
+// locks.
 func (q *Queries) TakeRetention(ctx context.Context) ([]TakeRetentionRow, error) {
 	rows, err := q.db.Query(ctx, takeRetention)
 	if err != nil {

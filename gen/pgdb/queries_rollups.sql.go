@@ -214,7 +214,8 @@ type RollPlaceRow struct {
 }
 
 // Counts of events in buckets of time.
-// Events up to last can be counted. newest is there too, but one before it may be missing.
+// Events up to last can be counted. newest is in the log too, but an event before it may be
+// missing.
 func (q *Queries) RollPlace(ctx context.Context) (RollPlaceRow, error) {
 	row := q.db.QueryRow(ctx, rollPlace)
 	var i RollPlaceRow

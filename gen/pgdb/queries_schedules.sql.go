@@ -26,7 +26,7 @@ func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, er
 const endedJobs = `-- name: EndedJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
 FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::bigint[]) AS most) AS u CROSS JOIN LATERAL (
-    -- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+    -- The walk skips jobs that retention has removed, so it has a bound of its own.
     SELECT s.job_id, s.state, f.decided_at FROM (
         SELECT n.job_id, n.decided_at, n.number FROM firings AS n
         WHERE n.schedule_id = u.schedule_id ORDER BY n.number DESC LIMIT 1000
@@ -548,7 +548,7 @@ type LockDueSchedulesRow struct {
 	Queued bool
 }
 
-// What another transaction has is left to it.
+// Rows that another transaction has locked are left to it.
 func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesParams) ([]LockDueSchedulesRow, error) {
 	rows, err := q.db.Query(ctx, lockDueSchedules, arg.Now, arg.ExceptIds, arg.MaxRows)
 	if err != nil {
@@ -870,7 +870,7 @@ type OpenJobsRow struct {
 	State      int16
 }
 
-// Of each schedule the newest under way, then the newest whose outcome is unknown.
+// Of each schedule the newest job under way, then the newest one whose outcome is unknown.
 func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRow, error) {
 	rows, err := q.db.Query(ctx, openJobs, ids)
 	if err != nil {
@@ -930,7 +930,7 @@ type PruneFiringsParams struct {
 	MaxRows int32
 }
 
-// Those of schedules that nobody has locked.
+// Firings of schedules that no other transaction has locked.
 func (q *Queries) PruneFirings(ctx context.Context, arg PruneFiringsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, pruneFirings, arg.Before, arg.MaxRows)
 	var removed int64
@@ -1047,7 +1047,7 @@ type SchedulesPageRow struct {
 	HeldUntil    *time.Time
 }
 
-// What a list looks at.
+// The columns that a list filters by.
 func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([]SchedulesPageRow, error) {
 	rows, err := q.db.Query(ctx, schedulesPage,
 		arg.Project,
@@ -1286,7 +1286,7 @@ type WakeScheduleParams struct {
 	ID  pgtype.UUID
 }
 
-// One that is locked.
+// A schedule that is locked.
 func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
 	result, err := q.db.Exec(ctx, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {
@@ -1307,14 +1307,14 @@ WITH woken AS (
 ),
 free AS MATERIALIZED (
     SELECT s.id FROM schedules AS s
-    -- Checked again on the row that is locked: one that began to wait since this statement
-    -- began is no free one, and is woken by the waker.
+    -- Checked again on the locked row: a schedule that began to wait since this statement
+    -- began is not free, and the waker makes it due.
     WHERE s.id = ANY ($1::uuid[]) AND NOT (s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > $2))
     FOR KEY SHARE SKIP LOCKED
 )
 SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
     SELECT u.id FROM (SELECT unnest($1::uuid[]) AS id) AS u
-    -- A row that this statement has written is not locked by it once more.
+    -- A row that this statement has written is not locked by it again.
     WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id) AND NOT EXISTS (SELECT 1 FROM woken AS w WHERE w.id = u.id)
 )::uuid[] AS busy
 `
@@ -1329,8 +1329,8 @@ type WakeSchedulesRow struct {
 	Busy  []pgtype.UUID
 }
 
-// Makes those due whose buffered firings may have waited for changes of jobs. busy are those
-// that another transaction decides about or changes; see waker.
+// Makes schedules due whose buffered firings may have waited for changes of jobs. busy are
+// those that another transaction decides about or changes; see waker.
 func (q *Queries) WakeSchedules(ctx context.Context, arg WakeSchedulesParams) (WakeSchedulesRow, error) {
 	row := q.db.QueryRow(ctx, wakeSchedules, arg.Ids, arg.Now)
 	var i WakeSchedulesRow

@@ -23,7 +23,7 @@ type AddRecipientsParams struct {
 	Recipients []string
 }
 
-// What jobs are searched by.
+// The columns by which jobs are searched.
 func (q *Queries) AddRecipients(ctx context.Context, arg AddRecipientsParams) error {
 	_, err := q.db.Exec(ctx, addRecipients, arg.Ids, arg.Projects, arg.Recipients)
 	return err

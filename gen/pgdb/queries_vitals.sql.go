@@ -43,7 +43,7 @@ type VitalDueParams struct {
 	Most    int32
 }
 
-// The claim's own order: those that wait longest first.
+// In the order of a claim: rows that wait longest first.
 func (q *Queries) VitalDue(ctx context.Context, arg VitalDueParams) (int64, error) {
 	row := q.db.QueryRow(ctx, vitalDue, arg.Now, arg.MaxRows, arg.Most)
 	var count int64
@@ -209,7 +209,7 @@ type VitalUnknownRow struct {
 	Since time.Time
 }
 
-// Those that have not changed for longest come first.
+// Jobs that have not changed for longest come first.
 func (q *Queries) VitalUnknown(ctx context.Context, arg VitalUnknownParams) (VitalUnknownRow, error) {
 	row := q.db.QueryRow(ctx, vitalUnknown, arg.State, arg.Most)
 	var i VitalUnknownRow
@@ -224,7 +224,7 @@ SELECT count(*) FROM (
 ) AS w
 `
 
-// What an operator watches over all projects. Each query reads a bounded part of an index.
+// An operator's measurements of all projects. Each query reads a bounded part of an index.
 func (q *Queries) VitalWaiting(ctx context.Context, most int32) (int64, error) {
 	row := q.db.QueryRow(ctx, vitalWaiting, most)
 	var count int64

@@ -17,7 +17,7 @@ var start = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 func id(n byte) job.ID { return job.ID{15: n} }
 
-// worked are the four events of a job that simply succeeds, and one of another job that fails.
+// worked returns the four events of a job that succeeds, and one of another job that fails.
 func worked() []logpage.Entry {
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	return []logpage.Entry{
@@ -33,7 +33,7 @@ func worked() []logpage.Entry {
 	}
 }
 
-// TestVersion1 keeps what version 1 wrote readable: a change of these bytes needs a new version.
+// TestVersion1 keeps the bytes of version 1 decodable: a change of them needs a new version.
 func TestVersion1(t *testing.T) {
 	const (
 		page = "010200000000000000000000000000000001000000000000000000000000000000020200000000000000000000000000" +

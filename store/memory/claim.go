@@ -12,7 +12,7 @@ import (
 )
 
 // Claim implements store.Store. Like every engine it walks the due runnable rows, those that
-// wait longest first, and gives each an equal share. The rest goes to rows that have more
+// wait longest first, and serves each an equal share. The rest goes to rows that have more
 // jobs.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return call(ctx, s, "claim", func(t *tx) ([]store.Leased, error) {

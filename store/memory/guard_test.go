@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store/memory"
 )
 
-// guarded is a store with one job of a KEYED connection, whose decisions are not
-// judged by Decide: it gets where no caller should, and the last guard must hold.
+// guarded is a store with one job of a KEYED connection. Decide does not judge its decisions,
+// so it reaches states that no caller should cause, and the last guard must hold.
 type guarded struct {
 	*testing.T
 	s     *memory.Store
@@ -70,7 +70,7 @@ func (g *guarded) armWith(s job.Snapshot, edit ...func(*store.Arm)) error {
 	return out[0].Err
 }
 
-// force writes a decision that is due at once.
+// force writes a decision that is due immediately.
 func (g *guarded) force(d job.Decision) job.Snapshot {
 	g.Helper()
 	d.Cause, d.Round = job.CauseUpdated, max(1, d.Round)
@@ -86,8 +86,8 @@ func (g *guarded) refuses(err, want error) {
 	}
 }
 
-// TestArmBesideLiveAttempt: a job that is looked at although its attempt has no
-// outcome yet is not armed again: at most one live intent.
+// TestArmBesideLiveAttempt: a job that is looked at although its attempt has no outcome yet
+// is not armed again: at most one live intent.
 func TestArmBesideLiveAttempt(t *testing.T) {
 	g := newGuarded(t)
 	g.must(g.arm())
@@ -97,8 +97,8 @@ func TestArmBesideLiveAttempt(t *testing.T) {
 	g.must(g.arm())
 }
 
-// TestArmBesideOpenAttempt: an attempt that turns out to be open after all, while
-// the job is claimed again, keeps the next one from being armed.
+// TestArmBesideOpenAttempt: an attempt that turns out to be open while the job is claimed
+// again prevents the next one from being armed.
 func TestArmBesideOpenAttempt(t *testing.T) {
 	g := newGuarded(t)
 	g.must(g.arm())
@@ -148,7 +148,7 @@ func TestSaveHandleStale(t *testing.T) {
 	g.refuses(g.s.SaveHandle(t.Context(), g.id, 1, "late"), store.ErrStale)
 }
 
-// TestInspect: what changed is named, and what is given is a copy.
+// TestInspect: changed jobs are named, and the results are copies.
 func TestInspect(t *testing.T) {
 	g := newGuarded(t)
 	before := g.s.Version()

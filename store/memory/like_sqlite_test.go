@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// TestLikeSQLite uses this store and an engine alike, at random, and wants the same
-// answers: what a simulation finds here must say something of an engine.
+// TestLikeSQLite uses this store and an engine alike, at random, and expects the same
+// answers: a finding of a simulation must apply to an engine.
 func TestLikeSQLite(t *testing.T) {
 	const seeds, steps = 8, 250
 	for seed := range uint64(seeds) {

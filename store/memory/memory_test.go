@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// counted makes ids 1, 2, 3 and so on.
+// counted returns a function that makes the ids 1, 2, 3 and so on.
 func counted() func() job.ID {
 	n := uint64(0)
 	return func() job.ID {
@@ -58,8 +58,8 @@ func alike(t *testing.T, seed uint64, got, want []string) {
 	}
 }
 
-// TestRepeats: the same seed gives the same answers and leaves the same records,
-// tokens and order of writes included.
+// TestRepeats: the same seed has the same answers and leaves the same records, including
+// tokens and the order of writes.
 func TestRepeats(t *testing.T) {
 	for seed := range uint64(20) {
 		var said [2][]string

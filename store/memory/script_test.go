@@ -21,7 +21,7 @@ import (
 var start = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
 // manual is a clock that the test moves. An engine's own goroutines may read it meanwhile,
-// also when the call that began them has been answered.
+// even after the call that began them was answered.
 type manual struct{ us atomic.Int64 }
 
 func newManual() *manual {
@@ -34,8 +34,8 @@ func (m *manual) now() time.Time { return time.UnixMicro(m.us.Load()).UTC() }
 
 func (m *manual) advance(d time.Duration) { m.us.Add(d.Microseconds()) }
 
-// script is a random use of a store. What it does next depends on its seed and on
-// what the store has answered, so two stores that answer alike are used alike.
+// script is a random use of a store. Its next step depends on its seed and on the store's
+// answers, so two stores with the same answers are used alike.
 type script struct {
 	t     *testing.T
 	rand  *rand.Rand
@@ -44,14 +44,14 @@ type script struct {
 	ids   uint64
 	conns []store.Connection
 	jobs  []job.ID
-	// leases may be over, or lost to somebody else.
+	// leases may be over, or lost to another worker.
 	leases []store.Leased
 	shut   bool
-	// said is what the store has answered, in the order of the calls.
+	// said has the store's answers, in the order of the calls.
 	said []string
 }
 
-// run uses a store for a number of steps and gives its answers.
+// run uses a store for a number of steps and returns its answers.
 func (p *script) run(open func(now func() time.Time) store.Store, seed uint64, steps int) []string {
 	p.t.Helper()
 	p.rand, p.clock = rand.New(rand.NewPCG(seed, 0)), newManual()
@@ -90,7 +90,7 @@ func (p *script) id() job.ID {
 	return id
 }
 
-// note keeps an answer. An error is what it is of the contract; its words are the
+// note records an answer. Of an error it records the contract's part; the text is the
 // engine's own.
 func (p *script) note(what string, err error, answers ...any) {
 	p.t.Helper()
@@ -109,7 +109,7 @@ func (p *script) note(what string, err error, answers ...any) {
 	p.said = append(p.said, fmt.Sprintf("%s: %v: %s", what, err, text))
 }
 
-// plain leaves out of a job what each store makes by chance.
+// plain removes from a job what each store makes by chance.
 func plain(s job.Snapshot) job.Snapshot {
 	if !s.ClaimToken.IsZero() {
 		s.ClaimToken = job.ID{1}
@@ -117,13 +117,13 @@ func plain(s job.Snapshot) job.Snapshot {
 	return s
 }
 
-// answered is plain, for the answer of an arm or a change, which need not have all of
-// the request.
+// answered is plain, for the answer of an arm or a change, which need not have all of the
+// request.
 func answered(s job.Snapshot) job.Snapshot {
 	return plain(s.Of(job.Spec{ID: s.ID, Project: s.Project, Connection: s.Connection, Schedule: s.Schedule}))
 }
 
-// current leaves a rate limit out that is over: engines may still name it.
+// current removes a rate limit that is over, because engines may still have it.
 func (p *script) current(c store.Connection) store.Connection {
 	if !c.RateLimitedUntil.After(p.clock.now()) {
 		c.RateLimitedUntil = time.Time{}
@@ -173,7 +173,7 @@ func (p *script) create() {
 	p.note("creates", err)
 }
 
-// revise changes a connection, mostly as it is, and asks what its pause has missed.
+// revise changes a connection, mostly without an effect, and reads what its pause has missed.
 func (p *script) revise() {
 	old, _ := pick(p, p.conns)
 	conn, err := p.s.Connection(p.ctx(), store.Ref{ID: old.ID})
@@ -213,8 +213,8 @@ func (p *script) revise() {
 	}
 }
 
-// keep notes leases. In which order ready rows get their turn is the engine's own,
-// so each claim takes all that there is.
+// keep records leases. The order in which runnable rows are served is the engine's own, so
+// each claim takes all due jobs.
 func (p *script) keep(what string, got []store.Leased, err error) {
 	slices.SortFunc(got, func(a, b store.Leased) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for _, l := range got {
@@ -271,7 +271,7 @@ func (p *script) arm() {
 	p.note("armed by", err, answered(by.Snapshot), by.Attempt)
 }
 
-// judge writes what Decide says of evidence.
+// judge writes Decide's decision on evidence.
 func (p *script) judge(s job.Snapshot, e job.Evidence, content *store.Content) {
 	traits := job.Traits{Class: s.Class, KeyWindow: 24 * time.Hour, ReadLag: time.Second, Negatives: 2, Spacing: time.Second}
 	d, err := job.Decide(s.View(traits, 0), e)
@@ -335,7 +335,7 @@ func (p *script) ask() {
 	}
 }
 
-// force writes a decision that nobody judged: what it may do is the store's to say.
+// force writes a decision that Decide has not judged: the store decides whether it is legal.
 func (p *script) force() {
 	s, ok := p.pickJob()
 	if !ok {
@@ -404,7 +404,7 @@ func (p *script) sweep() {
 	}
 }
 
-// placeless leaves out of events in which order one claim's jobs were written.
+// placeless removes from events the order in which one claim's jobs were written.
 func placeless(events []job.Event) []job.Event {
 	for i := range events {
 		events[i].Position = 0
@@ -415,7 +415,7 @@ func placeless(events []job.Event) []job.Event {
 	return events
 }
 
-// readAll reads everything there is by every reading method.
+// readAll calls every reading method.
 func (p *script) readAll() {
 	for _, id := range p.jobs {
 		ref := store.Ref{Project: "default", ID: id}

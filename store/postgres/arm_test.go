@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Whoever arms waits for a job with no job locked that comes behind it: everybody
-// locks in one order.
+// A transaction that arms waits for a job while it holds no lock of a job behind it: all
+// transactions lock in one order.
 func TestArmsLockInOrder(t *testing.T) {
 	for name, edit := range map[string]func(*store.Arm){
 		"an arm with a gate": func(a *store.Arm) { a.Gate, a.AccountIdentity = []byte("content"), "me" },
@@ -71,7 +71,7 @@ func TestArmsLockInOrder(t *testing.T) {
 	}
 }
 
-// An arm that waited for a job judges it as it is then.
+// An arm that waited for a job judges its new state.
 func TestArmOfAChangedJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change string

@@ -26,18 +26,18 @@ func openBench(b *testing.B) store.Store {
 	return s
 }
 
-// BenchmarkHeld shows what 100,000 due jobs of a held connection cost the others.
+// BenchmarkHeld measures what 100,000 due jobs of a held connection cost the others.
 func BenchmarkHeld(b *testing.B) { storetest.BenchmarkHeld(b, openBench) }
 
-// BenchmarkRoll: how fast the event log is counted.
+// BenchmarkRoll measures how fast the event log is counted.
 func BenchmarkRoll(b *testing.B) { storetest.BenchmarkRoll(b, openBench) }
 
-// benchFleet is one server on the real clock, whose connections take any number.
+// benchFleet is one server on the real clock, with connections without bounds.
 func benchFleet(b *testing.B) *fleet {
 	return newFleet(b, 1, func(o *Options) { o.Now, o.MaxInFlight = nil, 1<<30 })
 }
 
-// BenchmarkSubmit stores jobs one by one from 64 callers at once.
+// BenchmarkSubmit stores jobs one by one from 64 concurrent callers.
 func BenchmarkSubmit(b *testing.B) {
 	f := benchFleet(b)
 	conn, s := f.connect(), f.stores[0]
@@ -138,8 +138,8 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-// BenchmarkPathClaimAndArm: what it saves that a claim may arm.
+// BenchmarkPathClaimAndArm measures what arming with the claim saves.
 func BenchmarkPathClaimAndArm(b *testing.B) { storetest.BenchmarkPathClaimAndArm(b, 1.4, openBench) }
 
-// BenchmarkPathSuccess: what it saves that the usual end is one statement.
+// BenchmarkPathSuccess measures what the one statement for common successes saves.
 func BenchmarkPathSuccess(b *testing.B) { storetest.BenchmarkPathSuccess(b, 1.2, openBench) }

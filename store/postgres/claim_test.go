@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// jobsWait makes the sessions of the name "slow" wait, in the midst of a statement,
-// wherever they read a job's request, for as long as somebody has the lock 1.
+// jobsWait makes the sessions of the name "slow" wait during a statement, wherever they read
+// a job's request, while another session holds the lock 1.
 const jobsWait = `
 	CREATE FUNCTION waited() RETURNS boolean LANGUAGE plpgsql AS $$
 	BEGIN
@@ -27,8 +27,8 @@ const jobsWait = `
 	ALTER TABLE jobs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 	SELECT pg_advisory_lock(1)`
 
-// A job whose request is changed while a claim looks for due jobs is claimed with
-// what was confirmed to be its request, or later.
+// A job whose request is changed while a claim looks for due jobs is claimed with its
+// committed request, or later.
 func TestClaimOfChangedContent(t *testing.T) {
 	f := newFleet(t, 1)
 	jobs := f.submit(2, f.connect())

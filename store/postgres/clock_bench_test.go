@@ -14,8 +14,8 @@ import (
 
 var openJobs = flag.Int("step.jobs", 20_000, "open jobs that BenchmarkClockStep fills the tables with")
 
-// openFilled makes the jobs that were filled in wait for their second attempt: a step writes
-// to both rows of each.
+// openFilled makes the filled-in jobs wait for their second attempt: a step writes to both
+// rows of each.
 var openFilled = []string{
 	"ALTER TABLE job_state DISABLE TRIGGER USER",
 	`UPDATE job_state SET state = 6, next_at = now() + interval '1 day', start_deadline = now() + interval '30 days',
@@ -24,7 +24,7 @@ var openFilled = []string{
 	"VACUUM FULL ANALYZE job_state",
 }
 
-// BenchmarkClockStep shows how long a step of the clock keeps everything waiting, and how
+// BenchmarkClockStep measures how long a step of the clock delays all other work, and how
 // much it writes.
 func BenchmarkClockStep(b *testing.B) {
 	clock := storetest.NewMachine(time.Now())

@@ -11,8 +11,7 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
-// A step of a large database takes longer than any other statement may, and is written all
-// the same.
+// A step of a large database takes longer than any other statement may, and is still written.
 func TestAStepHasATimeLimitOfItsOwn(t *testing.T) {
 	f := newFleet(t, 0)
 	clock := storetest.NewMachine(fleetStart)

@@ -12,14 +12,14 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// verdict is what the test's runs give for an item.
+// verdict is the result of the test's runs for an item.
 type verdict struct {
 	item int
 	err  error
 }
 
-// recorder is a run that keeps its batches, waits for the test's word before
-// each, and fails as it is told.
+// recorder is a run that keeps its batches, waits for the test before each, and fails on
+// request.
 type recorder struct {
 	mu      sync.Mutex
 	batches [][]int
@@ -56,7 +56,7 @@ type callAnswer struct {
 	err error
 }
 
-// call starts a caller and gives the channel of its answer.
+// call starts a caller and returns the channel of its answer.
 func (r *recorder) call(ctx context.Context, c *coalescer[int, verdict], items ...int) <-chan callAnswer {
 	ch := make(chan callAnswer, 1)
 	go func() {
@@ -207,8 +207,8 @@ func TestCoalescerErrorsOfAFlush(t *testing.T) {
 	}
 }
 
-// A call that was torn by a refusal, and of which only a part is in, must not
-// be told that nothing was written.
+// The caller of a call that was split by a refusal, and of which only a part was written,
+// must not get an error that means that nothing was written.
 func TestCoalescerTornCall(t *testing.T) {
 	r := &recorder{fail: func(items []int) error {
 		switch {

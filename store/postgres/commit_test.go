@@ -21,9 +21,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// cutter stands between a server and its database and, when it is told to, cuts
-// one connection at a COMMIT: before the database gets it, or before the answer is
-// passed on.
+// cutter is a proxy between a server and its database. On request it cuts one connection at a
+// COMMIT: before the database gets it, or before the answer is passed on.
 type cutter struct {
 	t        *testing.T
 	listener net.Listener
@@ -41,15 +40,15 @@ const (
 )
 
 var (
-	// commitRequest is COMMIT on its way, as text of a query or of a statement to
-	// be prepared or run.
+	// commitRequest is COMMIT on its way, as the text of a query or of a statement to be
+	// prepared or run.
 	commitRequest = []byte("COMMIT\x00")
-	// commitAnswer is the server's message that it is done.
+	// commitAnswer is the server's message that the COMMIT is done.
 	commitAnswer = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 )
 
-// newCutter listens for connections to the database of a URL and gives the URL
-// to use in its place.
+// newCutter listens for connections to the database of a URL and returns the URL to use in
+// its place.
 func newCutter(t *testing.T, to string) (*cutter, string) {
 	t.Helper()
 	config, err := pgx.ParseConfig(to)
@@ -96,7 +95,7 @@ func (c *cutter) accept() {
 	}
 }
 
-// pass copies one way until it meets what it is to cut at.
+// pass copies in one direction until the point of its cut.
 func (c *cutter) pass(to, from net.Conn, mode int32, at []byte, end func()) {
 	defer end()
 	buf := make([]byte, 64<<10)
@@ -115,8 +114,8 @@ func (c *cutter) pass(to, from net.Conn, mode int32, at []byte, end func()) {
 	}
 }
 
-// pgconnAddress returns the network and address of a host, which may be the folder
-// of a socket.
+// pgconnAddress returns the network and address of a host, which may be the folder of a
+// socket.
 func pgconnAddress(host string, port uint16) (network, address string) {
 	if filepath.IsAbs(host) {
 		return "unix", filepath.Join(host, ".s.PGSQL."+strconv.Itoa(int(port)))
@@ -124,8 +123,8 @@ func pgconnAddress(host string, port uint16) (network, address string) {
 	return "tcp", net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// An arm whose COMMIT was lost, or its answer, is unconfirmed; reading it back
-// through another connection tells the truth.
+// An arm whose COMMIT was lost, or its answer, is unconfirmed. Reading it back through
+// another connection returns its real outcome.
 func TestLostCommit(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -175,8 +174,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// A claim whose COMMIT was lost, or its answer, is read back at once: leases that
-// are there are given, and nothing waits for them to end.
+// A claim whose COMMIT was lost, or its answer, is read back immediately: durable leases are
+// returned, and the caller does not wait for them to end.
 func TestLostCommitOfAClaim(t *testing.T) {
 	for _, mode := range []int32{cutRequest, cutAnswer} {
 		f := newFleet(t, 1)
@@ -206,8 +205,7 @@ func TestLostCommitOfAClaim(t *testing.T) {
 	}
 }
 
-// So is one whose intents were written with it: what is durable is given as armed,
-// and nothing else is.
+// The same holds for a claim that arms: durable intents are returned as armed, and no others.
 func TestLostCommitOfAnIntendedClaim(t *testing.T) {
 	for _, mode := range []int32{cutRequest, cutAnswer} {
 		f := newFleet(t, 1)
@@ -247,8 +245,8 @@ func TestLostCommitOfAnIntendedClaim(t *testing.T) {
 	}
 }
 
-// A job that was to be started as it is stored is that or nothing, and its key tells so to
-// whoever submits it again.
+// A job that was to be started as it is stored is either stored and started or not stored,
+// and its key shows that to a repeated call.
 func TestLostCommitOfAStart(t *testing.T) {
 	for _, mode := range []int32{cutRequest, cutAnswer} {
 		f := newFleet(t, 1)
@@ -288,8 +286,8 @@ func TestLostCommitOfAStart(t *testing.T) {
 	}
 }
 
-// Reading back waits for a transaction that may still be armed by, also when
-// nobody is connected to it any more.
+// Reading back waits for a transaction that may still arm, even after its client's connection
+// was lost.
 func TestReadBackWaits(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())

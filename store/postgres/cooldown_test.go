@@ -17,8 +17,8 @@ import (
 
 func coolingConnection(c *store.Connection) { c.CoolDown = time.Hour }
 
-// An arm waits for one of another server that has the mark, and is judged by what that
-// one leaves.
+// An arm waits for an arm of another server under the same cool-down, and is judged by the
+// result of that one.
 func TestACoolDownWaitsForAnotherServersArm(t *testing.T) {
 	for end, want := range map[string]error{"COMMIT": store.ErrCoolDown, "ROLLBACK": nil} {
 		t.Run(end, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestACoolDownWaitsForAnotherServersArm(t *testing.T) {
 	}
 }
 
-// Of jobs that two servers arm at one time, one passes.
+// Of jobs that two servers arm concurrently, one passes.
 func TestACoolDownLetsOneOfTwoServersPass(t *testing.T) {
 	f := newFleet(t, 2)
 	f.submit(8, f.connect(coolingConnection))

@@ -93,8 +93,8 @@ func TestFleetCreatesBatches(t *testing.T) {
 	}
 }
 
-// TestCreateIsolates: what the database cannot store fails its item and no other,
-// its key stays free, and no half of it is left.
+// TestCreateIsolates: an item that the database cannot store fails alone, its key stays free,
+// and no part of it is left.
 func TestCreateIsolates(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()

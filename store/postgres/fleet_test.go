@@ -195,7 +195,7 @@ func (f *fleet) sending(n int, conn store.Connection) []job.Snapshot {
 	return out
 }
 
-// each runs fn for every item at once, on the servers in turn.
+// each runs fn for every item concurrently, on the servers in turn.
 func each[T any](f *fleet, items []T, fn func(*Store, T)) {
 	var wg sync.WaitGroup
 	for i, item := range items {
@@ -229,10 +229,10 @@ func (f *fleet) consistent() {
 		"rows that are set aside although there is room": `SELECT count(*) FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
 			WHERE r.saturated AND coalesce(nullif(c.max_in_flight, 0), 100) >
 				(SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3))`,
-		// What is under way when a bound is lowered goes on.
+		// Jobs that are under way when a bound is lowered continue.
 		"connections with more under way than they may have": `SELECT count(*) FROM connections AS c WHERE c.version = 1 AND coalesce(nullif(c.max_in_flight, 0), 100) <
 			(SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3) AND NOT EXISTS
-				(SELECT 1 FROM events AS e WHERE e.job_id = s.job_id AND e.attempt = s.attempt AND e.from_state = 5 AND e.to_state = 3))`, // repeats ask nobody
+				(SELECT 1 FROM events AS e WHERE e.job_id = s.job_id AND e.attempt = s.attempt AND e.from_state = 5 AND e.to_state = 3))`, // a repeat checks no bound
 		"attempts without the event of their arm": `SELECT count(*) FROM every_attempt AS a WHERE 1 <>
 			(SELECT count(*) FROM events AS e WHERE e.job_id = a.job_id AND e.to_state = 3 AND e.attempt = a.number AND e.cause = 3)`,
 		"gates of jobs that keep none": `SELECT count(*) FROM open_intents AS o JOIN job_state AS s ON s.job_id = o.job_id

@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Claimers on three servers take every job once, and never more of a connection
-// than it takes.
+// Claimers on three servers take every job once, and never more of a connection than its
+// bound.
 func TestFleetClaims(t *testing.T) {
 	f := newFleet(t, 3)
 	const jobs, claimers = 50, 2
@@ -36,7 +36,7 @@ func TestFleetClaims(t *testing.T) {
 			return
 		}
 		mu.Lock()
-		// The room opens with the commit, which comes after this.
+		// The capacity returns with the commit, which comes after this.
 		busy[l.Connection.ID]--
 		mu.Unlock()
 		if _, err := apply(s, a.Snapshot, answerOf(a.Snapshot, job.ResultSucceeded)); err != nil {
@@ -80,7 +80,7 @@ func TestFleetClaims(t *testing.T) {
 	f.consistent()
 }
 
-// The tokens of a connection are one bucket for all servers.
+// All servers share the tokens of a connection.
 func TestFleetTokens(t *testing.T) {
 	f := newFleet(t, 3)
 	const perMinute = 60
@@ -109,7 +109,7 @@ func TestFleetTokens(t *testing.T) {
 	}
 }
 
-// A look is one reconciler's.
+// One reconciler gets a look.
 func TestFleetLooks(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect(func(c *store.Connection) { c.Class = job.Observable })
@@ -172,7 +172,7 @@ func TestFleetGates(t *testing.T) {
 	}
 }
 
-// An object that many looks find at once settles one job.
+// An object that many looks find concurrently settles one job.
 func TestFleetEffectsSeen(t *testing.T) {
 	f := newFleet(t, 3)
 	conn := f.connect(func(c *store.Connection) { c.Class, c.AccountIdentity = job.Observable, "me" })
@@ -201,8 +201,8 @@ func TestFleetEffectsSeen(t *testing.T) {
 	f.consistent()
 }
 
-// Many answers with few objects, while looks find the same: nothing is lost in
-// deadlocks, one answer keeps the object, and whoever loses it has an event.
+// Many answers with few objects, while looks find the same: nothing is lost in deadlocks, one
+// answer keeps the object, and a job that loses it has an event.
 func TestFleetEffectsAnswered(t *testing.T) {
 	f := newFleet(t, 3)
 	conn := f.connect(func(c *store.Connection) { c.Class, c.AccountIdentity = job.Observable, "me" })
@@ -248,8 +248,8 @@ func TestFleetEffectsAnswered(t *testing.T) {
 	f.consistent()
 }
 
-// A reply that is submitted while the job that it answers succeeds is let go, by
-// the one or by the other.
+// A reply that is submitted while the job that it answers succeeds is released, by either of
+// the two transactions.
 func TestFleetReplies(t *testing.T) {
 	f := newFleet(t, 3)
 	conn := f.connect()
@@ -284,8 +284,8 @@ func TestFleetReplies(t *testing.T) {
 	}
 }
 
-// Claims of many servers together stop at the bound, to the job, and a
-// connection that was set aside comes back when there is room.
+// Claims of many servers together stop exactly at the bound, and a connection that was set
+// aside is served again when it has capacity.
 func TestFleetInFlight(t *testing.T) {
 	f := newFleet(t, 3)
 	const limit = 7
@@ -314,8 +314,8 @@ func TestFleetInFlight(t *testing.T) {
 		if len(leases) != limit {
 			t.Fatalf("%d jobs under way, want %d", len(leases), limit)
 		}
-		// Ends and claims at once: whoever sets the connection aside must have seen
-		// every end that did not see the mark.
+		// Ends and claims run concurrently: a transaction that sets the connection aside must
+		// have seen every end that did not see it set aside.
 		var wg sync.WaitGroup
 		ending := leases
 		leases = nil

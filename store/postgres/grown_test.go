@@ -8,11 +8,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// A table that has grown is analysed, once; one that has not is left alone.
+// A table that has grown is analyzed, once. Other tables are not.
 func TestGrownTablesAreAnalysed(t *testing.T) {
 	f := newFleet(t, 1)
 	s := f.stores[0]
-	s.growth.close() // this test looks by itself
+	s.growth.close() // this test compares the sizes itself
 	if tables, err := s.analyseGrown(t.Context()); err != nil || len(tables) != 0 {
 		t.Fatalf("of a new database: %v, %v", tables, err)
 	}

@@ -31,8 +31,8 @@ func metaOf(t *testing.T, s *Store) store.Meta {
 	return m
 }
 
-// quarantined makes sure that a database is, once, with these words, and gives
-// no claim until it is released.
+// quarantined checks that a database is quarantined, once, with these words, and returns no
+// claim until it is released.
 func quarantined(t *testing.T, s *Store, before store.Meta, words string) {
 	t.Helper()
 	m := metaOf(t, s)
@@ -77,7 +77,7 @@ func TestCopiesAreNoticed(t *testing.T) {
 	c.Exec(t, "postgres", "CREATE DATABASE copied TEMPLATE "+name+" OWNER "+roleOf(t, c, name))
 	quarantined(t, f.join(c.URL("copied")), before, "copy of another one in its cluster")
 
-	// Into the same database, where the cluster's transaction ids have gone on.
+	// Into the same database, where the cluster's transaction ids have advanced.
 	dump := c.Dump(t, name)
 	c.Exec(t, "postgres", "CREATE DATABASE loaded OWNER "+roleOf(t, c, name))
 	c.Restore(t, "loaded", dump)
@@ -158,7 +158,7 @@ func TestFailover(t *testing.T) {
 		}
 		f.stores = []*Store{s}
 		f.submit(1, conn)
-		// The old primary comes back. Nobody writes to it, wherever it is asked.
+		// The old primary comes back. No server writes to it, wherever it connects.
 		sight := comparison{now: identity{}, before: identity{}}
 		sight.now = s.seen
 		sight.now.timeline--
@@ -173,8 +173,8 @@ func standbyHost(c *pgtest.Cluster) string {
 	return strings.ReplaceAll(path[:strings.LastIndex(path, "/")], "/", "%2F")
 }
 
-// TestLostConfirmation: a state is put in the database's place that lacks what
-// this process confirmed. Its next session notices.
+// TestLostConfirmation: the database is replaced by a state that lacks what this process
+// confirmed. The next session detects it.
 func TestLostConfirmation(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())
@@ -190,8 +190,8 @@ func TestLostConfirmation(t *testing.T) {
 	}
 }
 
-// TestLostConfirmationIsNoticedOnce: many new sessions meet at once a database
-// that lacks what this process confirmed.
+// TestLostConfirmationIsNoticedOnce: many concurrent new sessions find a database that lacks
+// what this process confirmed.
 func TestLostConfirmationIsNoticedOnce(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())

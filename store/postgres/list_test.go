@@ -10,7 +10,7 @@ import (
 )
 
 // TestLabelsPatience: an index of labels that takes too long names too many jobs, and the
-// transaction goes on as if it had not been asked.
+// transaction continues as if it had not been read.
 func TestLabelsPatience(t *testing.T) {
 	f := newFleet(t, 1)
 	_, err := read(t.Context(), f.stores[0], "test", func(ctx context.Context, v view) (struct{}, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestHintsBetweenServers: what one server writes wakes the watchers of another,
-// also after its listening connection was cut.
+// TestHintsBetweenServers: the writes of one server wake the watchers of another, also after
+// its listening connection was cut.
 func TestHintsBetweenServers(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()
@@ -44,8 +44,8 @@ func TestHintsBetweenServers(t *testing.T) {
 	<-events
 }
 
-// TestHintsSayWhat: what comes while a hint is about to go is told with it, and
-// nothing is told of it again.
+// TestHintsSayWhat: a hint that comes while another one is about to be sent is sent with it,
+// and not again.
 func TestHintsSayWhat(t *testing.T) {
 	f := newFleet(t, 1)
 	conn, err := pgx.Connect(t.Context(), f.url)

@@ -20,7 +20,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// rival is a transaction of the test's own that stands in the way of others.
+// rival is a transaction of the test's own that blocks others.
 type rival struct {
 	*fleet
 	conn *pgx.Conn
@@ -71,8 +71,8 @@ func (f *fleet) awaitWaiters(n int) {
 	}
 }
 
-// waitsFirst makes sure that call waits for what the rival locks first, and has not
-// locked by then what comes behind it.
+// waitsFirst checks that call waits for what the rival locks first, and has not locked by
+// then what comes behind it.
 func (f *fleet) waitsFirst(r *rival, behind string, args []any, call func()) {
 	f.Helper()
 	var wg sync.WaitGroup
@@ -83,8 +83,8 @@ func (f *fleet) waitsFirst(r *rival, behind string, args []any, call func()) {
 	wg.Wait()
 }
 
-// A job that adds a ready row, behind others that it locks, meets a change of their
-// connection: one of the two waits for the other before it has what the other wants.
+// A job that adds a runnable row, behind others that it locks, meets a change of their
+// connection: one of the two waits for the other before it has a lock that the other needs.
 func TestNewReadyRowDuringAChange(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()
@@ -127,7 +127,7 @@ func TestNewReadyRowDuringAChange(t *testing.T) {
 	f.connectionsConsistent()
 }
 
-// Keys are bound in their order, whatever plan joins them with their connections.
+// Keys are bound in their order, under every plan that joins them with their connections.
 func TestKeysAreBoundInOrder(t *testing.T) {
 	f := newFleet(t, 1)
 	conns := []store.Connection{f.connect(), f.connect()}
@@ -144,12 +144,12 @@ func TestKeysAreBoundInOrder(t *testing.T) {
 	})
 }
 
-// A job waits for its effect key before it has the turn of its connection, which results
-// and other jobs need.
+// A job waits for its effect key before it has the claim lock of its connection, which
+// results and other jobs need.
 func TestEffectKeysComeBeforeTurns(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect(func(c *store.Connection) { c.Class = job.Keyed })
-	f.submit(1, conn) // so that its turn is there
+	f.submit(1, conn) // so that its claim lock exists
 	n := newSpec(conn, func(s *job.Spec) { s.OwnEffectKey, s.HoldKey = "ch_1", "another" })
 	n.EffectKey, n.Start = job.EffectKeyDigest("https://api.example", "ch_1"), &store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 1}
 	take := "INSERT INTO effect_keys (digest, job_id) VALUES ($1, gen_random_uuid())"
@@ -183,7 +183,7 @@ func TestEffectKeysAreTakenInOrder(t *testing.T) {
 	})
 }
 
-// A key of a job comes before anybody's effect key.
+// A job's key comes before every caller's effect key.
 func TestKeysComeBeforeEffectKeys(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect(func(c *store.Connection) { c.Class = job.Keyed })
@@ -198,7 +198,7 @@ func TestKeysComeBeforeEffectKeys(t *testing.T) {
 	})
 }
 
-// An attempt that is the database's first goes out under the namespace that stays.
+// The database's first attempt is sent under the namespace that stays.
 func TestTheFirstArmKeepsTheNamespace(t *testing.T) {
 	f := newFleet(t, 2)
 	f.submit(1, f.connect())
@@ -223,8 +223,8 @@ func TestTheFirstArmKeepsTheNamespace(t *testing.T) {
 	wg.Wait()
 }
 
-// A gate that the job has is taken along only when the new ones of the batch are taken:
-// an arm that waits for a new gate has no other transaction wait for an old one.
+// A gate that the job has already is locked only after the new ones of the batch: an arm that
+// waits for a new gate lets no other transaction wait for an old one.
 func TestNewGatesComeFirst(t *testing.T) {
 	f := newFleet(t, 1)
 	jobs := f.submit(3, f.connect())
@@ -246,7 +246,7 @@ func TestNewGatesComeFirst(t *testing.T) {
 	})
 }
 
-// Credentials are sealed again in the order of their connections.
+// Credentials are resealed in the order of their connections.
 func TestResealsLockInOrder(t *testing.T) {
 	f := newFleet(t, 1)
 	for range 2 {
@@ -276,8 +276,8 @@ func TestResealsLockInOrder(t *testing.T) {
 	})
 }
 
-// A transaction that the server ends to resolve a deadlock runs again, and its caller
-// does not notice.
+// A transaction that the server ends to resolve a deadlock runs again, and its caller gets no
+// error.
 func TestDeadlockRunsAgain(t *testing.T) {
 	f := newFleet(t, 1)
 	jobs := f.submit(3, f.connect())

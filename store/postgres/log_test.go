@@ -84,8 +84,8 @@ func TestAsOfBehindTheHorizon(t *testing.T) {
 	}
 }
 
-// TestHorizon: a transaction with a lower id commits after others have written
-// and been read. Nothing of it is lost, and nothing is given out of order.
+// TestHorizon: a transaction with a lower id commits after others have written and were read.
+// No event of it is lost, and none is returned out of order.
 func TestHorizon(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()
@@ -121,8 +121,8 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestEndIsAnEvent: what ends without a trace moves no reader on, because its id
-// may be given again.
+// TestEndIsAnEvent: a transaction that ends without a trace advances no reader, because its
+// id may be used again.
 func TestEndIsAnEvent(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())

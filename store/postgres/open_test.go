@@ -23,7 +23,7 @@ func TestMigrate(t *testing.T) {
 	if _, err := Open(t.Context(), Options{URL: f.url}); !errors.Is(err, ErrSchema) {
 		t.Fatalf("an empty database: %v", err)
 	}
-	// Many servers start at once.
+	// Many servers start concurrently.
 	var wg sync.WaitGroup
 	ids := make([]job.ID, 4)
 	for i := range ids {

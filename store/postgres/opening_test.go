@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestOpenTellsWaitingFromRefused: what a wait may mend, and what it does not.
+// TestOpenTellsWaitingFromRefused: failures that may pass, and failures that do not.
 func TestOpenTellsWaitingFromRefused(t *testing.T) {
 	c := pgtest.Start(t, pgtest.Options{Settings: map[string]string{"max_connections": "8", "superuser_reserved_connections": "0"}})
 	name := c.NewDatabase(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestOrphansOfAServer: what a server is sending is no orphan while its session lasts, nor
-// when it has another one after the first was cut; it is when the server has ended, from
-// the second search on.
+// TestOrphansOfAServer: a job that a live server is sending is no orphan, nor after the
+// server has replaced a session that was cut. After the server has ended it is one, from the
+// second search on.
 func TestOrphansOfAServer(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()
@@ -106,8 +106,8 @@ func TestOrphansOfAServer(t *testing.T) {
 	}
 }
 
-// TestNobodyIsMissedTooSoon: an absence counts when this process's own session has lasted,
-// and its locks are seen.
+// TestNobodyIsMissedTooSoon: an absence counts only after this process's own session has
+// lasted, and its locks are seen.
 func TestNobodyIsMissedTooSoon(t *testing.T) {
 	at := time.Unix(1_900_000_000, 0)
 	r := newRoll()

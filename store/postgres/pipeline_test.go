@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Of statements that are sent together, those behind one that fails are not run,
-// and nothing of the transaction is written.
+// Of statements that are sent together, those behind a failed one do not run, and nothing of
+// the transaction is written.
 func TestPipelineStops(t *testing.T) {
 	f := newFleet(t, 1)
 	exec := func(tx *tx, sql string, seen *bool) {
@@ -39,7 +39,7 @@ func TestPipelineStops(t *testing.T) {
 	if n := f.count("SELECT count(*) FROM projects WHERE display_name IN ('before', 'behind')"); n != 0 {
 		t.Error("something was written")
 	}
-	// The connection is as good as new.
+	// The connection is usable again.
 	f.submit(1, f.connect())
 }
 
@@ -61,7 +61,7 @@ func TestPipelineEnds(t *testing.T) {
 	}
 }
 
-// What a foreign key would refuse is refused, by whomever it is written.
+// The database refuses what a foreign key would refuse, for every writer.
 func TestReferences(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()

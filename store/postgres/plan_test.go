@@ -24,8 +24,8 @@ var (
 	byState   = regexp.MustCompile(`using job_state_by_state on .*\n\s+(.*)`)
 )
 
-// TestPlans makes sure that every query has an index for what it looks for: with
-// sequential scans made dear, none is left.
+// TestPlans checks that every query has an index for its conditions: with expensive
+// sequential scans, no plan has one.
 func TestPlans(t *testing.T) {
 	f := newFleet(t, 1)
 	conn, err := pgx.Connect(t.Context(), f.url)
@@ -176,9 +176,8 @@ func planOf(t *testing.T, conn *pgx.Conn, name, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestPlansOfEmptyTables: what was planned when the tables were known as empty, or
-// nearly so, stays until they are analysed again. It must not read all that has come
-// since.
+// TestPlansOfEmptyTables: a plan that was made when the tables were known as empty, or nearly
+// so, stays until they are analyzed again. It must not read all rows that were added since.
 func TestPlansOfEmptyTables(t *testing.T) {
 	f := newFleet(t, 1)
 	conn, err := pgx.Connect(t.Context(), f.url)

@@ -16,14 +16,14 @@ UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 
 UPDATE meta SET quarantined = '', released_at = @now WHERE id = 1 AND quarantined <> '';
 
 -- name: LockLooks :many
--- Jobs that may be looked at, and whoever is changing them is waited for.
+-- Locks jobs that may be looked at. It waits for transactions that change them.
 SELECT s.job_id FROM job_state AS s
 WHERE (s.state = 3 OR s.state = 5) AND s.class <> @keyed::smallint
 ORDER BY s.job_id FOR NO KEY UPDATE;
 
 -- name: RaiseFences :exec
--- Their newest attempts are fenced as if they were armed now (see store.Release), and looks are
--- not due before that. No change of theirs: no version, no event.
+-- Treats their newest attempts as armed now (see store.Admin.Release): looks are not due
+-- before that. No change of the jobs: no version, no event.
 UPDATE job_state SET
     negatives = 0, claim_token = NULL,
     fence_at = greatest(fence_at, answer_deadline - armed_at + @not_before::timestamptz),
@@ -33,8 +33,8 @@ WHERE job_id = ANY (@ids::uuid[]);
 -- jobs
 
 -- name: Snapshots :many
--- Whole jobs, in one statement and so of one moment. The payload is read only
--- where it is asked for: a large one lies in a table of its own.
+-- Whole jobs, in one statement and so of one moment. The payload is read only on request,
+-- because a large one is in a table of its own.
 SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
@@ -83,28 +83,28 @@ SELECT d.job_id FROM (
     WHERE s.state IN (2, 3) AND s.state = 2 AND s.start_deadline > @since)
 ) AS d ORDER BY d.start_deadline, d.job_id LIMIT @max_rows;
 
--- submission
+-- new jobs
 
 -- name: Prospects :many
--- The connections that jobs are to be stored on. The reference that each job
--- keeps to its connection locks it until the commit.
+-- The connections that jobs are to be stored on. The reference of each job to its connection
+-- locks the connection until the commit.
 SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections WHERE id = ANY (@ids::uuid[]);
 
 -- name: LockPredecessors :many
--- Waits for results that are being written: whoever replies is either seen by the
--- result that lets it go, or sees it. And for others that reply to the same job, so that
+-- Waits for results that are being written: either the result that releases a reply sees it,
+-- or the reply sees the result. It also waits for other replies to the same job, so that
 -- their count holds.
 SELECT job_id, project, state FROM job_state WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: CountWaiting :many
--- The jobs that wait for these, ended ones too. Asked when these are locked.
+-- The jobs that wait for these, ended ones included. Run it after these are locked.
 SELECT waits_for, count(*) AS waiting FROM job_state WHERE waits_for = ANY (@ids::uuid[]) GROUP BY waits_for;
 
 -- name: BindKeys :many
--- Waits for other transactions that bind one of these keys, in the order of the items
--- whatever the plan of the join: the caller sorts them, so that two batches never wait
--- for each other. What has no connection binds nothing.
+-- Waits for other transactions that bind one of these keys, in the order of the items under
+-- every plan of the join: the caller sorts them, so that two batches never wait for each
+-- other. An item without a connection binds nothing.
 WITH u AS (
     SELECT unnest(@projects::text[]) AS project, unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id,
         unnest(@connections::uuid[]) AS connection_id, generate_subscripts(@jobs::uuid[], 1) AS place
@@ -120,7 +120,7 @@ RETURNING job_id;
 SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY (@digests::bytea[]);
 
 -- name: TakeEffectKeys :many
--- In the order of the digests, as everybody takes them.
+-- In the order of the digests, which is the lock order.
 WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id)
 INSERT INTO effect_keys (digest, job_id) SELECT u.digest, u.job_id FROM u ORDER BY u.digest
 ON CONFLICT (digest) DO NOTHING
@@ -131,7 +131,7 @@ WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS 
 DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id;
 
 -- name: InsertJobs :exec
--- With their states.
+-- Jobs with their states.
 WITH u AS (
     SELECT
         unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
@@ -180,8 +180,8 @@ SELECT
 FROM u;
 
 -- name: Starting :many
--- What a start depends on, by ready row: the connection, as Connections gives it, how
--- many of its jobs are under way, and the row itself. Asked when the turns are taken.
+-- What a start depends on, by runnable row: the connection, as Connections returns it, how
+-- many of its jobs are under way, and the row itself. Run it after the claim locks are taken.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT
     clock_timestamp()::timestamptz AS now, sqlc.embed(c),
@@ -209,7 +209,7 @@ LEFT JOIN LATERAL (
 -- events
 
 -- name: InsertPages :exec
--- Goes with the COMMIT (see pages.go).
+-- Sent with the COMMIT (see pages.go).
 INSERT INTO event_pages (position, first, project, at, events, starts, body)
 SELECT
     unnest(@positions::bigint[]), unnest(@firsts::bigint[]), unnest(@projects::text[]), @now::timestamptz,
@@ -223,7 +223,7 @@ SELECT
 
 -- name: PagesAfter :many
 -- The log's end, and the project's pages after a position, as many as have @scan events.
--- There is at least one row, whose page is missing where the project has none.
+-- There is at least one row, without a page where the project has none.
 WITH next AS MATERIALIZED (
     SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
     FROM (
@@ -240,7 +240,7 @@ FROM meta AS m LEFT JOIN (next AS n JOIN event_pages AS p ON p.position = n.posi
 WHERE m.id = 1 ORDER BY n.position;
 
 -- name: TransactionsAfter :many
--- As PagesAfter, of all projects: the pages of whole transactions.
+-- PagesAfter for all projects: the pages of whole transactions.
 WITH next AS MATERIALIZED (
     SELECT n.position, sum(n.events) OVER (ORDER BY n.position) - n.events AS before
     FROM (
@@ -286,8 +286,8 @@ SELECT position, reason, detail FROM event_texts WHERE position = ANY (@position
 SELECT id FROM jobs WHERE id = ANY (@ids::uuid[]) AND labels @> (@labels::text)::jsonb;
 
 -- name: Owners :many
--- In the account and the namespace of a job's attempt, as results have them: where
--- the account is not known, connection and hold key stand for it.
+-- In the account and the namespace of a job's attempt, in the form of results: connection and
+-- hold key stand for an unknown account.
 WITH o AS MATERIALIZED (
     SELECT s.job_id, c.connector AS namespace, coalesce(
         nullif(CASE s.attempt WHEN @attempt THEN s.account_identity ELSE a.account_identity END, ''), nullif(c.account_identity, ''),
@@ -302,10 +302,10 @@ FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
 WHERE e.external_id = ANY (@external_ids::text[])
     AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id;
 
--- statistics; a connection of NULL is every one
+-- statistics; a NULL connection is every one
 
 -- name: CountAlive :many
--- Those under way are in an index of their own.
+-- Jobs under way are in an index of their own.
 SELECT s.state, count(*) AS jobs FROM job_state AS s
 WHERE s.project = @project AND s.state IN (1, 4, 5, 6, 7)
     AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'))
@@ -323,7 +323,7 @@ WHERE project = @project AND ended_at >= @since
 GROUP BY state;
 
 -- name: OldestDue :one
--- Among the ready rows that nothing holds.
+-- Among the runnable rows that nothing holds.
 SELECT coalesce(min(d.next_at), 'epoch')::timestamptz AS due
 FROM connections AS c
 JOIN connection_ready AS r ON r.connection_id = c.id
@@ -405,14 +405,13 @@ INSERT INTO connection_credentials (connection_id, version, key_id, data, finger
 VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @created_at);
 
 -- name: NewestCredential :one
--- With what its connection says that it is sealed for.
+-- With what its connection is sealed for.
 SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE d.connection_id = @connection_id ORDER BY d.version DESC LIMIT 1;
 
 -- name: CredentialKeys :many
--- From key to key, each by the index: their number is small, that of the
--- credentials is not.
+-- From key to key, each by the index: there are few keys and many credentials.
 WITH RECURSIVE k AS (
     (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1)
     UNION ALL

@@ -1,11 +1,11 @@
--- Results, and the ready rows that they change. Arrays are as in queries_claim.sql.
+-- Results, and the runnable rows that they change. Arrays are as in queries_claim.sql.
 
 -- results
 
 -- name: EffectOwners :many
--- Whose account each attempt acted on, in which space of ids, and whose the
--- object is. Attempt 0 is a person's word about the last one. Where the account is
--- not known, connection and hold key stand for it.
+-- The account that each attempt acted on, the namespace of its objects' ids, and the owner of
+-- the object. Attempt 0 is a person's statement about the last attempt. Connection and hold
+-- key stand for an unknown account.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt,
         unnest(@external_ids::text[]) AS external_id
@@ -24,7 +24,7 @@ FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.names
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
 
 -- name: ShareEffects :exec
--- Other jobs name the same objects, and may take them.
+-- Other jobs name the same objects, and may take them over.
 UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
 FROM (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@others::uuid[]) AS shared_with, unnest(@takes::boolean[]) AS takes) AS u
 WHERE e.job_id = u.job_id;
@@ -33,8 +33,8 @@ WHERE e.job_id = u.job_id;
 DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: InsertEffects :exec
--- In the account and the namespace that EffectOwners names. An object that another
--- job got meanwhile has the transaction run again.
+-- In the account and the namespace from EffectOwners. If another job got the object
+-- meanwhile, the transaction runs again.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@external_ids::text[]) AS external_id,
         unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
@@ -63,8 +63,8 @@ made AS (
 SELECT none_overtaken(count(job_id), cardinality(@jobs::uuid[])) FROM made;
 
 -- name: CountAnswers :exec
--- Counts the answers that are about to be kept against their projects, less those that
--- they take the place of.
+-- Adds the sizes of answers that will be kept to the use of their projects, and subtracts
+-- those of the answers that they replace.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number, unnest(@bytes::bigint[]) AS bytes
 )
@@ -77,7 +77,7 @@ LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number
 GROUP BY s.project;
 
 -- name: SettleAttempts :exec
--- Late outcomes of earlier attempts. Those of the newest one go with SetStates.
+-- Late outcomes of earlier attempts. SetStates writes those of the newest one.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
@@ -93,7 +93,7 @@ UPDATE attempts AS a SET
 FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
 
 -- name: CloseAttempts :exec
--- As SettleAttempts.
+-- As in SettleAttempts.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result
@@ -119,7 +119,7 @@ FROM (
 RETURNING id, job_id;
 
 -- name: SetContents :exec
--- NULL, 0 and an empty text leave a column as it is.
+-- NULL, 0 and an empty text do not change a column.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
         unnest(@labels::text[]) AS labels, unnest(@own_effect_keys::text[]) AS own_effect_key,
@@ -145,11 +145,10 @@ UPDATE jobs AS j SET
 FROM u WHERE j.id = u.job_id;
 
 -- name: SucceedFirst :many
--- Successes of first attempts where nothing else is to be said, with the gates that
--- open. Where one is alone in its transaction, its turn is
--- taken, too (see ShareClaimLocks). The items are sorted, so that their rows are locked in
--- everybody's order. The state is cast, and the attempt's number is that of the row, so
--- that no partial index offers itself.
+-- Successes of first attempts without any other data, with the gates that open. If they are
+-- alone in their transaction, their claim locks are taken too (see ShareClaimLocks). The
+-- items are sorted, so that their rows are locked in the lock order. The state is cast, and
+-- the attempt's number is that of the row, so that the planner considers no partial index.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@positions::bigint[]) AS position, unnest(@histories::bytea[]) AS history,
@@ -183,16 +182,16 @@ SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_
 FROM done;
 
 -- name: AfterSuccess :one
--- Whether somebody waits for one of these jobs, whoever had it locked before it was
--- written, and whether a connection may be saturated.
+-- Reports whether a job waits for one of these jobs, also one that came before they were
+-- locked, and whether a connection may be saturated.
 SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid[]))::boolean AS awaited,
     EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated;
 
 -- name: SetStates :one
--- Every change of a job but claims, arms and leases, with what became of its newest attempt
--- (result 0: nothing new), and the gates that it opens. It reports whether somebody waits for a job that is done who came after
--- those that did were locked (to lock him now would be out of the order that everybody
--- keeps), and whether a connection that is freed was saturated.
+-- Every change of a job except claims, arms and leases, with the result of its newest attempt
+-- (0: none), and the gates that it opens. It reports whether a job that came after the
+-- waiting ones were locked waits for a job that has ended (to lock it now would break the
+-- lock order), and whether a freed connection was saturated.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
         unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
@@ -252,7 +251,7 @@ SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
 FROM changed AS c;
 
 -- name: NotifyReplies :exec
--- No change of theirs: no version, no event. They are locked.
+-- No change of these jobs: no version, no event. They are locked.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
@@ -262,10 +261,10 @@ UPDATE job_state AS s SET
     waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
 FROM u WHERE s.job_id = u.job_id;
 
--- ready rows
+-- runnable rows
 
 -- name: ShareClaimLocks :exec
--- Keeps claims from counting jobs under way while one of them ends.
+-- Prevents claims from counting jobs under way while one of them ends.
 SELECT 1 FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR KEY SHARE;
@@ -275,8 +274,8 @@ SELECT connection_id, hold_key FROM connection_ready
 WHERE connection_id = ANY (@ids::uuid[]) AND saturated;
 
 -- name: KeepForNewRows :exec
--- Locks the connections that are to get a new ready row, before any ready row is locked
--- (see lock_order.go). Where every row exists, as it nearly always does, it locks nothing.
+-- Locks the connections that get a new runnable row, before any runnable row is locked (see
+-- lock_order.go). If every row exists, as usual, it locks nothing.
 SELECT 1 FROM connections
 WHERE id = ANY (ARRAY(
     SELECT u.connection_id
@@ -288,8 +287,8 @@ WHERE id = ANY (ARRAY(
 ORDER BY id FOR KEY SHARE;
 
 -- name: MakeRunnable :exec
--- Locks each row in the order that everybody keeps, lowers its due time (NULL: it
--- stays as it is), and frees it when its connection has room again.
+-- Locks each row in the lock order, lowers its due time (NULL: no change), and ends its
+-- saturation when its connection has capacity again.
 INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
 SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
 FROM (
@@ -304,7 +303,7 @@ WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded
     OR r.saturated AND r.connection_id = ANY (@freed::uuid[]);
 
 -- name: Recount :exec
--- A job has left these rows otherwise than by a claim.
+-- For jobs that left these rows without a claim.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 UPDATE connection_ready AS r SET next_at = (
     SELECT s.next_at FROM job_state AS s

@@ -1,8 +1,8 @@
 -- Arms. Arrays are as in queries_claim.sql.
 
 -- name: Holds :many
--- Of jobs, those whose hold key is or was held, and those with a cool-down. Jobs without
--- a schedule have none of their own, and are not read.
+-- The jobs whose hold key is or was held, and those with a cool-down. A job without a
+-- schedule has no cool-down of its own, and is not read.
 SELECT s.job_id, coalesce(r.paused OR r.auth_hold_at IS NOT NULL, false)::boolean AS held,
     coalesce(r.rate_limited_until, 'epoch')::timestamptz AS rate_limited_until,
     c.cool_down AS connection_cool_down, coalesce(j.cool_down, 0)::bigint AS cool_down
@@ -14,7 +14,7 @@ WHERE s.job_id = ANY (@ids::uuid[])
     AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch' OR c.cool_down > 0 OR j.cool_down > 0);
 
 -- name: LockCoolDowns :many
--- The last arms of those who have a cool-down, each locked, also if there was none.
+-- The last arms of owners of a cool-down. Each is locked, even without an arm.
 WITH u AS (SELECT unnest(@owners::uuid[]) AS owner)
 INSERT INTO cool_downs (owner, job_id, armed_at)
 SELECT u.owner, '00000000-0000-0000-0000-000000000000'::uuid, 'epoch' FROM u ORDER BY u.owner
@@ -28,15 +28,15 @@ FROM (SELECT unnest(@owners::uuid[]) AS owner, unnest(@jobs::uuid[]) AS job_id) 
 WHERE c.owner = u.owner;
 
 -- name: HeldRows :many
--- Of ready rows, those whose hold key is or was held.
+-- The runnable rows whose hold key is or was held.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
 FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
 
 -- name: TakeGates :many
--- A gate that the job has already is taken along; one of another job is not. New gates
--- come first, because they may be waited for, and others wait for those taken along.
+-- A gate that the job has already is included; one of another job is not. New gates come
+-- first, because a transaction may wait for them while others wait for the included ones.
 WITH u AS (
     SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint,
         unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt
@@ -66,10 +66,9 @@ SELECT o.account, o.fingerprint, o.job_id
 FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
 
 -- name: ArmJobs :exec
--- As store/rules judged. What must never be, the triggers refuse; an attempt that is followed
--- goes to attempts by itself.
--- The state is named so that no index of states offers itself, which would read all
--- jobs under way for the few of a batch.
+-- As store/rules judged. The triggers refuse what must never be written; the database moves
+-- an attempt that is followed to attempts. The state is named so that the planner considers
+-- no index of states, which would read all jobs under way for the few of a batch.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
@@ -103,7 +102,7 @@ armed AS (
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 
 -- name: LockJob :one
--- Waits for whoever is changing the job.
+-- Waits for a transaction that changes the job.
 SELECT version FROM job_state WHERE job_id = @id FOR NO KEY UPDATE;
 
 -- name: AttemptByToken :one

@@ -1,34 +1,32 @@
--- Claims, looks and leases, and what is due. Arrays of one query are of one length:
--- column by column what the rows of a batch say. The zero time, the year 1, stands in
--- them for NULL.
+-- Claims, looks and leases, and what is due. The arrays of one query have one length: each is
+-- a column of the batch's rows. The zero time, the year 1, stands for NULL in them.
 
 -- jobs, locked
 
 -- name: LockJobs :many
--- These jobs, and those that wait for some of them. Everybody locks in this order.
+-- These jobs, and those that wait for some of them. Every transaction locks in this order.
 SELECT * FROM job_head
 WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@told::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: LockFree :many
--- Behind the locks of others of the batch, so nobody is waited for.
+-- After other locks of the batch, so it does not wait.
 SELECT * FROM job_head WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: AttemptViews :many
--- Of earlier attempts.
+-- The views of earlier attempts.
 SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
 FROM attempts WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id, number;
 
 -- claims
 
--- What is due at a time, or, where that is NULL, at the clock of the server: three
--- statements on the way of a BEGIN, which know no time of Go's.
+-- What is due at a time, or, where that is NULL, at the clock of the server: three statements
+-- with a BEGIN, which know no time of the process.
 
 -- name: TakeClaimLocks :many
--- The connections that have something due and that no other claim serves at this
--- moment.
+-- Locks the connections that have due jobs and that no other claim serves at this moment.
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (ARRAY(
     SELECT r.connection_id FROM connection_ready AS r
@@ -43,8 +41,8 @@ WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timest
 ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
 
 -- name: RunnableConnections :many
--- As Connections gives them, and how many of their jobs are under way. Asked when the
--- turns are taken: other claims' jobs are counted.
+-- As Connections returns them, and how many of their jobs are under way. Run it after the
+-- claim locks are taken, so that other claims' jobs are counted.
 SELECT
     clock_timestamp()::timestamptz AS now, sqlc.embed(c),
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
@@ -69,7 +67,7 @@ WHERE c.id = ANY (ARRAY(
 ));
 
 -- name: TakeFreeClaimLocks :many
--- Of these connections, those that no claim serves at this moment.
+-- Locks those of these connections that no claim serves at this moment.
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
@@ -91,8 +89,8 @@ SELECT c.id, c.max_in_flight, c.max_per_minute,
 FROM connections AS c WHERE c.id = ANY (@ids::uuid[]);
 
 -- name: LockDue :many
--- With their requests: what was armed before is only known to be there. A row is locked
--- as it is by then, but its request is read as it was when the statement began. A job
+-- With their requests; of what was armed before, only its existence is known. A row is locked
+-- in its present state, but its request is read as it was when the statement began. A job
 -- that was changed in between is left for the next claim.
 WITH want AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
@@ -118,8 +116,8 @@ FROM want AS w CROSS JOIN LATERAL (
 JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 
 -- name: ClaimJobs :exec
--- The version stands for all that was due when the jobs were locked. To name the
--- state again would offer the planner the index of all that is runnable.
+-- The version stands for all that was due when the jobs were locked. Naming the state again
+-- would offer the planner the index of all runnable jobs.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position,
@@ -136,9 +134,9 @@ claimed AS (
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 
 -- name: ClaimArmed :exec
--- Jobs that are armed by their claim: both steps in one version of the row, with the
--- history of both. The version stands for all that was due when they were locked, and for the
--- lease, which nobody else ever sees.
+-- Jobs that are armed by their claim: both steps in one version of the row, with the history
+-- of both. The version stands for all that was due when they were locked, and for the lease,
+-- which is never visible to another transaction.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@positions::bigint[]) AS position, unnest(@histories::bytea[]) AS history,
@@ -174,8 +172,8 @@ WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bi
 UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;
 
 -- name: CloseClaimLocks :exec
--- Waits for the results that are being written to these connections' jobs, and
--- keeps new ones waiting.
+-- Waits for the results that are being written to these connections' jobs, and delays new
+-- ones.
 SELECT 1 FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR UPDATE;
@@ -186,7 +184,7 @@ SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id 
 ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
 
 -- name: Served :exec
--- What a row still has is due at the earliest of it; NULL when it is drained.
+-- The row's remaining jobs are due at the earliest of them; NULL when none is left.
 WITH u AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@served::boolean[]) AS served, unnest(@saturated::boolean[]) AS saturated,
@@ -236,7 +234,7 @@ RETURNING s.job_id, s.claim_token;
 -- due times
 
 -- name: OverdueIDs :many
--- What is under way: past its lease or its fence, or claimed and past its window.
+-- Jobs under way that are past their lease or their fence, or claimed and past their window.
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
 ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
@@ -248,7 +246,7 @@ WHERE state IN (2, 3) AND state = 3
 ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
 -- name: OtherWorkers :many
--- Who has claimed or armed what is under way, but for these.
+-- The workers that claimed or armed the jobs under way, except these.
 SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND NOT worker = ANY (@enlisted::text[]);
 
 -- name: OrphanIDs :many

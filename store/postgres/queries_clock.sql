@@ -6,7 +6,7 @@ SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
 FROM clock AS c CROSS JOIN meta AS m WHERE c.id = 1 AND m.id = 1;
 
 -- name: BelieveClock :exec
--- Whoever believes the clock ends the doubt of others, too.
+-- A server that believes the clock ends the suspicion of the others too.
 UPDATE clock AS c SET at = @now::timestamptz, doubted = false
 FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND (c.at <> @now::timestamptz OR c.doubted);
 
@@ -25,7 +25,7 @@ UPDATE clock SET at = @now::timestamptz, doubted = false WHERE id = 1;
 SELECT set_config('fireonce.stepping', 'on', true);
 
 -- name: StepAttempts :exec
--- Of jobs that have not ended, and what a client's retry would wait for.
+-- Of jobs that have not ended, and of those that a client's retry would restart.
 UPDATE attempts AS a SET
     armed_at = a.armed_at + @by::interval, send_deadline = a.send_deadline + @by::interval,
     answer_deadline = a.answer_deadline + @by::interval, fence_at = a.fence_at + @by::interval
@@ -35,7 +35,7 @@ WHERE a.armed_at <> @unknown::timestamptz AND (
 );
 
 -- name: StepNewest :exec
--- As StepAttempts, for the newest ones.
+-- StepAttempts for the newest attempts.
 UPDATE job_state SET
     armed_at = CASE armed_at WHEN @unknown::timestamptz THEN armed_at ELSE armed_at + @by::interval END,
     round_armed_at = CASE round_armed_at WHEN @unknown::timestamptz THEN round_armed_at ELSE round_armed_at + @by::interval END,
@@ -53,21 +53,21 @@ UPDATE job_state SET armed_at = @unknown::timestamptz, round_armed_at = @unknown
 WHERE attempt > 0 AND state IN (2, 3, 5, 6, 7) AND class = @keyed::smallint;
 
 -- name: StepLeases :exec
--- Leases, fences, looks and polls. A look under way proves nothing after it.
+-- Leases, fences, looks and polls. A look under way proves nothing after the step.
 UPDATE job_state SET
     next_at = next_at + @by::interval, claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
 WHERE state IN (2, 3, 4, 5);
 
 -- name: StepWaits :exec
--- Waits that a job makes by itself. A time that a client asked for is the beginning of
--- its start window, or of the wait of a reply, which makes no other waits meanwhile.
+-- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
+-- start window, or of the wait of a reply, which has no other waits meanwhile.
 UPDATE job_state SET next_at = greatest(schedule_time, next_at + @by::interval)
 WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > @old::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
 
 -- name: StepWindows :exec
--- Windows that were open while everything stood still.
+-- Windows that were open while work was suspended.
 UPDATE job_state SET start_deadline = start_deadline + @stood::interval
 WHERE state IN (1, 2, 6) AND schedule_time <= @now::timestamptz
     AND start_deadline > @since::timestamptz AND start_deadline < 'infinity';

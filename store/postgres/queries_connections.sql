@@ -1,15 +1,15 @@
--- Changes of connections. What is judged of a connection is judged on its locked row.
+-- Changes of connections. A connection is judged on its locked row.
 
 -- name: LockClaimLock :one
 -- Waits for the claim, the start and the results that are being written.
 SELECT bucket_at FROM connection_claims WHERE connection_id = @id FOR UPDATE;
 
 -- name: LockConnection :execrows
--- Waits for whoever adds a ready row, or keeps the connection for a job that waits.
+-- Waits for transactions that add a runnable row, or keep the connection for a waiting job.
 SELECT 1 FROM connections WHERE id = @id AND project = @project FOR UPDATE;
 
 -- name: KeepConnections :many
--- Nobody deletes them until the commit. It tells which are deleted.
+-- Prevents their deletion until the commit, and returns which are deleted already.
 SELECT id, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections
 WHERE id = ANY (@ids::uuid[]) ORDER BY id FOR KEY SHARE;
 
@@ -36,7 +36,7 @@ DELETE FROM connection_credentials WHERE connection_id = @connection_id;
 SELECT 1 FROM connection_ready WHERE connection_id = @connection_id ORDER BY hold_key FOR UPDATE;
 
 -- name: SetRunnableOf :exec
--- A row that loses a bound is served as if that had never been.
+-- A row that loses a bound is served as if the bound had never existed.
 UPDATE connection_ready SET
     paused = @paused,
     auth_hold_at = CASE WHEN @rotated::boolean THEN NULL ELSE auth_hold_at END,
@@ -47,9 +47,9 @@ UPDATE connection_ready SET
 WHERE connection_id = @connection_id;
 
 -- name: WakeLooks :exec
--- Looks and polls that waited for a credential. No change of theirs: no version, no
--- event. One that is being written to is left: whoever writes holds its row, and may
--- wait for the connection's turn.
+-- Looks and polls that waited for a credential. No change of their jobs: no version, no
+-- event. A row that another transaction writes to is skipped: that transaction may wait for
+-- the connection's claim lock.
 UPDATE job_state SET next_at = @now
 WHERE ctid = ANY (ARRAY(
     SELECT s.ctid FROM job_state AS s

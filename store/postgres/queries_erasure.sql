@@ -1,8 +1,8 @@
 -- Erasure: what retention does not remove, or not yet.
 
 -- name: ShareRetention :one
--- Keeps a step of retention from starting, and waits for one: what it drops of the log
--- is judged by the jobs that are there. Erasures do not wait for each other.
+-- Prevents a step of retention from starting, and waits for one, because it drops events by
+-- the jobs that are stored. Erasures do not wait for each other.
 SELECT dropped_to FROM retention WHERE id = 1 FOR SHARE;
 
 -- name: LockToErase :one

@@ -1,5 +1,5 @@
--- The queues of schedules. Their schedule is locked before they are written, so the sizes that
--- a statement reads are those that it changes.
+-- The queues of schedules. Their schedule is locked before they are written, so the sizes
+-- that a statement reads are those that it changes.
 
 -- name: InsertItem :exec
 WITH used AS (
@@ -35,7 +35,7 @@ SELECT id, place, octet_length(payload)::bigint AS size, state FROM schedule_ite
 WHERE schedule_id = @schedule_id AND state IN (1, 4) ORDER BY place, id;
 
 -- name: QueueHeads :many
--- The first ones that wait.
+-- The first waiting items.
 SELECT u.schedule_id::uuid AS schedule_id, o.id, o.place, o.size
 FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
     SELECT i.id, i.place, octet_length(i.payload)::bigint AS size FROM schedule_items AS i
@@ -44,7 +44,7 @@ FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL 
 ) AS o;
 
 -- name: EndedItems :many
--- Those that have left, the last one first.
+-- Items that have left, the last to leave first.
 SELECT id, state, ended_at, octet_length(payload)::bigint AS size FROM schedule_items
 WHERE schedule_id = @schedule_id AND ended_at IS NOT NULL AND (ended_at, id) < (@after_time::timestamptz, @after_id::uuid)
 ORDER BY ended_at DESC, id DESC LIMIT @max_rows;
@@ -66,7 +66,7 @@ WITH u AS (SELECT unnest(@ids::uuid[]) AS id, unnest(@places::bigint[]) AS place
 UPDATE schedule_items AS i SET place = u.place FROM u WHERE i.id = u.id AND i.state = 1;
 
 -- name: EndItems :execrows
--- Items that firings have taken, and those that were refused.
+-- Items that firings used, and those that were refused.
 WITH u AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@states::smallint[]) AS state, unnest(@firing_names::text[]) AS firing_name,
         unnest(@jobs::uuid[]) AS job_id, unnest(@reasons::text[]) AS reason

@@ -7,7 +7,7 @@ SELECT key_id, count(*) AS credentials FROM connection_credentials GROUP BY key_
 SELECT key_id, count(*) AS logins FROM oauth_logins WHERE expires_at > @now GROUP BY key_id;
 
 -- name: CredentialsOfOthers :many
--- Those that another key seals, after a place.
+-- Credentials that another key seals, after a place.
 SELECT d.connection_id, d.version, d.key_id, d.data, c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE (d.connection_id, d.version) > (@connection_id::uuid, @version::bigint) AND d.key_id <> @key_id
@@ -21,7 +21,7 @@ WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id
 INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
 
 -- name: LockProject :execrows
--- Waits for other transactions that make a key of the project, and for no others.
+-- Waits only for other transactions that create a key of the project.
 SELECT 1 FROM projects WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: NameTaken :one

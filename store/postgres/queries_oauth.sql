@@ -1,4 +1,4 @@
--- Logins at platforms, and turns to renew what came of them.
+-- Logins at platforms, and leases to renew their tokens.
 
 -- name: StartLogin :exec
 INSERT INTO oauth_logins (state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at)
@@ -13,7 +13,7 @@ DELETE FROM oauth_logins WHERE state IN (
 SELECT * FROM oauth_logins WHERE state = @state;
 
 -- name: TakeLogin :one
--- Of several who come at once, one deletes the row and has it.
+-- Of several concurrent callers, one deletes the row and gets it.
 DELETE FROM oauth_logins WHERE state = @state AND (@project::text = '' OR project = @project) RETURNING *;
 
 -- name: CredentialVersion :one

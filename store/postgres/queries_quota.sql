@@ -17,18 +17,18 @@ WITH gone AS (
 INSERT INTO project_use (project, jobs, bytes) SELECT project, sum(jobs), sum(bytes) FROM gone GROUP BY project;
 
 -- name: LockUse :exec
--- Lets transactions that add the same kind of thing to a project come one after the other:
--- each counts what those before it have added.
+-- Serializes transactions that add the same kind of object to a project: each counts what
+-- those before it have added.
 SELECT pg_advisory_xact_lock(@kind::integer, hashtext(@project::text));
 
 -- name: CountConnections :one
 SELECT count(*) FROM connections WHERE project = @project AND deleted_at IS NULL;
 
 -- name: CountAPIKeys :one
--- Those that are live at now.
+-- Keys that are live at now.
 SELECT count(*) FROM api_keys
 WHERE project = @project AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now::timestamptz);
 
 -- name: CountLogins :one
--- Those that may still come back at now.
+-- Logins that may still be completed at now.
 SELECT count(*) FROM oauth_logins WHERE project = @project AND expires_at > @now;

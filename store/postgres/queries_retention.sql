@@ -1,6 +1,6 @@
--- Retention. One server at a time cleans: the one that has the row of retention
--- locked. It waits for no job, and nobody waits for what it locks but those who
--- want a job that ended long ago.
+-- Retention. One server at a time cleans: the one that has locked the row of retention. It
+-- waits for no job, and only transactions that need a job which ended long ago wait for its
+-- locks.
 
 -- name: TakeRetention :many
 SELECT owner, lease_until, dropped_to FROM retention WHERE id = 1 FOR UPDATE SKIP LOCKED;
@@ -11,8 +11,8 @@ UPDATE retention SET owner = @owner::uuid, lease_until = @lease_until WHERE id =
 -- the log
 
 -- name: NewestPage :one
--- Of those at or before a position, but never the log's very last one: positions
--- are compared with it.
+-- The newest page at or before a position, but never the log's very last one, because
+-- positions are compared with it.
 SELECT e.position, e.at FROM event_pages AS e
 WHERE e.position <= @at AND e.position <= event_horizon()
     AND e.position < (SELECT max(l.position) FROM event_pages AS l)
@@ -26,7 +26,8 @@ FROM meta AS m JOIN rollup_place AS p ON p.id = 1 WHERE m.id = 1;
 UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
 
 -- name: DropPages :one
--- The next pages that the log no longer gives, with the texts of events whose jobs are gone.
+-- The next pages that the log no longer returns, with the texts of events whose jobs are
+-- removed.
 WITH part AS MATERIALIZED (
     SELECT e.position, e.events FROM event_pages AS e
     WHERE e.position > @after AND e.position <= @up_to ORDER BY e.position LIMIT @max_rows
@@ -57,7 +58,7 @@ ORDER BY ended_at, job_id LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > @project ORDER BY project LIMIT 1;
 
 -- name: Replies :many
--- Asked once the jobs are locked: whoever submits a reply locks them too.
+-- Run it after the jobs are locked: a transaction that submits a reply locks them too.
 SELECT id, reply_to FROM jobs WHERE reply_to = ANY (@ids::uuid[]);
 
 -- name: RemoveAttempts :exec
@@ -76,7 +77,7 @@ DELETE FROM observations WHERE job_id = ANY (@ids::uuid[]);
 DELETE FROM resolutions WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: KeepObjects :exec
--- Those that a look of another job may meet: of targets that are looked up.
+-- Objects that a look of another job may find: of targets that are looked up.
 UPDATE effects AS e SET job_removed = true, external_url = '' FROM job_state AS s
 WHERE s.job_id = ANY (@ids::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
     AND e.owns_id AND e.external_id <> '';
@@ -88,11 +89,11 @@ DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]) AND NOT job_removed;
 DELETE FROM job_history WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: RemoveTexts :exec
--- What comes later goes with the log's pages.
+-- Later texts are dropped with the log's pages.
 DELETE FROM event_texts WHERE job_id = ANY (@ids::uuid[]) AND position <= @dropped_to;
 
 -- name: KeysOf :many
--- What decides how long the keys of jobs are kept.
+-- What determines how long the keys of jobs are kept.
 SELECT j.id, j.project, j.idem_key, c.connector, c.key_window
 FROM jobs AS j JOIN connections AS c ON c.id = j.connection_id WHERE j.id = ANY (@ids::uuid[]);
 
@@ -126,7 +127,7 @@ DELETE FROM job_keys AS k USING (
 WHERE k.digest = u.digest;
 
 -- name: FirstStart :one
--- The oldest first attempt of the jobs that are there and whose looks may meet objects of others.
+-- The oldest first attempt of stored jobs whose looks may find objects of others.
 SELECT coalesce(min(first_armed_at), @now)::timestamptz AS armed_at FROM job_state
 WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
 

@@ -1,7 +1,8 @@
 -- Counts of events in buckets of time.
 
 -- name: RollPlace :one
--- Events up to last can be counted. newest is there too, but one before it may be missing.
+-- Events up to last can be counted. newest is in the log too, but an event before it may be
+-- missing.
 SELECT p.position, p.at, p.owner, p.lease_until,
     coalesce((SELECT max(n.position) FROM event_pages AS n), 0)::bigint AS newest,
     coalesce((SELECT max(e.position) FROM event_pages AS e WHERE e.position <= event_horizon()), 0)::bigint AS last

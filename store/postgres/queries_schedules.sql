@@ -34,7 +34,7 @@ SELECT
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many
--- What a list looks at.
+-- The columns that a list filters by.
 SELECT id, created_at, state, pause_cause, connection_id, labels, queued, held_until FROM schedules
 WHERE project = @project AND (created_at, id) < (@after_time::timestamptz, @after_id::uuid)
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
@@ -43,7 +43,7 @@ ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 SELECT * FROM schedules WHERE id = @id FOR UPDATE;
 
 -- name: LockDueSchedules :many
--- What another transaction has is left to it.
+-- Rows that another transaction has locked are left to it.
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE next_at IS NOT NULL AND next_at <= @now AND id <> ALL (@except_ids::uuid[])
 ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
@@ -100,8 +100,8 @@ FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND id <> ALL (@except_ids::uuid[]) ORDER BY next_at LIMIT 1;
 
 -- name: WakeSchedules :one
--- Makes those due whose buffered firings may have waited for changes of jobs. busy are those
--- that another transaction decides about or changes; see waker.
+-- Makes schedules due whose buffered firings may have waited for changes of jobs. busy are
+-- those that another transaction decides about or changes; see waker.
 WITH woken AS (
     UPDATE schedules SET next_at = @now
     WHERE ctid = ANY (ARRAY(
@@ -113,19 +113,19 @@ WITH woken AS (
 ),
 free AS MATERIALIZED (
     SELECT s.id FROM schedules AS s
-    -- Checked again on the row that is locked: one that began to wait since this statement
-    -- began is no free one, and is woken by the waker.
+    -- Checked again on the locked row: a schedule that began to wait since this statement
+    -- began is not free, and the waker makes it due.
     WHERE s.id = ANY (@ids::uuid[]) AND NOT (s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > @now))
     FOR KEY SHARE SKIP LOCKED
 )
 SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
     SELECT u.id FROM (SELECT unnest(@ids::uuid[]) AS id) AS u
-    -- A row that this statement has written is not locked by it once more.
+    -- A row that this statement has written is not locked by it again.
     WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id) AND NOT EXISTS (SELECT 1 FROM woken AS w WHERE w.id = u.id)
 )::uuid[] AS busy;
 
 -- name: WakeSchedule :execrows
--- One that is locked.
+-- A schedule that is locked.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
 -- name: PostponeSchedules :exec
@@ -148,7 +148,7 @@ FROM held WHERE s.id = held.id;
 SELECT count(*) FROM schedules WHERE project = @project AND state < 4;
 
 -- name: OpenJobs :many
--- Of each schedule the newest under way, then the newest whose outcome is unknown.
+-- Of each schedule the newest job under way, then the newest one whose outcome is unknown.
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state
 FROM (SELECT unnest(@ids::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
     (
@@ -167,7 +167,7 @@ FROM (SELECT unnest(@ids::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
 -- name: EndedJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
 FROM (SELECT unnest(@ids::uuid[]) AS schedule_id, unnest(@mosts::bigint[]) AS most) AS u CROSS JOIN LATERAL (
-    -- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+    -- The walk skips jobs that retention has removed, so it has a bound of its own.
     SELECT s.job_id, s.state, f.decided_at FROM (
         SELECT n.job_id, n.decided_at, n.number FROM firings AS n
         WHERE n.schedule_id = u.schedule_id ORDER BY n.number DESC LIMIT 1000
@@ -197,7 +197,7 @@ ON CONFLICT (schedule_id, name) DO NOTHING;
 SELECT * FROM firings WHERE schedule_id = @schedule_id AND number < @before ORDER BY number DESC LIMIT @max_rows;
 
 -- name: PruneFirings :one
--- Those of schedules that nobody has locked.
+-- Firings of schedules that no other transaction has locked.
 WITH old AS MATERIALIZED (
     SELECT f.schedule_id, f.name, f.decided_at FROM firings AS f WHERE f.decided_at < @before ORDER BY f.decided_at LIMIT @max_rows
 ),

@@ -1,4 +1,4 @@
--- What jobs are searched by.
+-- The columns by which jobs are searched.
 
 -- name: AddRecipients :exec
 INSERT INTO job_recipients (job_id, project, recipient)

@@ -1,4 +1,4 @@
--- What an operator watches over all projects. Each query reads a bounded part of an index.
+-- An operator's measurements of all projects. Each query reads a bounded part of an index.
 
 -- name: VitalWaiting :one
 SELECT count(*) FROM (
@@ -6,7 +6,7 @@ SELECT count(*) FROM (
 ) AS w;
 
 -- name: VitalDue :one
--- The claim's own order: those that wait longest first.
+-- In the order of a claim: rows that wait longest first.
 SELECT count(*) FROM (
     SELECT s.next_at FROM (
         SELECT c.connection_id, c.hold_key FROM connection_ready AS c
@@ -37,7 +37,7 @@ SELECT count(*) FROM (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 
 SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5) LIMIT @most) AS a WHERE a.state = 4;
 
 -- name: VitalUnknown :one
--- Those that have not changed for longest come first.
+-- Jobs that have not changed for longest come first.
 SELECT count(*) AS jobs, coalesce(min(u.since), 'epoch')::timestamptz AS since FROM (
     SELECT coalesce(i.armed_at, i.updated_at) AS since FROM job_state AS i
     WHERE i.state IN (5, 7) AND i.state = @state ORDER BY i.updated_at LIMIT @most

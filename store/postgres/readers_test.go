@@ -11,8 +11,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestReadersLeaveRoom: as many slow reads as there are connections do not keep
-// work waiting.
+// TestReadersLeaveRoom: as many slow reads as there are connections do not delay work.
 func TestReadersLeaveRoom(t *testing.T) {
 	f := newFleet(t, 1)
 	s := f.stores[0]

@@ -9,9 +9,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestLoadedUnderOpenSessions: an operator loads a dump into the database without
-// stopping the servers. Their sessions live through it, and must not go on from
-// the older state, whether its tables were made again or filled again.
+// TestLoadedUnderOpenSessions: an operator loads a dump into the database without stopping
+// the servers. Their sessions survive it, and must not continue from the older state, whether
+// its tables were created again or filled again.
 func TestLoadedUnderOpenSessions(t *testing.T) {
 	f, c, name := clusterFleet(t)
 	s := f.join(f.url)
@@ -24,7 +24,7 @@ func TestLoadedUnderOpenSessions(t *testing.T) {
 	}
 	c.Load(t, name, dump)
 
-	// Due again by what the database believes, and sent already.
+	// The job is due again according to the database, and was sent already.
 	if leases, err := claimOf(s, 1); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("claimed %d jobs: %v", len(leases), err)
 	}

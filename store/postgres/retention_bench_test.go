@@ -78,8 +78,8 @@ func fill(b *testing.B, f *fleet, conn store.Connection, n int) {
 	}
 }
 
-// loadOf submits from a few callers, each again once it is answered, and claims a
-// little of it, until told to end. It gives the times of the calls.
+// loadOf submits from a few callers, each again once it is answered, and claims a part of it,
+// until end is closed. It returns the times of the calls.
 func loadOf(b *testing.B, s *Store, conn store.Connection, end <-chan struct{}) (submits, claims []time.Duration) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -81,8 +81,7 @@ func TestRetainOneAtATime(t *testing.T) {
 	}
 }
 
-// TestRetainWaitsForNobody: the row of a step that is under way, and a job that
-// somebody has locked, are left alone.
+// TestRetainWaitsForNobody: retention skips the row of a step in progress, and a locked job.
 func TestRetainWaitsForNobody(t *testing.T) {
 	f := newFleet(t, 1)
 	jobs := f.canceled(3, f.connect())
@@ -204,8 +203,8 @@ func TestRetainLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRetainKeepsIdentity: a server whose last confirmed event was dropped goes on
-// working, and finds nothing strange in the database.
+// TestRetainKeepsIdentity: a server whose last confirmed event was dropped continues, and
+// finds nothing suspicious in the database.
 func TestRetainKeepsIdentity(t *testing.T) {
 	f := newFleet(t, 2)
 	conn := f.connect()

@@ -63,7 +63,7 @@ func nextFiring(d store.DueSchedule) store.FireDecision {
 	}}}}
 }
 
-// firedOnce is what holds of schedules, firings and jobs, whatever came at one time.
+// firedOnce checks what holds of schedules, firings and jobs after all concurrent work.
 func (f *fleet) firedOnce() {
 	f.Helper()
 	for what, text := range map[string]string{
@@ -142,7 +142,7 @@ func (w *planner) end() error {
 	return nil
 }
 
-// revise pauses a schedule, or lets it go on.
+// revise pauses a schedule, or resumes it.
 func (w *planner) revise() error {
 	s, err := w.s.Schedule(context.Background(), store.Ref{ID: w.ids[w.r.IntN(len(w.ids))]})
 	if err != nil {
@@ -158,8 +158,8 @@ func (w *planner) revise() error {
 }
 
 // TestScheduleStorm: schedules fire, are triggered, paused and resumed on three servers,
-// while their jobs and others are worked on. Each name is one job, and nobody waits for each
-// other forever.
+// while their jobs and others are worked on. Each name is one job, and no transactions wait
+// for each other forever.
 func TestScheduleStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestScheduleTriggers(t *testing.T) {
 	try(true, "the end of a job", "UPDATE schedules SET next_at = now()")
 }
 
-// TestWakesABusySchedule: a job ends while a decision that has seen it open is being made. The
-// schedule is due once that is written, and watchers are told.
+// TestWakesABusySchedule: a job ends while a decision that has seen it open is being made.
+// The schedule is due once that is written, and watchers are notified.
 func TestWakesABusySchedule(t *testing.T) {
 	f := newFleet(t, 2)
 	id := f.plan(f.connect())

@@ -50,12 +50,11 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartHistory: the log and the attempts have of a job that is started what they have of
-// any other.
+// TestStartHistory: the log and the attempts of a started job are those of any other job.
 func TestStartHistory(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
-	for range 2 { // the first one makes the ready row
+	for range 2 { // the first one makes the runnable row
 		if c, err := startOf(f.stores[0], conn); err != nil || c.Started == nil || c.Started.Armed == nil {
 			t.Fatalf("%+v, %v", c, err)
 		}
@@ -103,7 +102,7 @@ func TestStartReply(t *testing.T) {
 	}
 }
 
-// TestStartHeld: no hold comes between the look at the ready row and the arm.
+// TestStartHeld: no hold comes between the read of the runnable row and the arm.
 func TestStartHeld(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
@@ -150,8 +149,8 @@ func TestStoredAs(t *testing.T) {
 	}
 }
 
-// TestFleetStarts: servers store jobs that start and claim what did not, on a few
-// connections with small bounds. Each job has one lease, and none is left lying.
+// TestFleetStarts: servers store jobs that start and claim those that did not, on a few
+// connections with small bounds. Each job has one lease, and none is left.
 func TestFleetStarts(t *testing.T) {
 	const servers, each, most = 3, 60, 4
 	f := newFleet(t, servers)

@@ -47,8 +47,8 @@ func (y *youngConns) some(r *rand.Rand) (store.Connection, bool) {
 }
 
 // TestConnectionStorm: connections are paused, resumed, given other bounds and other
-// credentials, made and deleted, while many workers on three servers work on their
-// jobs. Nobody waits for each other forever, and nothing is left that no claim finds.
+// credentials, created and deleted, while many workers on three servers work on their jobs.
+// No transactions wait for each other forever, and every remaining job can be claimed.
 func TestConnectionStorm(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -142,7 +142,7 @@ func (w *reviser) revise(c store.Connection) error {
 	return nil
 }
 
-// bear makes a connection.
+// bear creates a connection.
 func (w *reviser) bear() error {
 	c, _, err := w.s.CreateConnection(context.Background(), store.NewConnection{Connection: store.Connection{
 		ID: randomID(), Project: "default", Connector: "fake", Class: job.Keyed,
@@ -216,8 +216,8 @@ func (w *reviser) remove() error {
 	return err
 }
 
-// connectionsConsistent is what holds between connections, their jobs and their ready
-// rows, whatever came at one time.
+// connectionsConsistent checks what holds between connections, their jobs and their runnable
+// rows after all concurrent work.
 func (f *fleet) connectionsConsistent() {
 	f.Helper()
 	for what, text := range map[string]string{

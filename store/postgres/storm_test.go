@@ -17,8 +17,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// storm is one worker that does whatever comes to it, on jobs that others work
-// on at the same time. Losing a race is a verdict; anything else fails the test.
+// storm is one worker that does random work on jobs that others work on at the same time.
+// Losing a race is a verdict; any other error fails the test.
 type storm struct {
 	*fleet
 	s     *Store
@@ -361,7 +361,7 @@ func (w *storm) evidence(s job.Snapshot) job.Evidence {
 	}
 }
 
-// drain ends whatever is left, and so finds jobs that no claim would ever find.
+// drain ends all remaining jobs, and so finds jobs that no claim would ever find.
 func (f *fleet) drain() {
 	f.Helper()
 	s := f.stores[0]

@@ -27,7 +27,7 @@ func successOf(t *testing.T, s job.Snapshot) store.Change {
 	return store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: "w"}
 }
 
-// Every field of a decision that says more makes it one to be judged.
+// Every field of a decision with more data than a common success makes it one to be judged.
 func TestPlainSuccess(t *testing.T) {
 	s := job.Snapshot{Job: job.Job{Spec: job.Spec{ID: job.ID{1}}, Status: job.Status{
 		State: job.Sending, Version: 3, Attempt: 1, Round: 1, Class: job.Keyed,
@@ -115,7 +115,7 @@ func (f *fleet) blocked(text string, write func()) {
 	wg.Wait()
 }
 
-// A usual end that waited for its job judges it as it is then.
+// A common success that waited for its job judges the job's new state.
 func TestSuccessOfAChangedJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change string
@@ -183,7 +183,7 @@ func (f *fleet) same(got job.Snapshot) {
 	}
 }
 
-// Who came to wait for a job while its success was written starts, too.
+// A job that began to wait for another one while its success was written starts too.
 func TestSuccessLetsANewcomerGo(t *testing.T) {
 	f := newFleet(t, 1)
 	conn := f.connect()
@@ -203,7 +203,7 @@ func TestSuccessLetsANewcomerGo(t *testing.T) {
 	f.claim(1)
 }
 
-// A usual end that waited for its connection's turn frees the connection.
+// A common success that waited for its connection's claim lock frees the connection.
 func TestSuccessFreesItsConnection(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(2, f.connect(func(c *store.Connection) { c.MaxInFlight = 2 }))
@@ -240,7 +240,7 @@ func TestSuccessFreesItsConnectionAlone(t *testing.T) {
 	f.claim(1)
 }
 
-// A batch of usual ends and others gives each its verdict.
+// A batch of common successes and other changes has each verdict.
 func TestSuccessesAmongOthers(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(6, f.connect())

@@ -94,7 +94,7 @@ func TestTwoSteps(t *testing.T) {
 	}
 }
 
-// What the claim and the arm guard is guarded when they are one.
+// The guards of the claim and of the arm hold when both are one write.
 func TestTwoStepsGuards(t *testing.T) {
 	f := newFleet(t, 1)
 	f.submit(1, f.connect())

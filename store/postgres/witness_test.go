@@ -22,9 +22,9 @@ func (f *fleet) noting(dir string) *Store {
 	return s
 }
 
-// TestBaseBackupIsNoticed: a base backup is put in the cluster's place while no server
-// runs, without an archive: the same system, the same timeline. Each start after each
-// such restore is quarantined, and no other start.
+// TestBaseBackupIsNoticed: the cluster is replaced by a base backup while no server runs,
+// without an archive: the same system, the same timeline. Each start after each such restore
+// is quarantined, and no other start.
 func TestBaseBackupIsNoticed(t *testing.T) {
 	for how, look := range map[string]func(t *testing.T, c *pgtest.Cluster, name string) (dir string){
 		"by a note beside it": func(t *testing.T, _ *pgtest.Cluster, _ string) string { return t.TempDir() },
@@ -56,8 +56,8 @@ func TestBaseBackupIsNoticed(t *testing.T) {
 				if _, err := claimOf(s, 1); !errors.Is(err, store.ErrQuarantined) {
 					t.Errorf("claim: %v", err)
 				}
-				// Of what comes from before the backup, so a position of the state that
-				// was lost may be given again: only another incarnation tells them apart.
+				// The positions come from before the backup, so a position of the lost state
+				// may be used again: only another incarnation distinguishes them.
 				if want := before.Incarnation + n; dir != "" && m.Incarnation != want {
 					t.Errorf("restore %d: incarnation %d, want %d", n, m.Incarnation, want)
 				}
@@ -85,8 +85,8 @@ func end(t *testing.T, s *Store) {
 	}
 }
 
-// TestNotesOfOthers: a server that was away while others noticed a restore has an old
-// note, and makes nothing of it; one that has seen more than the others notices.
+// TestNotesOfOthers: a server that was away while others detected a restore has an old note,
+// and ignores it; a server that has seen more than the others detects the restore.
 func TestNotesOfOthers(t *testing.T) {
 	f := newFleet(t, 0)
 	here, there := t.TempDir(), t.TempDir()
@@ -181,8 +181,8 @@ func TestNoteOfRemovedEvents(t *testing.T) {
 	}
 }
 
-// TestNotes: a note is made while a server runs and when it ends, never goes back, and
-// a folder that takes none, or holds something else, is an error of the start.
+// TestNotes: a note is made while a server runs and when it ends, never goes back, and a
+// folder that cannot be written, or has another content, is an error of the start.
 func TestNotes(t *testing.T) {
 	f := newFleet(t, 0)
 	dir := t.TempDir()

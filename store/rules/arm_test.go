@@ -50,7 +50,7 @@ type guard struct {
 	want  error
 }
 
-// guards are those of every intent, in the order in which they are asked.
+// guards are those of every intent, in the order in which they are checked.
 var guards = []guard{
 	{"another version", func(a *store.Arm, _ *rules.Armable) { a.Version++ }, store.ErrStale},
 	{"another state", func(_ *store.Arm, j *rules.Armable) { j.State = job.Retrying }, store.ErrIllegal},
@@ -110,7 +110,7 @@ func TestArmRefuses(t *testing.T) {
 	}
 }
 
-// Of several guards that refuse, the first one is named; none makes up for another.
+// If several guards refuse, the first one is named; no guard compensates for another.
 func TestArmNamesTheFirstRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, j := claimed()
@@ -180,7 +180,7 @@ func same(a, b job.Snapshot) error {
 	return nil
 }
 
-// What an arm leaves is what a reader of its rows would see.
+// The job after an arm is what a reader of its rows would read.
 func TestBeginIsWhatItsRowsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, j := claimed()

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestSettlement is what a decision writes to attempts that ended in these ways.
+// TestSettlement checks what a decision writes to attempts that ended in these ways.
 func TestSettlement(t *testing.T) {
 	const unsettled = job.Result(0)
 	refused := job.Settled{Attempt: 1, Result: job.ResultRejected}
@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAbsence is which absences count on a job with one counted absence and a fence.
+// TestAbsence checks which absences count on a job with one counted absence and a fence.
 func TestAbsence(t *testing.T) {
 	fence := time.Unix(1000, 0)
 	look := func(begun time.Time) *job.Observation {

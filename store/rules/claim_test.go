@@ -31,8 +31,8 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// However claims follow each other, no more are under way than the bound says, and in any
-// minute no more begin than the bucket has.
+// After any sequence of claims no more jobs are under way than the bound allows, and in any
+// minute no more begin than the bucket has tokens.
 func TestClaimsKeepTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rules.Bounds{

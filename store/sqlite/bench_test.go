@@ -16,8 +16,8 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
-// newBenchJob has an id and a key as a server makes them, which rise: where they
-// lie in the tables matters here.
+// newBenchJob has an id and a key as a server makes them, which rise: their places in the
+// tables matter here.
 func newBenchJob(conn store.Connection) store.NewJob {
 	n := newJob(conn)
 	n.Spec.ID = job.ID(uuid.Must(uuid.NewV7()))
@@ -25,7 +25,7 @@ func newBenchJob(conn store.Connection) store.NewJob {
 	return n
 }
 
-// BenchmarkSubmit stores jobs one by one from 64 callers at once.
+// BenchmarkSubmit stores jobs one by one from 64 concurrent callers.
 func BenchmarkSubmit(b *testing.B) {
 	s := mustOpen(b, Options{Path: testPath(b)})
 	conn := mustConnect(b, s)
@@ -110,17 +110,17 @@ func armAndApply(b *testing.B, s *Store, l store.Leased) error {
 	return out[0].Err
 }
 
-// BenchmarkHeld: what a held backlog costs a claim.
+// BenchmarkHeld measures what a held backlog costs a claim.
 func BenchmarkHeld(b *testing.B) {
 	storetest.BenchmarkHeld(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }
 
-// BenchmarkRoll: how fast the event log is counted.
+// BenchmarkRoll measures how fast the event log is counted.
 func BenchmarkRoll(b *testing.B) {
 	storetest.BenchmarkRoll(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }
 
-// BenchmarkPathClaimAndArm: what it saves that a claim may arm.
+// BenchmarkPathClaimAndArm measures what arming with the claim saves.
 func BenchmarkPathClaimAndArm(b *testing.B) {
 	storetest.BenchmarkPathClaimAndArm(b, 1.1, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/fireonce/fireonce/store/rules"
 )
 
-// checkCache compares what the writer remembers with the rows.
+// checkCache compares the writer's cache with the rows.
 func checkCache(t *testing.T, s *Store) {
 	t.Helper()
 	_, err := write(t.Context(), s, "check", func(ctx context.Context, tx *tx) (int, error) {
@@ -30,7 +30,7 @@ func checkCache(t *testing.T, s *Store) {
 	must(t, err)
 }
 
-// compareCache compares everything that is remembered with the rows.
+// compareCache compares the whole cache with the rows.
 func compareCache(ctx context.Context, tx *tx) error {
 	c, differences := tx.w.cache, []error{}
 	compare := func(what string, got, want any, err error) {
@@ -64,7 +64,8 @@ func compareCache(ctx context.Context, tx *tx) error {
 		compare("saturated rows of "+id.String(), 0, saturated, err)
 	}
 	if c.waiting != nil && !*c.waiting {
-		// That some wait is remembered for longer than it is so: it only costs a look.
+		// The cache may remember longer than necessary that a job waits: that only costs a
+		// read.
 		_, err := tx.q.AnyWaiting(ctx)
 		compare("whether any job waits", false, err == nil, nil)
 	}
@@ -128,9 +129,9 @@ func TestTheWriterRemembersWhatIsThere(t *testing.T) {
 	checkCache(t, s)
 }
 
-// TestEveryWriteIsKnownToTheCache: each query that changes a table of which rows are
-// remembered is a method of queries that forgets something, or listed here. What is
-// forgotten is right where the conformance suite runs with CheckCache.
+// TestEveryWriteIsKnownToTheCache: each query that changes a table with cached rows is a
+// method of queries that drops something, or listed here. The conformance suite with
+// CheckCache shows that it drops the right rows.
 func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 	elsewhere := map[string]string{
 		"InsertJob": "new", "InsertState": "new, insertJob forgets whether any job waits",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Under steady reading SQLite never starts its log again by itself.
+// Under steady reading SQLite never restarts its log by itself.
 func TestALongLogIsWrittenBackThoughSomebodyAlwaysReads(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen, Readers: 2})
 	conn := mustConnect(t, s)
@@ -47,7 +47,7 @@ func TestALongLogIsWrittenBackThoughSomebodyAlwaysReads(t *testing.T) {
 	}
 }
 
-// Whoever closes the store while the writer waits for a reader gets through.
+// Closing the store while the writer waits for a reader succeeds.
 func TestClosingEndsTheWaitForReaders(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen, Readers: 1})
 	r := <-s.readers

@@ -12,7 +12,7 @@ import (
 
 // Rules of this file:
 //   - a claim walks the due runnable rows, those that wait longest first, and serves each an
-//     equal share, then gives the rest to rows that have more jobs;
+//     equal share, then the rows that have more jobs;
 //   - a row that was served goes behind the others, so that small claims alternate too;
 //   - a row that is held, or whose connection is at a bound, has no runnable_at or a later
 //     one: claims do not read it until that changes.

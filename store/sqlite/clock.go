@@ -97,7 +97,7 @@ func (s *Store) watchClock() {
 		if s.clock.moment().Step == nil {
 			continue
 		}
-		// An operation that does nothing: the writer steps before each group. It tells of a
+		// An operation that does nothing: the writer steps before each group. It reports a
 		// failure itself.
 		_, _ = write(context.Background(), s, "clock", func(context.Context, *tx) (struct{}, error) { return struct{}{}, nil })
 	}

@@ -24,7 +24,7 @@ var fillOpen = []string{
 	fillEnded[5],
 }
 
-// BenchmarkClockStep shows how long a step of the clock keeps everything waiting.
+// BenchmarkClockStep measures how long a step of the clock delays all other work.
 func BenchmarkClockStep(b *testing.B) {
 	path, clock := testPath(b), storetest.NewMachine(testStart)
 	opts := Options{Path: path, Migrate: true, Clock: store.ClockOptions{Read: clock.Read}}

@@ -32,8 +32,8 @@ func (n *newsOf) take() []store.ClockNews {
 	return news
 }
 
-// An operation that begins once the clock is believed does not see the doubt, also when
-// the writer meets it in a group that began before.
+// An operation that begins after the clock is believed does not see it as suspect, even when
+// the writer takes it in a group that began before.
 func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 	refused := store.ErrNotFound // any other error than a verdict spoils the group
 	for _, tt := range []struct {
@@ -77,7 +77,8 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 	}
 }
 
-// A group that is refused again and again ends all the same, for those that wait for its commit.
+// A group of operations that are all refused ends nevertheless, because others wait for its
+// commit.
 func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t)})
 	refused, turns := store.ErrNotFound, 0
@@ -101,7 +102,7 @@ func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
 	}
 }
 
-// A step that cannot be written leaves nothing behind, is told of, and is tried again.
+// A step that cannot be written leaves nothing behind, is reported, and is tried again.
 func TestAStepThatFails(t *testing.T) {
 	clock := storetest.NewMachine(testStart)
 	news := &newsOf{}
@@ -137,7 +138,8 @@ func TestAStepThatFails(t *testing.T) {
 	wantProjects(t, s, "a", "b", "c", "d")
 }
 
-// A doubt goes on in the next process, and begins again if the clock was set between.
+// A suspect clock stays suspect in the next process, and is suspect from then on if it was
+// set in between.
 func TestADoubtIsSaved(t *testing.T) {
 	for set, want := range map[time.Duration]bool{0: true, time.Hour: false} {
 		clock := storetest.NewMachine(testStart)

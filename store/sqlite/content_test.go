@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestNewHoldKeyLeavesTheOldRow: a ready row whose only job has moved to another
-// hold key wakes nobody for it.
+// TestNewHoldKeyLeavesTheOldRow: a runnable row whose only job has moved to another hold key
+// wakes no worker for it.
 func TestNewHoldKeyLeavesTheOldRow(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
 	conn := mustConnect(t, s)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// CheckCache compares all that the writer remembers with the rows after each operation
-// from now on: what a write has forgotten to forget fails the test.
+// CheckCache compares the whole cache with the rows after each operation from now on: a write
+// that misses a cached row fails the test.
 func CheckCache(t *testing.T, s *Store) {
 	t.Helper()
 	_, err := write(t.Context(), s, "check", func(_ context.Context, own *tx) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store/logpage"
 )
 
-// TestLogKeepsAll: however events come together in pages, each is read as it was given, in
-// their order.
+// TestLogKeepsAll: events are read as they were written, in their order, whatever their pages
+// are.
 func TestLogKeepsAll(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
 	var want []job.Event
@@ -72,7 +72,7 @@ func TestLogKeepsAll(t *testing.T) {
 }
 
 // TestLogOfInterleavedPages: a reader of all projects gets the events of a transaction in
-// their order, from wherever it goes on.
+// their order, from every position.
 func TestLogOfInterleavedPages(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
 	const rounds, projects = 5, 7
@@ -109,8 +109,7 @@ func TestLogOfInterleavedPages(t *testing.T) {
 	}
 }
 
-// TestLogOfRefusals: what an operation is refused with leaves no event, whether it has a
-// savepoint or not.
+// TestLogOfRefusals: a refused operation leaves no event, with or without a savepoint.
 func TestLogOfRefusals(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen})
 	conn := mustConnect(t, s)

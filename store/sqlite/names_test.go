@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOneProcessByAnyName: a database that another process has open is refused by
-// every name that leads to its file.
+// TestOneProcessByAnyName: a database that another process has open is refused under every
+// name of its file.
 func TestOneProcessByAnyName(t *testing.T) {
 	for name, give := range map[string]struct {
 		alias func(t *testing.T, path string) string
@@ -86,8 +86,8 @@ func TestOneProcessByAnyName(t *testing.T) {
 	}
 }
 
-// TestNamesShareOneSetOfFiles: a database that is opened by a link has its log and its
-// lock file beside the file, and remembers there what was seen by the other name.
+// TestNamesShareOneSetOfFiles: a database that is opened by a link has its log and its lock
+// file beside the file, and finds there what was recorded under the other name.
 func TestNamesShareOneSetOfFiles(t *testing.T) {
 	path := testPath(t)
 	alias := filepath.Join(t.TempDir(), "alias.db")
@@ -117,7 +117,8 @@ func TestNamesShareOneSetOfFiles(t *testing.T) {
 	}
 }
 
-// TestDanglingLinkIsRefused: a disk that is not mounted is no reason to begin again.
+// TestDanglingLinkIsRefused: a disk that is not mounted is no reason to create a new
+// database.
 func TestDanglingLinkIsRefused(t *testing.T) {
 	path := testPath(t)
 	must(t, os.Symlink(filepath.Join(t.TempDir(), "gone.db"), path))

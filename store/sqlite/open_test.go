@@ -29,7 +29,7 @@ func TestLock(t *testing.T) {
 	must(t, mustOpen(t, Options{Path: path}).Close())
 }
 
-// TestFilesOfTheOwner: what people have scheduled is nobody else's on the machine.
+// TestFilesOfTheOwner: other users of the machine cannot read the files.
 func TestFilesOfTheOwner(t *testing.T) {
 	for name, first := range map[string]func(path string){
 		"opened":   func(string) {},
@@ -65,7 +65,8 @@ func TestMigrate(t *testing.T) {
 	must(t, err)
 }
 
-// TestForeignDatabaseIsRefused: a file of another program, named by mistake, stays as it is.
+// TestForeignDatabaseIsRefused: a file of another program that was named by mistake is not
+// changed.
 func TestForeignDatabaseIsRefused(t *testing.T) {
 	path := testPath(t)
 	tables := func() (names string) {
@@ -211,8 +212,8 @@ func holder(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestKill: what was answered survives the process, its leases do not, and a
-// send that may be under way keeps its fence.
+// TestKill: answered writes survive the process, its leases do not, and a send that may be
+// under way keeps its fence.
 func TestKill(t *testing.T) {
 	path := testPath(t)
 	cmd := holder(t, path)
@@ -254,7 +255,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// openUnder opens with a machine's name and tells the quarantine's reason.
+// openUnder opens with a machine's name and returns the quarantine's reason.
 func openUnder(t *testing.T, path, host string) (*Store, string) {
 	t.Helper()
 	s := mustOpen(t, Options{Path: path, Host: host})
@@ -324,8 +325,8 @@ func TestCopyAndRestoreAreNoticed(t *testing.T) {
 	wantErr(t, err, store.ErrQuarantined)
 }
 
-// TestIncarnation: it rises with every restore or copy that an open finds, also
-// while the database is quarantined, and never otherwise.
+// TestIncarnation: it rises with every restore or copy that an open detects, even while the
+// database is quarantined, and never otherwise.
 func TestIncarnation(t *testing.T) {
 	path := testPath(t)
 	want := func(path, host string, incarnation int64) {
@@ -363,7 +364,7 @@ func TestIncarnation(t *testing.T) {
 	if reason == "" {
 		t.Error("an older state was not noticed")
 	}
-	// A position of the lost state means nothing, though it may exist again.
+	// A position of the lost state is invalid, even if it exists again.
 	mustCreate(t, s, newJob(conn), newJob(conn))
 	q := store.EventQuery{Project: testProject, After: position.Position, Incarnation: position.Incarnation}
 	_, err = s.Events(t.Context(), q)

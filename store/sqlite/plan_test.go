@@ -20,7 +20,7 @@ var (
 	embedded = regexp.MustCompile(`sqlc\.embed\((\w+)\)`)
 )
 
-// TestPlans makes sure that no query that runs all the time walks a table.
+// TestPlans checks that no query that runs all the time walks a table.
 func TestPlans(t *testing.T) {
 	path := testPath(t)
 	must(t, Migrate(t.Context(), path))

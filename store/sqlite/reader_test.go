@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// A panic is some caller's to recover from. It must not cost the store a reader.
+// A caller may recover from a panic. It must not cost the store a reader.
 func TestAPanicInAReadLeavesTheReaderUsable(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), Now: frozen, Readers: 1})
 	func() {

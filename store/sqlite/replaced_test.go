@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// replacements are what people do to the files of a running server. older holds a
-// copy of the database and its lock file that was made before the server's start.
+// replacements are what operators do to the files of a running server. older has a copy of
+// the database and its lock file that was made before the server's start.
 var replacements = map[string]func(t *testing.T, s *Store, path, older string){
 	"another file is renamed over it": func(t *testing.T, _ *Store, path, older string) {
 		must(t, os.Rename(older, path))
@@ -74,7 +74,7 @@ func lossOf(t *testing.T, s *Store) error {
 	}
 }
 
-// TestReplacedUnderAProcess: an idle server notices by itself.
+// TestReplacedUnderAProcess: an idle server detects it by itself.
 func TestReplacedUnderAProcess(t *testing.T) {
 	for name, replace := range replacements {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestReplacedBeforeACommit(t *testing.T) {
 	}
 }
 
-// TestLossIsNoted: the process that noticed leaves word for the next one, though the
-// lock file was overwritten too.
+// TestLossIsNoted: the process that detected the loss records it for the next one, even if
+// the lock file was overwritten too.
 func TestLossIsNoted(t *testing.T) {
 	s, _, path, older := replaceable(t)
 	s.look()
@@ -140,8 +140,8 @@ func TestLossIsNoted(t *testing.T) {
 	}
 }
 
-// TestMarkFollowsTheLog: a process that is killed has left the newest position, up to a
-// second, in the lock file; a copy from before is noticed.
+// TestMarkFollowsTheLog: a killed process has left the newest position, up to a second, in
+// the lock file; an earlier copy is detected.
 func TestMarkFollowsTheLog(t *testing.T) {
 	s, conn, _, _ := replaceable(t)
 	mustCreate(t, s, newJob(conn), newJob(conn))
@@ -157,8 +157,8 @@ func TestMarkFollowsTheLog(t *testing.T) {
 	}
 }
 
-// TestRestoredStateCommitsNothing: what shares a transaction with the look that finds
-// another state in the file is not committed into it.
+// TestRestoredStateCommitsNothing: operations that share a transaction with the look that
+// finds another state in the file are not committed into it.
 func TestRestoredStateCommitsNothing(t *testing.T) {
 	path := testPath(t)
 	s := mustOpen(t, Options{Path: path})
@@ -199,8 +199,8 @@ func newNotes(t *testing.T, s *Store) {
 	must(t, err)
 }
 
-// TestLastEventsAreNoted: a note that was too soon for the newest event is made up for,
-// though nothing new happens.
+// TestLastEventsAreNoted: a note that was too soon for the newest event is made later, even
+// if nothing new happens.
 func TestLastEventsAreNoted(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t), StateDir: t.TempDir()})
 	conn := mustConnect(t, s)
@@ -255,8 +255,8 @@ func TestNotesThatFailAreReported(t *testing.T) {
 	}
 }
 
-// TestNotedElsewhere: all files are put back as they were, the lock file too, while no
-// process has them. Only what was noted in another folder tells.
+// TestNotedElsewhere: all files are restored as they were, including the lock file, while no
+// process has them. Only the note in another folder shows it.
 func TestNotedElsewhere(t *testing.T) {
 	path, dir := testPath(t), t.TempDir()
 	open := func(dir string) (*Store, string) {

@@ -87,8 +87,8 @@ func TestDuePlan(t *testing.T) {
 	}
 }
 
-// A job without a schedule costs schedules nothing, and the jobs of one are noted while
-// they have not ended.
+// A job without a schedule costs schedules nothing, and a schedule's jobs are listed until
+// they end.
 func TestScheduleJobs(t *testing.T) {
 	path := testPath(t)
 	s := mustOpen(t, Options{Path: path, Now: frozen})

@@ -41,8 +41,8 @@ func TestClockConformance(t *testing.T) {
 	})
 }
 
-// TestConformance returns every subtest a copy of one migrated database:
-// migrating takes longer than most of them.
+// TestConformance uses a copy of one migrated database for every subtest, because migrating
+// takes longer than most of them.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()

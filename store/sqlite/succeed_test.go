@@ -7,8 +7,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestEffectOfNoName: of a success whose answer named nothing the job's row tells, and
-// one with a name has its row.
+// TestEffectOfNoName: a success whose answer named no object is in the job's row, and one
+// with a name has a row in effects.
 func TestEffectOfNoName(t *testing.T) {
 	path := testPath(t)
 	s := mustOpen(t, Options{Path: path, Now: frozen})

@@ -47,7 +47,7 @@ func (g guarded) known(t *testing.T, result job.Result) {
 	sqlExec(t, g.DB, g.trigger)
 }
 
-// refused makes sure that a statement is refused.
+// refused checks that a statement is refused.
 func (g guarded) refused(t *testing.T, what, text string, args ...any) {
 	t.Helper()
 	_, err := g.Exec(text, args...)
@@ -175,7 +175,7 @@ func TestTriggerTwoSteps(t *testing.T) {
 	}
 }
 
-// What the claim and the arm guard is guarded when they are one.
+// The guards of the claim and of the arm hold when both are one write.
 func TestTriggerTwoStepsGuards(t *testing.T) {
 	g := newGuarded(t)
 	for name, tt := range map[string]struct {
@@ -230,8 +230,8 @@ func TestTriggerDelete(t *testing.T) {
 const arm = `UPDATE job_state SET state = 3, listed = 5, version = version + 1, attempt = attempt + 1, next_at = 9, claim_token = NULL,
 	arm_token = randomblob(16), result = 0, handle = '', effect_key = ?`
 
-// The attempt before the one that begins is kept, whatever statement begins it, and none is
-// overwritten that may still act.
+// The attempt before the one that begins is kept, whatever statement begins it, and no
+// attempt that may still act is overwritten.
 func TestTriggerArchive(t *testing.T) {
 	g := newGuarded(t)
 	g.set(t, job.Ambiguous, 5, 1)

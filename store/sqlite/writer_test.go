@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// group runs operations in one transaction, in their order, and gives their
-// errors: a first operation keeps the writer busy until all are queued.
+// group runs operations in one transaction, in their order, and returns their errors: a first
+// operation keeps the writer busy until all are queued.
 func group(t *testing.T, s *Store, fns ...func(context.Context, *tx) error) []error {
 	t.Helper()
 	begun, leave := make(chan struct{}), make(chan struct{})
@@ -135,8 +135,8 @@ func TestGroupCommitFails(t *testing.T) {
 	wantProjects(t, s, "after")
 }
 
-// TestGroupLost has SQLite end the transaction by itself, as it does when the
-// disk is full: what was in it is gone for sure, and the writer goes on.
+// TestGroupLost makes SQLite end the transaction by itself, as it does when the disk is full:
+// its writes are gone, and the writer continues.
 func TestGroupLost(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t)})
 	errs := group(t, s, addProject("a"), func(ctx context.Context, tx *tx) error {
@@ -155,7 +155,7 @@ func TestAbandonedOperationNeverRuns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
 	errs := group(t, s, func(context.Context, *tx) error {
-		// While the writer is here, a caller queues and gives up.
+		// While the writer is here, a caller queues an operation and stops waiting.
 		go func() {
 			_, err := write(ctx, s, "late", func(ctx context.Context, tx *tx) (int, error) {
 				return 0, addProject("never")(ctx, tx)

@@ -64,7 +64,7 @@ func (f *fixture) inState(state job.State) job.Snapshot {
 	return s
 }
 
-// end brings a job to an end, out of the way of the next one.
+// end ends a job, so that it does not affect the next one.
 func (f *fixture) end(id job.ID) {
 	f.Helper()
 	switch s := f.job(id); {

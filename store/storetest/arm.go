@@ -192,13 +192,13 @@ func armGate(f *fixture) {
 	elsewhere := f.intent(got[3], gate("hello"))
 	elsewhere.AccountIdentity = "somebody else"
 	f.ok(f.armOne(elsewhere).Err)
-	// While the outcome is unknown the gate stays shut.
+	// While the outcome is unknown the gate stays closed.
 	s := f.apply(first.Snapshot, answer(first.Snapshot, job.ResultUnknown)).Snapshot
 	f.fails(f.armOne(f.intent(got[1], gate("hello"))).Err, store.ErrGated)
 	s = f.apply(s, job.Looked{Observation: job.Observation{Attempt: 1, Verdict: job.SawCandidates}}).Snapshot
 	f.is(s.State, job.NeedsResolution, "state")
 	second := f.arm(got[1], gate("hello"))
-	// So it is for an accepted job, and it opens with the success.
+	// It stays closed for an accepted job, and opens with the success.
 	f.clock.advance(time.Second)
 	third := f.submit(on(conn))
 	l := f.claim()

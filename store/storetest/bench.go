@@ -19,12 +19,11 @@ const (
 	benchHeld = 100_000
 )
 
-// BenchmarkHeld measures the claim of 100 jobs of ten connections in two stores:
-// one has nothing else, the other has a connection whose credential was refused,
-// with 100,000 due jobs. The stores take turns, so that whatever else the machine
-// does meets both. It reports the medians and their ratio, which says what the
-// held jobs cost: a claim that walked over them would be far above 1. open gives
-// an empty store on the real clock, another one with each call.
+// BenchmarkHeld measures the claim of 100 jobs of ten connections in two stores: one has
+// nothing else, the other has a connection whose credential was refused, with 100,000 due
+// jobs. The stores alternate, so that other work on the machine affects both. It reports the
+// medians and their ratio, the cost of the held jobs: a claim that walked over them would be
+// far above 1. open returns an empty store on the real clock, another one with each call.
 func BenchmarkHeld(b *testing.B, open func(b *testing.B) store.Store) {
 	var stores [2]*bench
 	for i := range stores {
@@ -63,7 +62,7 @@ func (w *bench) must(err error) {
 	}
 }
 
-// newID makes ids as a server does: where they lie in the tables matters here.
+// newID makes ids as a server does: their places in the tables matter here.
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 
 func (w *bench) connect() store.Connection {
@@ -96,7 +95,7 @@ func (w *bench) fill(n int, conns ...store.Connection) {
 	}
 }
 
-// end judges evidence on leased jobs, and so gives their places free.
+// end judges evidence on leased jobs, and so frees their capacity.
 func (w *bench) end(leases []store.Leased, e job.Evidence) {
 	w.Helper()
 	changes := make([]store.Change, len(leases))
@@ -133,7 +132,7 @@ func (w *bench) median() time.Duration {
 	return w.times[len(w.times)/2]
 }
 
-// hold makes the connection with the backlog, and has its credential refused.
+// hold creates the connection with the backlog, and has its credential refused.
 func (w *bench) hold() {
 	w.Helper()
 	held := w.connect()

@@ -171,7 +171,7 @@ func claimTurns(f *fixture) {
 	f.is(len(served), conns, "connections served by as many single claims")
 }
 
-// holdIt claims a job and gives it back with a hold.
+// holdIt claims a job and returns it with a hold.
 func (f *fixture) holdIt(kind job.FailureKind, credential int) {
 	f.Helper()
 	f.holdFor(kind, credential, 0)
@@ -192,7 +192,7 @@ func (f *fixture) hold(key string) store.Hold {
 	return h
 }
 
-// claimHoldCauses: each hold key has its own cause, and the connection says the oldest's.
+// claimHoldCauses: each hold key has its own cause, and the connection has the oldest one.
 func claimHoldCauses(f *fixture) {
 	at := start
 	for cause := job.AuthRefused; cause <= job.AuthOtherAccount; cause++ {
@@ -210,7 +210,7 @@ func claimHoldCauses(f *fixture) {
 	f.is(f.hold("slow"), store.Hold{LimitedUntil: at.Add(time.Minute)}, "a limit")
 }
 
-// claimHoldWithoutCause: what holds says why, and nothing else does.
+// claimHoldWithoutCause: only what holds has a cause.
 func claimHoldWithoutCause(f *fixture) {
 	f.submit()
 	f.holdIt(job.FailAuth, 0)

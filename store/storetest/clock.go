@@ -9,15 +9,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the store's clock is set, and a true clock beside it says what must
-// not happen. In a doubt an engine may go on by its own line or refuse with
-// ErrClockDoubted; what it must not do is the same for all.
+// Rules of this file: the store's clock is set, and a true clock beside it says what must not
+// happen. While the clock is suspect, an engine may continue by its own line or refuse with
+// ErrClockSuspect; what it must not do is the same for all engines.
 
 // Clocked opens stores whose clocks can be set.
 type Clocked struct {
 	// Open makes a new, empty store.
 	Open func(t *testing.T, opts store.ClockOptions) store.Store
-	// Restart makes a store of a process that dies, and of the next one.
+	// Restart ends a store's process without a close, and opens the store of the next one.
 	Restart func(t *testing.T, s store.Store, opts store.ClockOptions) store.Store
 }
 
@@ -44,7 +44,7 @@ func RunClock(t *testing.T, engine Clocked) {
 	}
 }
 
-// clockFixture is a fixture whose clock says the true time, beside the store's.
+// clockFixture is a fixture whose clock has the true time, beside the store's.
 type clockFixture struct {
 	*fixture
 	engine  Clocked
@@ -76,7 +76,7 @@ func (c *clockFixture) restart(sameRun bool, edit ...func(*store.ClockOptions)) 
 	c.s = c.engine.Restart(c.T, c.s, opts)
 }
 
-// step has the store follow its clock.
+// step makes the store follow its clock.
 func (c *clockFixture) step() {
 	c.Helper()
 	c.machine.Prove("the test knows it")
@@ -98,7 +98,7 @@ func (c *clockFixture) tried() []store.Leased {
 	return out
 }
 
-// quiet fails if anything is started or ended.
+// quiet fails if a job is started or ended.
 func (c *clockFixture) quiet(when string) {
 	c.Helper()
 	c.is(len(c.tried()), 0, "jobs claimed %s", when)
@@ -135,14 +135,14 @@ func clockJump(c *clockFixture) {
 	c.is(len(c.tried()), 1, "jobs claimed in time")
 }
 
-// A connection that was served while the clock was ahead is served again at once, and what
-// was submitted meanwhile is due when it was.
+// A connection that was served while the clock was ahead is served again immediately, and a
+// job that was submitted meanwhile is due at its time.
 func clockBack(c *clockFixture) {
 	c.submit()
 	c.is(len(c.tried()), 1, "jobs claimed before")
 	c.machine.Set(time.Hour)
 	c.submit()
-	c.tried() // an engine may go on
+	c.tried() // an engine may continue
 	c.machine.Set(0)
 	c.fixture.clock.advance(2 * lease)
 	c.submit()
@@ -157,7 +157,7 @@ func clockBack(c *clockFixture) {
 	}
 }
 
-// durations are what is left of a store's durations.
+// durations are the remaining durations in a store.
 type durations struct{ fence, lease, backoff, age time.Duration }
 
 // durable makes a job in mid-send, one that waits after a failure, and one that is claimed.
@@ -304,7 +304,7 @@ func clockDowntime(c *clockFixture) {
 	c.is(over[0].View(c.traits(s.Snapshot), 0).KeyAge, time.Hour, "the key's age")
 }
 
-// clockEarlier: nobody knows how long the machine was down, so nobody knows how old a key is.
+// clockEarlier: how long the machine was down is unknown, and so is the age of a key.
 func clockEarlier(c *clockFixture) {
 	s := c.ambiguous()
 	// Its key is still that of its round, and may be repeated after its next attempt.

@@ -174,8 +174,8 @@ func changeCredential(f *fixture) {
 	f.claimed(limited)
 }
 
-// changeLateRefusal: what an older credential's refusal says holds nothing, whichever
-// way it comes; the new one's does.
+// changeLateRefusal: the refusal of an older credential holds nothing, however it arrives;
+// the refusal of the new one does.
 func changeLateRefusal(f *fixture) {
 	conn := f.revise(f.conn, store.ConnectionChange{Credential: sealedNext(f.conn, "a")})
 	sent := f.sending()
@@ -193,8 +193,8 @@ func changeLateRefusal(f *fixture) {
 	f.is(f.connection(f.conn.ID).AuthHoldAt, start, "hold by the present one")
 }
 
-// changeRefusalRace: refusals of each credential come while it is replaced, to leases
-// and to looks. Whoever comes first, none of them holds the next one.
+// changeRefusalRace: refusals of each credential come while it is replaced, to leases and to
+// looks. In every order, none of them holds the next credential.
 func changeRefusalRace(f *fixture) {
 	conn := f.connect(store.Connection{Class: job.Observable})
 	for round := range 15 {
@@ -383,12 +383,12 @@ func changeDeletedRestart(f *fixture) {
 		f.fails(got.Err, store.ErrNotFound)
 		f.unchanged(s)
 	}
-	// What has happened is written all the same.
+	// An effect that happened is written nevertheless.
 	late := f.apply(failed, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}).Snapshot
 	f.is(late.State, job.Succeeded, "state after late evidence")
 }
 
-// changeDeleteRace: jobs come in every way while the connection is deleted. Either the
+// changeDeleteRace: jobs are stored in every way while the connection is deleted. Either the
 // delete is refused, or each of them is.
 func changeDeleteRace(f *fixture) {
 	never := f.submit(at(start.Add(time.Hour)))

@@ -20,7 +20,7 @@ func changePause(f *fixture) {
 	f.clock.advance(time.Minute)
 	again := f.revise(f.conn, store.ConnectionChange{Pause: ptr("longer")})
 	f.is([]any{again.PausedAt, again.PausedReason}, []any{paused.PausedAt, "longer"}, "a pause that is renewed")
-	// Nobody else is held.
+	// No other connection is held.
 	other := f.connect(store.Connection{})
 	d := f.submit(on(other))
 	f.claimed(d.ID)
@@ -61,8 +61,8 @@ func changeResume(f *fixture) {
 	f.claimed()
 }
 
-// changePauseRace: new hold keys come while the connection is paused and resumed.
-// When all is done, each is held exactly if the connection is.
+// changePauseRace: new hold keys are added while the connection is paused and resumed. At the
+// end, each is held exactly if the connection is.
 func changePauseRace(f *fixture) {
 	for round := range 12 {
 		conn := f.connect(store.Connection{})

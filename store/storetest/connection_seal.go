@@ -5,8 +5,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// changeSeal: what a credential is sealed for changes together with its seal, or not at
-// all.
+// changeSeal: what a credential is sealed for changes together with its seal, or not at all.
 func changeSeal(f *fixture) {
 	conn := f.sealedWith("old", "sealed")
 	before, err := f.s.Credential(f.ctx, conn.ID)

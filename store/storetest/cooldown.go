@@ -193,7 +193,7 @@ func coolDownRearm(f *fixture) {
 }
 
 // coolDownAfterRepeat: a job is armed, another one after it, and then the first is repeated.
-// When the repeat turns out to have had no effect, the next attempt is an effect that comes
+// If the repeat turns out to have had no effect, the next attempt is an effect that comes
 // after the other job's, and waits for it.
 func coolDownAfterRepeat(f *fixture) {
 	conn := f.cooling()
@@ -281,7 +281,7 @@ func coolDownIntend(f *fixture) {
 	for _, l := range out {
 		f.is(l.Armed != nil, l.ID == free.ID, "armed as it was claimed")
 	}
-	// Nor does a job that starts as it is stored.
+	// A job that starts as it is stored does not either.
 	n := f.new(on(conn), holding("another account"))
 	n.Start = &store.ClaimParams{Worker: "worker", Lease: lease, Intent: func(l store.Leased) *store.Arm {
 		a := f.intent(l)
@@ -309,7 +309,7 @@ func coolDownChanged(f *fixture) {
 	f.arm(got[0])
 	conn = f.revise(conn, store.ConnectionChange{Limits: &store.ConnectionLimits{CoolDown: coolFor}})
 	f.is(conn.CoolDown, coolFor, "as it is read")
-	// Arms of before have no mark.
+	// Earlier arms are not recorded.
 	f.arm(got[1])
 	f.cools(f.intent(got[2]), conn.ID, got[1].ID, coolFor)
 	conn = f.revise(conn, store.ConnectionChange{Limits: &store.ConnectionLimits{CoolDown: 2 * coolFor}})

@@ -30,8 +30,8 @@ type coolArm struct {
 	at         time.Time
 }
 
-// coolDownRandom: whatever happens to the jobs, an arm that is no repeat is refused if and
-// only if another job's was too short a time ago, and a repeat never is.
+// coolDownRandom: after every history of the jobs, an arm that is no repeat is refused if and
+// only if another job's arm was too short a time ago, and a repeat never is.
 func coolDownRandom(f *fixture) {
 	var refused, repeats, early int
 	for seed := range uint64(4) {

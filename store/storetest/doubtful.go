@@ -48,13 +48,13 @@ func doubtfulTimes(f *fixture) {
 	fresh := f.submit()
 	f.claimed(fresh.ID)
 	f.is(f.doubtful(over, 10), []job.ID{fresh.ID}, "claimed")
-	// Nor does it matter what a job waits for: that may be over in the lost state.
+	// It does not matter either what a job waits for: that may be over in the lost state.
 	a := f.arm(f.claimedAgain(fresh.ID)).Snapshot
 	reply := f.submit(replying(a.ID))
 	f.is(f.doubtful(over, 10), []job.ID{reply.ID}, "waits for another job")
 }
 
-// claimedAgain returns a job back and claims it again.
+// claimedAgain returns a job to its queue and claims it again.
 func (f *fixture) claimedAgain(id job.ID) store.Leased {
 	f.Helper()
 	f.apply(f.job(id), job.Deferred{Kind: job.FailHeld, Message: "shutdown"})

@@ -18,7 +18,7 @@ var effectKeyTests = []test{
 
 const receiver = "https://api.example"
 
-// owned returns a job an effect key of its own.
+// owned sets a job's own effect key.
 func owned(key string) func(*store.NewJob) {
 	return func(n *store.NewJob) {
 		n.Spec.OwnEffectKey, n.EffectKey = key, job.EffectKeyDigest(receiver, key)
@@ -78,7 +78,7 @@ func effectKeyBatch(f *fixture) {
 	f.is(f.create(f.new(owned("ch_2")))[0].Created, true, "under the effect key of the refused reply")
 }
 
-// unresolved brings a job of its own effect key before a person.
+// unresolved brings a job with an own effect key to a person.
 func (f *fixture) unresolved(key string) job.Snapshot {
 	f.Helper()
 	s := f.sending(owned(key)).Snapshot
@@ -123,8 +123,7 @@ func effectKeyRemoved(f *fixture) {
 	f.fails(out[0].Err, store.ErrEffectKeyTaken)
 }
 
-// effectKeySent: whichever way a store takes, every attempt goes out under the key that
-// was given.
+// effectKeySent: in every way of a store, each attempt is sent under the given key.
 func effectKeySent(f *fixture) {
 	before := f.sending().Snapshot
 	f.apply(before, answer(before, job.ResultSucceeded))

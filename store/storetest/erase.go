@@ -101,7 +101,7 @@ func eraseEvents(f *fixture) {
 	rest, err := f.s.Events(f.ctx, store.EventQuery{Project: project, After: half})
 	f.ok(err)
 	f.is(rest.Events, before.Events[3:], "the log from an old cursor on")
-	// They go when the log drops them, as those of any job that is gone.
+	// They are removed when the log drops them, as those of any removed job.
 	f.clock.advance(20 * day)
 	f.submit()
 	f.roll()

@@ -52,7 +52,7 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 			other := f.submit(func(n *store.NewJob) { n.Spec.Payload = []byte("of somebody else") })
 			f.apply(other, job.CancelAsked{})
 			erase(f)
-			f.submit() // the log's newest event is somebody else's
+			f.submit() // the log's newest event belongs to another job
 			if places := left(t, f.s); len(places) > 0 {
 				t.Errorf("the marker is still in %s", strings.Join(places, ", "))
 			}
@@ -60,7 +60,7 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 	}
 }
 
-// found makes sure that the marker is there.
+// found checks that the marker is there.
 func (f *fixture) found(left func(*testing.T, store.Store) []string) {
 	f.Helper()
 	if places := left(f.T, f.s); len(places) == 0 {

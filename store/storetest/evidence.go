@@ -61,9 +61,9 @@ func evidenceLateSuccess(f *fixture) {
 	}
 }
 
-// evidenceKept writes results over each other: proof replaces doubt, a success
-// replaces everything, and nothing replaces a success. Doubt replaces a proof
-// only when it brings a handle, which is the platform's word that it acts.
+// evidenceKept writes results over each other: proof replaces an unknown result, a success
+// replaces everything, and nothing replaces a success. An unknown result replaces a proof
+// only with a handle, which is the platform's statement that it acts.
 func evidenceKept(f *fixture) {
 	over := []job.Result{
 		job.ResultSucceeded, job.ResultRejected, job.ResultNotSent, job.ResultUnknown,
@@ -120,8 +120,8 @@ func evidenceUnknownSuccess(f *fixture) {
 	f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result after a late rejection")
 }
 
-// evidenceNames: an answer without a name replaces somebody's word, which had one, and
-// the object is free again; and the other way round.
+// evidenceNames: an answer without a name replaces a person's statement that had one, and the
+// object is free again; and the reverse.
 func evidenceNames(f *fixture) {
 	s := f.inState(job.Ambiguous)
 	s = f.apply(s, job.Resolved{Ruling: job.RuleSent, Actor: "ann", ExternalID: "x", Override: true}).Snapshot
@@ -221,8 +221,8 @@ func evidenceAccounts(f *fixture) {
 	}
 }
 
-// evidenceTwoAnswers: a platform that answers a second request with the object of the
-// first one. Both jobs keep their answer, and both say so.
+// evidenceTwoAnswers: a platform answers a second request with the object of the first one.
+// Both jobs keep their answer, and both name the other.
 func evidenceTwoAnswers(f *fixture) {
 	a, b, c := f.sending().Snapshot, f.sending().Snapshot, f.sending().Snapshot
 	out := job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}
@@ -238,14 +238,14 @@ func evidenceTwoAnswers(f *fixture) {
 	f.is([]any{e.Cause, e.From, e.To, e.Sequence}, []any{job.CauseEffectShared, job.Succeeded, job.Succeeded, owner.Version}, "its event")
 	f.is(strings.Contains(e.Detail, b.ID.String()), true, "its event names the other job")
 	f.is([]any{got.Snapshot.Effect.SharedWith, f.job(b.ID).Effect.SharedWith}, []any{a.ID, a.ID}, "the other")
-	// An owner is told once, however many follow.
+	// An owner gets one event, however many answers follow.
 	got = f.apply(c, out)
 	f.is([]any{got.Owner, f.job(c.ID).Effect.SharedWith}, []any{job.ID{}, a.ID}, "a third")
 	f.is([]any{f.job(a.ID).Version, f.job(a.ID).Effect.SharedWith}, []any{owner.Version, b.ID}, "the owner, later")
 }
 
-// evidenceWordOfShared: a person's word that names another job's object is recorded,
-// and is no alarm at that job.
+// evidenceWordOfShared: a person's statement that names another job's object is recorded, and
+// is no alarm at that job.
 func evidenceWordOfShared(f *fixture) {
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
 	a, b := f.observable(conn), f.observable(conn)

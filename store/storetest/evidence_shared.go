@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// How a job comes to name an object.
+// The ways in which a job names an object.
 const (
 	byLook = iota
 	byWord
@@ -15,9 +15,9 @@ const (
 	waysToName
 )
 
-// evidenceOrders: four jobs name one object, in every order of the ways to do so. The
-// first one owns it, unless the platform's answer for a later one is better evidence.
-// Each owner is told once that the platform answered another job with its object.
+// evidenceOrders: four jobs name one object, in every order of the ways to do so. The first
+// one owns it, unless the platform's answer for a later one is better evidence. Each owner
+// gets one event when the platform answers another job with its object.
 func evidenceOrders(f *fixture) {
 	const jobs = 4
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})

@@ -162,8 +162,8 @@ func (f *fixture) armOne(a store.Arm) store.Armed {
 	return out[0]
 }
 
-// whole compares the answer of an arm or a change, which has of the request only
-// what is sure to be there, with the stored job, and gives that.
+// whole compares the answer of an arm or a change, whose request is only partly filled, with
+// the stored job, and returns the stored job.
 func (f *fixture) whole(answer job.Snapshot) job.Snapshot {
 	f.Helper()
 	stored, err := f.s.Job(f.ctx, store.Ref{ID: answer.ID})
@@ -176,7 +176,7 @@ func (f *fixture) whole(answer job.Snapshot) job.Snapshot {
 	return stored
 }
 
-// arm arms a lease, which must work.
+// arm arms a lease; the arm must succeed.
 func (f *fixture) arm(l store.Leased, edit ...func(*store.Arm)) store.Armed {
 	f.Helper()
 	a := f.armOne(f.intent(l, edit...))
@@ -220,7 +220,7 @@ func (f *fixture) change(s job.Snapshot, d job.Decision) store.Applied {
 	return out[0]
 }
 
-// apply judges evidence and writes the decision, which must work.
+// apply judges evidence and writes the decision, which must succeed.
 func (f *fixture) apply(s job.Snapshot, e job.Evidence) store.Applied {
 	f.Helper()
 	a := f.change(s, f.decide(s, e))
@@ -279,7 +279,7 @@ func (f *fixture) is(got, want any, what string, args ...any) {
 	}
 }
 
-// unchanged makes sure that nothing of a job was written.
+// unchanged checks that nothing of a job was written.
 func (f *fixture) unchanged(before job.Snapshot) {
 	f.Helper()
 	after := f.job(before.ID)

@@ -8,7 +8,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Jobs that are armed by their claim (ClaimParams.Intend).
+// Jobs that are armed by their claim (ClaimParams.Intent).
 var intendTests = []test{
 	{"an intent with the lease", intendBoth},
 	{"none is only a lease", intendNone},
@@ -26,7 +26,7 @@ var intendTests = []test{
 	{"a look is not asked about", intendLook},
 }
 
-// intending claims and gives intents, as they are edited.
+// intending claims with intents, as edit changes them.
 func (f *fixture) intending(edit ...func(*store.Arm)) (leased []store.Leased, given []store.Arm) {
 	f.Helper()
 	return f.intendingBy(10, func(l store.Leased) *store.Arm {
@@ -122,7 +122,7 @@ func intendShown(f *fixture) {
 	f.is(got, shown, "what was shown and what was given")
 }
 
-// leasedOnly makes sure that a claim left a job as Claim alone does.
+// leasedOnly checks that a claim left a job as Claim alone does.
 func (f *fixture) leasedOnly(out []store.Leased, what string) {
 	f.Helper()
 	f.is(len(out), 1, "%s: leased", what)
@@ -180,7 +180,7 @@ func intendToken(f *fixture) {
 	f.leasedOnly(out, "the token of an earlier arm")
 }
 
-// intendClass: what a job was armed as first, whatever is said now.
+// intendClass: the class of the first arm stays, whatever a later one names.
 func intendClass(f *fixture) {
 	f.submit(func(n *store.NewJob) { n.Class = job.Opaque })
 	a := f.arm(f.claim(), func(a *store.Arm) { a.Class = job.Opaque })
@@ -190,7 +190,7 @@ func intendClass(f *fixture) {
 	f.leasedOnly(out, "OPAQUE before")
 }
 
-// intendHeld: what no claim takes is not asked about.
+// intendHeld: Intent is not called for jobs that no claim takes.
 func intendHeld(f *fixture) {
 	nobody := func(store.Leased) *store.Arm {
 		f.Error("asked about a job that may not start")

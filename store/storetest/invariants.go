@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// What the random test holds a store to after every step, from outside.
+// The conditions that the random test checks after every step, from outside.
 
 func (w *world) check() {
 	owners := make(map[string]job.ID)
@@ -36,8 +36,8 @@ func (w *world) check() {
 	}
 }
 
-// checkReply: a job waits for the one that it replies to exactly until that one
-// has SUCCEEDED, is not under way meanwhile, and knows if that one has ended otherwise.
+// checkReply: a job waits for the one that it replies to exactly until that one has
+// SUCCEEDED, is not under way meanwhile, and records if that one has ended otherwise.
 func (w *world) checkReply(s job.Snapshot) {
 	if s.ReplyTo.IsZero() {
 		return

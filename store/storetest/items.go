@@ -190,8 +190,8 @@ func itemIllegal(f *fixture) {
 	f.fails(err, store.ErrIllegal)
 }
 
-// itemOrder: whatever is added, moved, removed and taken, the queue is in the order of a
-// list to which the same was done.
+// itemOrder: after every sequence of adding, moving, removing and taking, the queue has the
+// order of a list with the same changes.
 func itemOrder(f *fixture) {
 	s := f.queued()
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test
@@ -237,7 +237,7 @@ func itemOrder(f *fixture) {
 	}
 }
 
-// itemRoom: moves to one place again and again find room.
+// itemRoom: repeated moves to one place always succeed.
 func itemRoom(f *fixture) {
 	s := f.queued()
 	var want []job.ID
@@ -667,7 +667,7 @@ func itemRefused(f *fixture) {
 	f.is([]any{gone.State, gone.Payload == nil, gone.Reason, gone.Ended}, []any{store.ItemRemoved, true, "", start}, "removed")
 }
 
-// itemRolledBack: an item of a decision that the database refuses waits on.
+// itemRolledBack: an item of a decision that the database refuses keeps waiting.
 func itemRolledBack(f *fixture) {
 	taken := f.submit()
 	s := f.queued()
@@ -684,7 +684,7 @@ func itemRolledBack(f *fixture) {
 	f.is(f.readItem(s, i.ID).State, store.ItemUsed, "state after the retry")
 }
 
-// itemConcurrent: whatever decides at one time, by time and by triggers, each item is one job,
+// itemConcurrent: with concurrent decisions by time and by triggers, each item is one job,
 // and each job one item.
 func itemConcurrent(f *fixture) {
 	var all []store.Schedule
@@ -730,8 +730,8 @@ func itemConcurrent(f *fixture) {
 	}
 }
 
-// eachOnce makes sure that each item of a schedule was taken by one job, which has its
-// content, and that they were taken in their order.
+// eachOnce checks that each item of a schedule was taken by one job, which has its content,
+// and that they were taken in their order.
 func (f *fixture) eachOnce(s store.Schedule, added int) {
 	f.Helper()
 	jobs := make(map[job.ID]job.Snapshot)
@@ -813,7 +813,7 @@ func itemsDeleted(f *fixture) {
 	f.is([]time.Time{f.readItem(s, refused.ID).Ended, f.readItem(s, waits.ID).Ended}, []time.Time{start.Add(time.Minute), now}, "ended")
 }
 
-// itemDay: the jobs of a day are counted for good.
+// itemDay: the count of a day's jobs does not fall.
 func itemDay(f *fixture) {
 	s := f.schedule()
 	fire := func(day string, count int64) error {

@@ -51,7 +51,7 @@ func keyUse(f *fixture) {
 	f.is(got, []store.KeyUse{{KeyID: "a", Credentials: 1}, {KeyID: "b", Credentials: 2}}, "use")
 }
 
-// keyUseByLogins: a login counts until it has come back or its time is over.
+// keyUseByLogins: a login counts until it is completed or expires.
 func keyUseByLogins(f *fixture) {
 	use := func(want ...store.KeyUse) {
 		f.Helper()
@@ -137,7 +137,8 @@ func keyReseal(f *fixture) {
 	f.is(keys, []string{"new"}, "keys in use")
 }
 
-// keyResealRace: what is no longer as it was read is left alone, and fails no other.
+// keyResealRace: a credential that has changed since it was read is left alone, and fails no
+// other.
 func keyResealRace(f *fixture) {
 	f.sealedWith("old", "one")
 	f.sealedWith("old", "two")

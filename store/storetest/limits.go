@@ -10,9 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Bounds and guards under many callers at once. Nothing here assumes that they
-// are served one after the other, or that a claim finds what another one is
-// looking at.
+// Bounds and guards under many concurrent callers. Nothing here assumes that they are served
+// one after the other, or that a claim finds what another one is looking at.
 var limitTests = []test{
 	{"jobs under way", limitInFlight},
 	{"claims per minute", limitPerMinute},
@@ -25,7 +24,7 @@ var limitTests = []test{
 
 const crowd = 8
 
-// together runs fn in many goroutines at once.
+// together runs fn in many goroutines concurrently.
 func together(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	begin := make(chan struct{})
@@ -48,9 +47,9 @@ func (f *fixture) tryClaim(n int) []store.Leased {
 	return out
 }
 
-// limitInFlight: every worker counts what it holds. A job counts from when its
-// claim has returned until just before its end is written, so the count is never
-// above the truth.
+// limitInFlight: every worker counts the jobs that it holds. A job counts from when its claim
+// has returned until just before its end is written, so the count is never above the true
+// one.
 func limitInFlight(f *fixture) {
 	const bound, jobs = 3, 60
 	conn := f.connect(store.Connection{MaxInFlight: bound})
@@ -103,7 +102,7 @@ func limitPerMinute(f *fixture) {
 	for s := range seconds {
 		var n atomic.Int64
 		together(crowd, func(int) { n.Add(int64(len(f.tryClaim(10)))) })
-		claims[s] = n.Load() + int64(len(f.claimN(10))) // what nobody got in the rush
+		claims[s] = n.Load() + int64(len(f.claimN(10))) // what no claim got in the rush
 		f.clock.advance(time.Second)
 	}
 	total := int64(0)
@@ -147,7 +146,7 @@ func limitHold(f *fixture) {
 	f.is(len(got), len(want), "jobs claimed")
 }
 
-// limitFair: a backlog of one connection keeps no other one waiting, whoever asks.
+// limitFair: a backlog of one connection delays no other one, for every claimer.
 func limitFair(f *fixture) {
 	const conns = 5
 	f.backlog(conns, 60)
@@ -165,8 +164,8 @@ func limitFair(f *fixture) {
 	f.is(len(served), conns, "connections served")
 }
 
-// contenders are leases of jobs with the same content on one account.
-func (f *fixture) contenders(n int) []store.Leased {
+// sameContent returns leases of jobs with the same content on one account.
+func (f *fixture) sameContent(n int) []store.Leased {
 	f.Helper()
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
 	items := make([]store.NewJob, n)
@@ -180,7 +179,7 @@ func (f *fixture) contenders(n int) []store.Leased {
 }
 
 func limitGate(f *fixture) {
-	got := f.contenders(2 * crowd)
+	got := f.sameContent(2 * crowd)
 	verdicts := make([]store.Armed, len(got))
 	arms := make([]store.Arm, len(got))
 	for round := range 3 {
@@ -214,7 +213,7 @@ func limitGate(f *fixture) {
 }
 
 func limitLease(f *fixture) {
-	l := f.contenders(1)[0]
+	l := f.sameContent(1)[0]
 	arms, verdicts := make([]store.Arm, crowd), make([]store.Armed, crowd)
 	for i := range arms {
 		arms[i] = f.intent(l, gate("hello"))
@@ -242,11 +241,11 @@ func limitLease(f *fixture) {
 	f.is([]int{won, len(f.attempts(l.ID)), f.job(l.ID).Attempt}, []int{1, 1, 1}, "winners, attempts, attempt")
 }
 
-// limitBatches: two batches with the same jobs in opposite orders wait for each
-// other and then give their verdicts; neither ends in a deadlock.
+// limitBatches: two batches with the same jobs in opposite orders wait for each other and
+// then return their verdicts; neither ends in a deadlock.
 func limitBatches(f *fixture) {
 	const jobs = 20
-	got := f.contenders(jobs)
+	got := f.sameContent(jobs)
 	batches := make([][]store.Arm, crowd)
 	for i := range batches {
 		for k := range got {
@@ -281,7 +280,7 @@ func limitBatches(f *fixture) {
 			}
 			d, err := job.Decide(s.View(f.traits(s), 0), job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: s.ID.String()})
 			if err != nil || d.Action != job.ActWrite {
-				continue // somebody was faster
+				continue // another caller was faster
 			}
 			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d})
 		}

@@ -39,8 +39,8 @@ func listOrders(f *fixture) {
 		}
 		f.clock.advance(time.Second)
 	}
-	// Two states lie among each other in every order; asked for both, a list is the
-	// same as without.
+	// The jobs of two states alternate in every order; a list of both states is the same as
+	// without.
 	for i := 0; i < len(all); i += 3 {
 		f.apply(all[i], job.CancelAsked{})
 	}

@@ -49,7 +49,7 @@ func (m *Machine) Set(off time.Duration) {
 	m.off = off
 }
 
-// Prove says why the wall clock is right from now on; empty: nothing says so.
+// Prove sets why the wall clock is right from now on; empty: nothing proves it.
 func (m *Machine) Prove(because string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

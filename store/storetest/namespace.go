@@ -29,7 +29,8 @@ func namespaceChanges(f *fixture) {
 	f.is(f.meta().Namespace, "mine", "namespace")
 }
 
-// namespaceIsFixed: it can be set to what it is, and to nothing else.
+// namespaceIsFixed checks that the namespace can be set to its present value, and to no
+// other.
 func (f *fixture) namespaceIsFixed(copied bool) {
 	f.Helper()
 	have := f.meta().Namespace
@@ -45,7 +46,7 @@ func namespaceFixed(f *fixture) {
 	f.ok(f.s.SetNamespace(f.ctx, "mine", false))
 	s := f.ended(job.Failed)
 	f.namespaceIsFixed(false)
-	f.namespaceIsFixed(true) // no quarantine says that it is a copy
+	f.namespaceIsFixed(true) // without a quarantine it is no copy
 	f.clock.advance(2 * time.Hour)
 	f.retain(store.Keep{Jobs: time.Hour})
 	_, err := f.s.Job(f.ctx, store.Ref{ID: s.ID})

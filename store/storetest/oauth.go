@@ -115,7 +115,7 @@ func loginsOld(f *fixture) {
 	f.ok(f.s.StartLogin(f.ctx, l, time.Minute)) // its state is free
 }
 
-// credentialed returns the fixture's connection a credential.
+// credentialed stores a credential for the fixture's connection.
 func (f *fixture) credentialed() {
 	f.Helper()
 	f.conn = f.revise(f.conn, store.ConnectionChange{Credential: sealedNext(f.conn, "k")})

@@ -22,7 +22,7 @@ var orphanTests = []test{
 	{"the fence stays as it was", orphansFence},
 }
 
-// orphans asks as often as a worker may be absent by accident.
+// orphans searches as often as a worker may be absent by accident.
 func (f *fixture) orphans() []store.Leased {
 	f.Helper()
 	f.clock.advance(2 * time.Second) // and later than after a start
@@ -97,7 +97,7 @@ func orphansClaimed(f *fixture) {
 	f.is([]any{next.ID, next.Claims}, []any{late.ID, 1}, "claimed again at once")
 	f.fails(f.armOne(f.intent(late)).Err, store.ErrStale)
 	stolen := f.intent(late)
-	stolen.Version = next.Version // the lease alone tells them apart
+	stolen.Version = next.Version // only the lease differs
 	f.fails(f.armOne(stolen).Err, store.ErrStale)
 	f.unchanged(next.Snapshot)
 	f.arm(next)
@@ -136,7 +136,7 @@ func orphansBounded(f *fixture) {
 	f.is([]any{len(got), got[0].ID, got[1].ID}, []any{2, want[0], want[1]}, "orphans")
 }
 
-// orphansPaged: a place is passed by, and of those with the same time it parts the ids.
+// orphansPaged: a page begins after its place, and ids order jobs of the same time.
 func orphansPaged(f *fixture) {
 	var ids []job.ID
 	for i := range 4 {

@@ -60,7 +60,7 @@ func ownersSpace(f *fixture) {
 	}
 }
 
-// ownersByWord: what a person names is in the account that the job acted on.
+// ownersByWord: an object that a person names is in the account that the job acted on.
 func ownersByWord(f *fixture) {
 	on := func(account string) func(*store.Arm) {
 		return func(a *store.Arm) { a.AccountIdentity = account }

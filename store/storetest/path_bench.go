@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// pathJobs are the jobs of one call whose ways are compared.
+// pathJobs is the number of jobs of one compared call.
 const pathJobs = 100
 
 // intent is what an engine arms a first attempt with.
@@ -21,7 +21,7 @@ func (w *bench) intent(l *store.Leased) store.Arm {
 	}
 }
 
-// claimed claims some jobs, armed if their intents are at hand.
+// claimed claims some jobs, armed if intents are given.
 func (w *bench) claimed(intend func(store.Leased) *store.Arm) []store.Leased {
 	w.Helper()
 	got, err := w.s.Claim(w.Context(), store.ClaimParams{Worker: "w", Lease: lease, Limit: pathJobs, Intent: intend})
@@ -65,8 +65,8 @@ func BenchmarkPathClaimAndArm(b *testing.B, least float64, open func(b *testing.
 	})
 }
 
-// BenchmarkPathSuccess compares the usual end of jobs, the plain success of first attempts,
-// with one that has one thing more to say. open returns an empty store.
+// BenchmarkPathSuccess compares the common success of first attempts with one that has more
+// data. open returns an empty store.
 func BenchmarkPathSuccess(b *testing.B, least float64, open func(b *testing.B) store.Store) {
 	w := &bench{B: b, s: open(b)}
 	w.free = append(w.free, w.connect())

@@ -64,7 +64,7 @@ func presentEnds(f *fixture) {
 	f.is(len(p.Jobs), 1, "jobs with this error")
 }
 
-// A job that made the object has it, and another one that makes it later gets it.
+// A job that made the object owns it, and another one that makes it later takes it over.
 func presentOwned(f *fixture) {
 	conn := f.connect(store.Connection{Class: job.Observable})
 	f.submit(on(conn), skipping(time.Hour))

@@ -73,7 +73,7 @@ func quarantineArms(f *fixture) {
 		_, err = f.s.ArmedBy(f.ctx, s.ID, []store.Arm{a, again}[i].Token)
 		f.fails(err, store.ErrNotFound)
 	}
-	// What is wrong for another reason says so.
+	// Another error has its own reason.
 	stale := a
 	stale.Version++
 	f.fails(f.armOne(stale).Err, store.ErrStale)
@@ -83,7 +83,7 @@ func quarantineArms(f *fixture) {
 	f.ok(f.armOne(again).Err)
 }
 
-// quarantineRest: what was sent before is still settled, and clients are served.
+// quarantineRest: jobs that were sent before are still settled, and clients are served.
 func quarantineRest(f *fixture) {
 	f.submit() // is claimed with the next one, and never armed
 	s := f.sending().Snapshot
@@ -91,7 +91,7 @@ func quarantineRest(f *fixture) {
 	f.ok(f.s.Quarantine(f.ctx, reason))
 	f.clock.advance(fence)
 	f.is(f.overdue(), []job.ID{s.ID}, "overdue")
-	// What it believes unsent may have been sent: it does not expire.
+	// Jobs that it believes unsent may have been sent, so they do not expire.
 	f.clock.advance(3 * time.Hour)
 	f.is(f.overdue(), []job.ID{s.ID}, "overdue past the window")
 	s = f.apply(f.job(s.ID), job.FenceOver{}).Snapshot
@@ -111,8 +111,8 @@ func quarantineNone(f *fixture) {
 	f.is([]any{before.Quarantined, before.Incarnation}, []any{"", int64(1)}, "reason and incarnation of a new database")
 }
 
-// quarantineFences: what a lost state armed last may still act when the quarantine
-// ends, so what may be looked at is fenced from then on.
+// quarantineFences: the last arms of a lost state may still act when the quarantine ends, so
+// jobs that may be looked at are fenced from then on.
 func quarantineFences(f *fixture) {
 	keyed := f.ambiguous()
 	for _, class := range []job.Class{job.Handle, job.Observable, job.Opaque} {
@@ -172,8 +172,8 @@ func (f *fixture) twice(s job.Snapshot, e job.Evidence) job.Decision {
 	return d
 }
 
-// quarantineAbsence: a look that was under way at the release saw a platform on
-// which what the lost state armed last had not acted.
+// quarantineAbsence: a look that was under way at the release saw a platform on which the
+// last arms of the lost state had not acted.
 func quarantineAbsence(f *fixture) {
 	c := f.connect(store.Connection{Class: job.Observable})
 	f.ambiguous(on(c))

@@ -26,7 +26,7 @@ var quotaTests = []test{
 	{"concurrent additions", quotaConcurrent},
 }
 
-// stores makes sure of what a project stores.
+// stores checks what a project stores.
 func (f *fixture) stores(p string, jobs, bytes int64) {
 	f.Helper()
 	got, err := f.s.StoredJobs(f.ctx, p)
@@ -125,7 +125,7 @@ func quotaAnswers(f *fixture) {
 	f.stores(project, 1, 7)
 }
 
-// quotaItems: the content of an item counts until it goes, and then as that of its job.
+// quotaItems: the content of an item counts until it leaves, and then as that of its job.
 func quotaItems(f *fixture) {
 	s := f.queued()
 	sized := func(size int) func(*store.NewItem) {
@@ -181,7 +181,7 @@ func quotaRemoved(f *fixture) {
 	f.stores(project, 1, 12)
 }
 
-// quotaManyWrites: the sums are right after many concurrent writes, and reads beside them.
+// quotaManyWrites: the sums are right after many concurrent writes with concurrent reads.
 func quotaManyWrites(f *fixture) {
 	const writers, each = 8, 40
 	together(writers+2, func(i int) {
@@ -203,7 +203,7 @@ func quotaManyWrites(f *fixture) {
 	}
 }
 
-// holds makes sure of what else a project has.
+// holds checks what else a project has.
 func (f *fixture) holds(p string, want store.Holdings) {
 	f.Helper()
 	got, err := f.s.Holdings(f.ctx, p)
@@ -211,7 +211,7 @@ func (f *fixture) holds(p string, want store.Holdings) {
 	f.is(got, want, "holdings of %s", p)
 }
 
-// full makes sure that an addition to two was refused, with the figures.
+// full checks that an addition to two was refused, with the figures.
 func (f *fixture) full(err error, limit int64) {
 	f.Helper()
 	f.fails(err, store.ErrQuota)
@@ -262,7 +262,7 @@ func quotaAPIKeys(f *fixture) {
 	f.ok(add("a", func(k *store.NewAPIKey) { k.Lifetime = time.Hour }))
 	f.ok(add("b", func(k *store.NewAPIKey) { k.Name = "name" }))
 	f.full(add("c"), 2)
-	// The quota comes first, whatever else is wrong.
+	// The quota comes first, before every other error.
 	f.full(add("c", func(k *store.NewAPIKey) { k.Name = "name" }), 2)
 	f.full(add("b"), 2)
 	_, err := f.s.APIKey(f.ctx, "c")

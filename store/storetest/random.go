@@ -13,9 +13,9 @@ import (
 
 var randomTests = []test{{"operations keep the invariants", randomOperations}}
 
-// randomOperations drives a store with random claims, arms, outcomes, looks,
-// requests and sweeps, judged by Decide as the engine's are, and after each one
-// checks the protocol's invariants from outside.
+// randomOperations drives a store with random claims, arms, outcomes, looks, requests and
+// sweeps, judged by Decide as the engine's are, and after each one checks the protocol's
+// invariants from outside.
 func randomOperations(f *fixture) {
 	classes := []job.Class{job.Keyed, job.Handle, job.Observable, job.Opaque}
 	policies := []job.Policy{job.Hold, job.AssumeSent, job.Resend}
@@ -60,7 +60,7 @@ func randomOperations(f *fixture) {
 	})
 }
 
-// world is one run: the jobs and what was seen of them.
+// world is one run: the jobs and their observed history.
 type world struct {
 	*fixture
 	t       *rapid.T
@@ -70,18 +70,18 @@ type world struct {
 	jobs    map[job.ID]*known
 	leases  map[job.ID]store.Leased
 	stolen  map[job.ID]bool
-	// shut tells that the database is quarantined.
+	// shut reports that the database is quarantined.
 	shut bool
 }
 
 type known struct {
 	asked store.NewJob
 	first job.Snapshot
-	// moved is set once somebody has given the job another time.
+	// moved is set once a request has changed the job's time.
 	moved bool
 	// ended is set once the job was SUCCEEDED, which never reverts.
 	ended bool
-	// arms are the attempts as they were when the last one was armed.
+	// arms are the attempts as they were at the last arm.
 	arms int
 }
 
@@ -155,7 +155,7 @@ func (w *world) effectOf(id job.ID) string {
 	return s.Effect.ExternalID
 }
 
-// look leases looks and does what Decide says: arm again, poll or observe.
+// look leases looks and follows Decide: arm again, poll or observe.
 func (w *world) look() {
 	got, err := w.s.ClaimLooks(w.ctx, store.ClaimParams{Worker: "looker", Lease: lease, Limit: 3})
 	if w.refused(err) {
@@ -187,8 +187,7 @@ func (w *world) look() {
 	}
 }
 
-// armSome arms a lease that was kept, which may be over by now, and which
-// another owner may have.
+// armSome arms a kept lease, which may be over by now, or belong to another owner.
 func (w *world) armSome() {
 	for _, id := range w.ids {
 		l, ok := w.leases[id]
@@ -238,7 +237,7 @@ func (w *world) drawOutcome(s job.Snapshot, attempt int, polled bool) job.Outcom
 	case job.ResultSucceeded:
 		o.ExternalID = s.ID.String() + string(rune('0'+attempt))
 		if w.conn.Class == job.Observable {
-			// What a look saw may turn out to be another job's.
+			// An object that a look saw may turn out to be another job's.
 			o.ExternalID = rapid.SampledFrom([]string{"x", "y", o.ExternalID}).Draw(w.t, "object")
 			w.reserve(&o, s)
 		}
@@ -249,7 +248,7 @@ func (w *world) drawOutcome(s job.Snapshot, attempt int, polled bool) job.Outcom
 	return o
 }
 
-// reserve keeps the platform sane: it never gives two answers with one object.
+// reserve keeps the platform sane: it never returns one object in two answers.
 func (w *world) reserve(o *job.Outcome, s job.Snapshot) {
 	for _, id := range w.ids {
 		other, err := w.s.Job(w.ctx, store.Ref{ID: id})
@@ -307,7 +306,7 @@ func (w *world) resubmit() {
 	}
 }
 
-// wish is a time to start at, or none.
+// wish returns a time to start at, or none.
 func (w *world) wish() time.Time {
 	in := rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(w.t, "in")
 	if in == 0 {
@@ -355,7 +354,7 @@ func (w *world) update() {
 	}
 }
 
-// restore has a person asked about one job that may have been started.
+// restore asks a person about one job that may have been started.
 func (w *world) restore() {
 	got, err := w.s.Doubtful(w.ctx, w.clock.now(), store.MaxBatch)
 	w.must(err)
@@ -383,7 +382,7 @@ func (w *world) time() {
 	w.clock.advance(rapid.SampledFrom(steps).Draw(w.t, "advance"))
 }
 
-// drain ends what is left of this run, out of the way of the next one.
+// drain ends the remaining jobs of this run, so that they do not affect the next one.
 func (w *world) drain() {
 	w.must(w.s.Release(w.ctx))
 	for _, id := range w.ids {

@@ -80,8 +80,8 @@ func readAttempts(f *fixture) {
 	f.is(len(got), 0, "attempts after the last")
 }
 
-// readAnswers: what is kept of an answer stays with its attempt, whatever follows.
-// Evidence without one leaves it.
+// readAnswers: a kept answer stays with its attempt, whatever follows. Evidence without one
+// does not remove it.
 func readAnswers(f *fixture) {
 	kept := &job.Answer{
 		Status: 500, Headers: []job.AnswerHeader{{Name: "Request-Id", Value: "req \"1\""}, {Name: "X", Value: ""}},

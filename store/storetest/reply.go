@@ -42,7 +42,7 @@ func succeeded(s job.Snapshot, id string) job.Outcome {
 	return job.Outcome{Attempt: s.Attempt, Result: job.ResultSucceeded, ExternalID: id}
 }
 
-// claimed takes all that is due, and wants just these jobs.
+// claimed claims all due jobs, and expects just these.
 func (f *fixture) claimed(want ...job.ID) []store.Leased {
 	f.Helper()
 	out := f.claimN(store.MaxBatch)
@@ -106,7 +106,7 @@ func replyUnknown(f *fixture) {
 		f.fails(err, store.ErrNotFound)
 	}
 	f.ok(out[3].Err)
-	// A bound key gives its job, whatever the repeat says.
+	// A bound key returns its job, whatever the repeat says.
 	again := f.new(replying(f.id()))
 	again.Spec.Key = items[3].Spec.Key
 	f.is(f.create(again)[0].Snapshot.ID, items[3].Spec.ID, "job of the key")
@@ -175,8 +175,8 @@ func (f *fixture) left(id job.ID) job.Snapshot {
 	return f.apply(f.job(id), job.PredecessorEnded{}).Snapshot
 }
 
-// replyLeft: whatever end a job has without success, its replies are found by a sweep
-// at once, and one that has ended by then knows.
+// replyLeft: after every end of a job without success, a sweep finds its replies immediately,
+// and a reply that has ended by then records it.
 func replyLeft(f *fixture) {
 	for _, tt := range []struct {
 		want job.State
@@ -225,7 +225,7 @@ func replyLeftAtOnce(f *fixture) {
 	f.is(f.left(b.ID).State, job.Canceled, "state")
 }
 
-// replyNotLeft: a predecessor that goes on before the sweep came leaves nobody behind.
+// replyNotLeft: a predecessor that goes on before the sweep came leaves no reply behind.
 func replyNotLeft(f *fixture) {
 	a := f.sending().Snapshot
 	b := f.submit(replying(a.ID))
@@ -244,8 +244,8 @@ func replyNotLeft(f *fixture) {
 	f.is(f.claimed(b.ID)[0].ReplyTo, "second", "effect to reply to")
 }
 
-// replyRetried: RetryJob takes up a reply that was left behind, once its predecessor
-// goes on; a reply that its client canceled stays as it is.
+// replyRetried: RetryJob restarts a reply that was left behind, once its predecessor goes on;
+// a reply that its client canceled does not change.
 func replyRetried(f *fixture) {
 	a := f.sending().Snapshot
 	b, unwanted, late := f.submit(replying(a.ID)), f.submit(replying(a.ID)), f.submit(replying(a.ID))
@@ -337,7 +337,7 @@ func replyLimit(f *fixture) {
 		items[i] = f.new(replying(a.ID))
 	}
 	f.create(items...)
-	f.apply(f.job(items[0].Spec.ID), job.CancelAsked{}) // it is told like the others
+	f.apply(f.job(items[0].Spec.ID), job.CancelAsked{}) // it is updated like the others
 	more := f.new(replying(a.ID))
 	refused := func() {
 		f.Helper()
@@ -405,7 +405,7 @@ func replyWait(f *fixture) {
 	expired := f.apply(f.job(b.ID), job.WindowOver{}).Snapshot
 	f.is(expired.State, job.Expired, "state")
 	f.is(strings.Contains(expired.LastError.Message, a.ID.String()), true, "the error says for whom: %s", expired.LastError.Message)
-	// RetryJob brings a new wait, not the predecessor's success.
+	// RetryJob begins a new wait; it does not replace the predecessor's success.
 	retried := f.apply(expired, job.RetryAsked{}).Snapshot
 	f.is([]any{retried.State, retried.WaitsFor}, []any{job.Retrying, a.ID}, "state and waits for")
 	f.is(retried.StartDeadline, start.Add(9*time.Hour), "end of the new wait")
@@ -457,8 +457,8 @@ func replyWindowEnded(f *fixture) {
 	f.is([]any{s.StartDeadline, s.WaitsFor}, []any{b.StartDeadline, job.ID{}}, "deadline and waits for")
 }
 
-// replyWaitOver: a wait that is over when the predecessor succeeds ends the reply, also
-// where a sweep had decided that before and writes it after.
+// replyWaitOver: a wait that is over when the predecessor succeeds ends the reply, even if a
+// sweep decided that before and writes it after.
 func replyWaitOver(f *fixture) {
 	for _, decidedFirst := range []bool{true, false} {
 		f := newFixture(f.T, f.open)

@@ -32,7 +32,7 @@ func rescheduleLater(f *fixture) {
 	f.claimed()
 	f.clock.advance(7 * time.Microsecond)
 	f.claimed(s.ID)
-	// The key still gives the job, with the time that is its own now.
+	// The key still returns the job, with its new time.
 	p, err := f.s.List(f.ctx, store.JobQuery{Project: project, ScheduleTimeFrom: when})
 	f.ok(err)
 	f.is(ids(p.Jobs), []job.ID{s.ID}, "listed by the new time")

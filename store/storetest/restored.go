@@ -7,8 +7,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what the lost state of a restored database has made of a schedule is
-// settled before the schedule is changed, and before its queue gives an item away.
+// Rules of this file: a lost state's effects on a schedule are settled before the schedule is
+// changed, and before its queue releases an item.
 
 var restoredTests = []test{
 	{"every state after a release", restoredStates},
@@ -20,7 +20,7 @@ var restoredTests = []test{
 	{"a deleted project", restoredProject},
 }
 
-// restore has the database be one that was restored and released, and returns when.
+// restore makes the database one that was restored and released, and returns when.
 func (f *fixture) restore() time.Time {
 	f.Helper()
 	f.ok(f.s.Quarantine(f.ctx, "restored"))
@@ -29,7 +29,7 @@ func (f *fixture) restore() time.Time {
 	return f.clock.now().UTC()
 }
 
-// paused pauses a schedule.
+// pausedSchedule pauses a schedule.
 func (f *fixture) pausedSchedule(s store.Schedule) store.Schedule {
 	f.Helper()
 	return f.changeSchedule(s, func(s *store.Schedule) {
@@ -42,8 +42,8 @@ func (f *fixture) endedSchedule(s store.Schedule) store.Schedule {
 	return f.changeSchedule(s, func(s *store.Schedule) { s.State, s.Next = store.ScheduleEnded, time.Time{} })
 }
 
-// restoredStates: a release begins the doubt about every schedule that is not deleted. One
-// that fires is due, and a queue that does not gets another etag.
+// restoredStates: a release makes every schedule that is not deleted doubtful. An active one
+// is due, and a queue that is not active gets another etag.
 func restoredStates(f *fixture) {
 	later := func(s *store.Schedule) { s.Next = f.clock.now().Add(time.Hour) }
 	queue := func(s *store.Schedule) { s.Queued = true }
@@ -137,7 +137,8 @@ func restoredQuarantined(f *fixture) {
 	}
 }
 
-// restoredStale: what a client read before the release is another schedule.
+// restoredStale: a schedule that a client read before the release has another etag
+// afterwards.
 func restoredStale(f *fixture) {
 	was := f.pausedSchedule(f.queued())
 	f.restore()
@@ -146,8 +147,8 @@ func restoredStale(f *fixture) {
 	f.fails(err, store.ErrStale)
 }
 
-// restoredQueue: no decision takes an item of a queue that nobody has looked at, in whatever
-// state the schedule is, and none ends the doubt. A change does.
+// restoredQueue: no decision takes an item of a queue that no person has looked at, in any
+// state of the schedule, and none ends the doubt. A change does.
 func restoredQueue(f *fixture) {
 	for name, state := range map[string]func(store.Schedule) store.Schedule{
 		"active": func(s store.Schedule) store.Schedule { return s }, "paused": f.pausedSchedule, "ended": f.endedSchedule,
@@ -205,7 +206,7 @@ func restoredAgain(f *fixture) {
 	f.fails(err, store.ErrUndecided)
 }
 
-// restoredProject: a project that is erased takes its schedules with it, decided or not.
+// restoredProject: erasing a project removes its schedules, decided or not.
 func restoredProject(f *fixture) {
 	conn := f.connect(store.Connection{Project: "other"})
 	s, _, err := f.s.CreateSchedule(f.ctx, f.newSchedule(func(s *store.Schedule) { s.Project, s.Connection = "other", conn.ID }))

@@ -31,7 +31,7 @@ var retentionTests = []test{
 
 const day = 24 * time.Hour
 
-// keeping is what the tests keep unless they say otherwise.
+// keeping is the default of the tests.
 var keeping = store.Keep{Jobs: 10 * day, Events: 10 * day, Keys: 30 * day}
 
 // retain does one whole pass.
@@ -53,7 +53,7 @@ func (f *fixture) retain(k store.Keep) store.Retained {
 	return sum
 }
 
-// gone makes sure that nothing gives a job any more.
+// gone checks that no call returns a job any more.
 func (f *fixture) gone(id job.ID) {
 	f.Helper()
 	f.fails(second(f.s.Job(f.ctx, store.Ref{ID: id})), store.ErrNotFound)
@@ -185,7 +185,7 @@ func retainKeys(f *fixture) {
 	got := again()
 	f.ok(got.Err)
 	f.is([]any{got.Created, got.Snapshot.ID}, []any{true, n.Spec.ID}, "a new job under the free key")
-	// With its job it goes at once when its time is over by then.
+	// It is removed with its job, if its time is over by then.
 	f.apply(got.Snapshot, job.CancelAsked{})
 	f.clock.advance(40 * day)
 	f.retain(store.Keep{Jobs: 35 * day, Keys: 30 * day})
@@ -311,8 +311,8 @@ func retainUncounted(f *fixture) {
 	f.is(begin(), f.last(last.ID).Position, "the log's beginning where the counter fails")
 }
 
-// retainEvents: events outlive their job in the log, or the log's beginning, as
-// long as either wants them, and no longer.
+// retainEvents: events outlive their job in the log, or the log's beginning, as long as
+// either needs them, and no longer.
 func retainEvents(f *fixture) {
 	s := f.ended(job.Failed)
 	other := f.submit(func(n *store.NewJob) { n.Spec.StartWindow = 1000 * day })
@@ -379,8 +379,8 @@ func retainThreads(f *fixture) {
 	f.fails(out[0].Err, store.ErrReplyTo)
 }
 
-// twins returns two jobs with attempts of the same time; the first one has ended,
-// with the object x by the given proof, and is removed.
+// twins returns two jobs with attempts of the same time; the first one has ended, with the
+// object x by the given proof, and is removed.
 func (f *fixture) twins(byPerson bool) (removed job.ID, left job.Snapshot) {
 	f.Helper()
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
@@ -426,8 +426,8 @@ func retainTakeOver(f *fixture) {
 	f.is(f.owners(other, "x"), map[string]job.ID{"x": b.ID}, "owner now")
 }
 
-// retainNoObjects: an object is forgotten once every job that is there was armed
-// long after it, and at once where nobody looks.
+// retainNoObjects: an object is forgotten once every stored job was armed long after it, and
+// immediately where no job looks.
 func retainNoObjects(f *fixture) {
 	_, b := f.twins(false)
 	f.apply(b, job.Resolved{Ruling: job.RuleNotSent, Actor: "ann", Override: true})
@@ -445,8 +445,8 @@ func retainNoObjects(f *fixture) {
 	f.is(len(f.owners(f.arm(f.claim()).Snapshot, "y")), 0, "owners of a target that nobody looks at")
 }
 
-// retainMany: each step is bounded, and none of what must stay keeps it from what
-// comes behind.
+// retainMany: each step is bounded, and jobs that must stay do not delay the ones behind
+// them.
 func retainMany(f *fixture) {
 	other := f.connect(store.Connection{Project: "other"})
 	var keep []job.ID
@@ -461,7 +461,7 @@ func retainMany(f *fixture) {
 		}
 		for k, c := range f.create(items...) {
 			f.apply(c.Snapshot, job.CancelAsked{})
-			if k < 3 { // somebody waits for it
+			if k < 3 { // another job waits for it
 				n := f.new(replying(c.Snapshot.ID), at(start.Add(1000*day)))
 				n.Spec.Project, n.Spec.Connection = items[k].Spec.Project, items[k].Spec.Connection
 				f.create(n)

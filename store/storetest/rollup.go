@@ -321,7 +321,7 @@ func rollupOld(f *fixture) {
 	kept(0, 0, 0)
 }
 
-// rollupOldBusy: each step finds an event, as on a server that is never quiet.
+// rollupOldBusy: each step finds an event, as on a server that always has new events.
 func rollupOldBusy(f *fixture) {
 	far := at(start.Add(10 * store.Day.Keep()))
 	f.submit(far)

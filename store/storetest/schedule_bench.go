@@ -14,7 +14,7 @@ const benchDue = 1000
 
 // BenchmarkFire measures how many firings a second are decided and written where 1,000
 // schedules are due, beside none, and beside 100,000 that are due on another day. open
-// gives an empty store on the real clock, another one with each call.
+// returns an empty store on the real clock, another one with each call.
 func BenchmarkFire(b *testing.B, open func(b *testing.B) store.Store) {
 	for _, idle := range []int{0, 100_000} {
 		b.Run("idle="+strconv.Itoa(idle), func(b *testing.B) {

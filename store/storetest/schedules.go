@@ -123,7 +123,7 @@ func (f *fixture) fire(decide func(store.DueSchedule) store.FireDecision) []stor
 	return nil
 }
 
-// settle has the lost time of a schedule decided.
+// settle decides the lost time of a schedule.
 func (f *fixture) settle(s store.Schedule) {
 	f.Helper()
 	only := store.Ref{Project: s.Project, ID: s.ID}
@@ -476,8 +476,8 @@ func fireBounds(f *fixture) {
 	}
 }
 
-// fireRolledBack: what is refused while it is written leaves nothing, and the others are
-// written. The retry fires once.
+// fireRolledBack: a decision that is refused while it is written leaves nothing, and the
+// others are written. The retry fires once.
 func fireRolledBack(f *fixture) {
 	taken := f.submit()
 	bad, good := f.schedule(), f.schedule()
@@ -556,7 +556,7 @@ func fireIllegal(f *fixture) {
 	f.is([]any{len(f.jobsOf(s.ID)), len(f.firings(s.ID)), f.readSchedule(s.ID).Revision}, []any{0, 0, int64(1)}, "jobs, firings, revision")
 }
 
-// fireBound: a key that is bound makes no second job, whoever bound it.
+// fireBound: a bound key makes no second job, whatever has bound it.
 func fireBound(f *fixture) {
 	s := f.schedule()
 	persons := f.submit(func(n *store.NewJob) { n.Spec.Key = store.FiringKey(s.ID, "i:0") })
@@ -626,8 +626,8 @@ func fireNames(f *fixture) {
 	f.is(len(f.jobsOf(s.ID)), 1, "jobs")
 }
 
-// fireHeld: decisions know when the database was last released from a quarantine, and what is
-// held is counted.
+// fireHeld: decisions get when the database was last released from a quarantine, and held
+// firings are counted.
 func fireHeld(f *fixture) {
 	s := f.schedule()
 	until := func() time.Time {
@@ -837,7 +837,7 @@ func fireFacts(f *fixture) {
 	f.apply(f.job(made[0].ID), job.CancelAsked{})
 	f.apply(f.job(made[1].ID), job.CancelAsked{})
 	f.apply(f.job(made[2].ID), job.CancelAsked{})
-	f.submit() // of nobody
+	f.submit() // without a schedule
 	sending := f.arm(f.claimN(1)[0])
 	f.is(sending.Snapshot.ID, made[3].ID, "claimed")
 	f.fired(func(d store.DueSchedule) store.FireDecision {
@@ -865,8 +865,8 @@ func fireFacts(f *fixture) {
 	})
 }
 
-// fireExcept: a schedule that a server passes over is not due for it, one that it leaves stays
-// as it is, and both are due for others.
+// fireExcept: a schedule that a server skips is not due for it, one that it leaves does not
+// change, and both are due for others.
 func fireExcept(f *fixture) {
 	first := f.schedule().ID
 	f.clock.advance(time.Second)
@@ -907,8 +907,8 @@ func fireExcept(f *fixture) {
 	f.is([]any{after.Revision, after.Next.Sub(f.clock.now())}, []any{before.Revision, store.BufferedLook}, "put off")
 }
 
-// fireOpenJobs: however many jobs of a schedule are open, the newest of either kind is known,
-// through all changes of their states.
+// fireOpenJobs: with any number of open jobs of a schedule, the newest of either kind is
+// known, through all changes of their states.
 func fireOpenJobs(f *fixture) {
 	id := f.schedule(func(s *store.Schedule) { s.Next = time.Time{} }).ID
 	of := func(n *store.NewJob) { n.Spec.Schedule = id }
@@ -956,7 +956,7 @@ func fireOpenJobs(f *fixture) {
 }
 
 // fireReleased: a schedule with a buffered firing is due as soon as a job changes to a kind
-// that may not be in the firing's way, and whoever watches is told.
+// that may not block the firing, and watchers are notified.
 func fireReleased(f *fixture) {
 	for name, unresolved := range map[string]bool{"becomes unknown": false, "is known again": true} {
 		f := newFixture(f.T, f.open)
@@ -987,8 +987,7 @@ func fireReleased(f *fixture) {
 	}
 }
 
-// fireBuffered: whatever ends the job that a buffered firing waits for makes the schedule
-// due.
+// fireBuffered: every end of the job that a buffered firing waits for makes the schedule due.
 func fireBuffered(f *fixture) {
 	buffer := func(d store.DueSchedule) store.FireDecision {
 		if len(d.Open) == 0 {

@@ -20,7 +20,7 @@ var searchTests = []test{
 	{"recipients of a new payload", searchRecipients},
 }
 
-// naive is a filter as plain code, on the jobs as Job gives them.
+// naive is a filter as plain code, on jobs as Job returns them.
 type naive struct {
 	f   *fixture
 	now time.Time
@@ -188,7 +188,7 @@ func searchRandom(f *fixture) { //nolint:cyclop,funlen // one filter after the o
 }
 
 // searchLeftBehind: of many canceled jobs only those that were left behind fill a page, in
-// each order, whatever states are asked for.
+// each order, for every filter of states.
 func searchLeftBehind(f *fixture) {
 	end := f.sending().Snapshot
 	left, unwanted := f.submit(replying(end.ID)), f.submit(replying(end.ID))
@@ -227,7 +227,7 @@ func sorted(ids []job.ID) []job.ID {
 	return ids
 }
 
-// allPages reads all pages of a list, which are in order, and gives the jobs by id.
+// allPages reads all pages of a list, which are in order, and returns the jobs by id.
 func (f *fixture) allPages(q store.JobQuery) []job.ID {
 	f.Helper()
 	var got []job.ID
@@ -313,8 +313,8 @@ func searchRecipients(f *fixture) {
 	found(map[string]int{"ann": 0, "bob": 1, "eve": 1})
 }
 
-// searchUnderWay: a job under way counts in its own state and in no other, although an
-// engine may list it where it came from.
+// searchUnderWay: a job under way counts in its own state and in no other, although an engine
+// may list it under its earlier state.
 func searchUnderWay(f *fixture) {
 	f.sending()
 	f.submit()

@@ -7,8 +7,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Jobs that are claimed as they are stored (NewJob.Start). A store may leave any of
-// them; what it may not is to start one that a claim would not take.
+// Jobs that are claimed as they are stored (NewJob.Start). A store may leave any of them
+// unstarted, but must not start one that a claim would not take.
 var startTests = []test{
 	{"a due job", startDue},
 	{"with an intent", startArmed},
@@ -33,7 +33,7 @@ func (f *fixture) started(edit ...func(*store.NewJob)) store.Created {
 	return f.create(f.new(append([]func(*store.NewJob){starting}, edit...)...))[0]
 }
 
-// notStarted makes sure that a job is stored as any other.
+// notStarted checks that a job is stored as any other.
 func (f *fixture) notStarted(c store.Created, why string) {
 	f.Helper()
 	f.is(c.Started == nil, true, "%s: not started", why)
@@ -81,8 +81,8 @@ func startArmed(f *fixture) {
 	f.apply(s, answer(s, job.ResultSucceeded))
 }
 
-// startWhole: whichever way a store takes, it keeps the whole request and tells the
-// whole story.
+// startWhole: in every way of a store, it keeps the whole request and writes the whole
+// history.
 func startWhole(f *fixture) {
 	parent := f.sending()
 	done := answer(parent.Snapshot, job.ResultSucceeded)

@@ -1,8 +1,8 @@
-// Package storetest is the conformance suite of the store contract: every
-// engine passes it, and every sentence of the contract has a test in it.
+// Package storetest is the conformance suite of the store contract: every engine passes it,
+// and every sentence of the contract has a test in it.
 //
-// Rules of this package: each subtest builds its own fixture, nothing sleeps,
-// and time is a value that the test moves.
+// Rules of this package: each subtest builds its own fixture, nothing sleeps, and time is a
+// value that the test moves.
 package storetest
 
 import (

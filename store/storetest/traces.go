@@ -84,7 +84,7 @@ func traceIntended(f *fixture) {
 	f.is(f.attempts(out[0].ID)[0].Span, sent, "as it is read")
 }
 
-// The second one finds its ready row, as a start in one statement needs.
+// The second one finds its runnable row, as a start in one statement needs.
 func traceStarted(f *fixture) {
 	for range 2 {
 		f.clock.advance(time.Second)

@@ -17,7 +17,7 @@ var updateTests = []test{
 	{"before its time", updateEarly},
 }
 
-// update asks for new content, which must be taken.
+// update requests new content, which must be accepted.
 func (f *fixture) update(s job.Snapshot, c store.Content) job.Snapshot {
 	f.Helper()
 	a := f.changeContent(s, f.decide(s, job.UpdateAsked{Fields: c.Fields()}), c)
@@ -97,8 +97,8 @@ func updateTerms(f *fixture) {
 	f.is([]any{l.Policy, l.Retry, l.TimeZone}, []any{job.AssumeSent, job.RetryPolicy{}, ""}, "claimed")
 }
 
-// updateByState: what no attempt rests on changes after one, too, and the rest of the job
-// stays as it is. Everything else is refused, whatever the decision says.
+// updateByState: parts that no attempt depends on change after one too, and the rest of the
+// job stays. Everything else is refused, whatever the decision says.
 func updateByState(f *fixture) {
 	for _, state := range job.States {
 		for field, c := range map[job.Fields]store.Content{
@@ -156,8 +156,8 @@ func updateRefused(f *fixture) {
 	f.is(string(f.job(s.ID).Payload), "payload", "payload")
 }
 
-// updateHold: what held a job under its old hold key is left behind, and what
-// holds the new one counts.
+// updateHold: the hold of a job's old hold key does not follow it, and the hold of the new
+// one counts.
 func updateHold(f *fixture) {
 	f.submit(holding("held"))
 	f.holdIt(job.FailAuth, 0)

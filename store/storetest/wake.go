@@ -20,7 +20,7 @@ func (f *fixture) blockedLook(s job.Snapshot, d time.Duration, why string) job.S
 	return f.apply(s, job.Deferred{Kind: job.FailHeld, RetryAfter: d, Message: why}).Snapshot
 }
 
-// refusedLook has a job's look refused under a credential, which holds its connection.
+// refusedLook refuses a job's look under a credential, which holds its connection.
 func (f *fixture) refusedLook(s job.Snapshot, credential int) job.Snapshot {
 	f.Helper()
 	out := f.apply(s, job.Deferred{Kind: job.FailAuth, Message: "reconnect", CredentialVersion: credential}).Snapshot
@@ -89,7 +89,8 @@ func wakeNothing(f *fixture) {
 	blocked := f.blockedLook(f.ambiguous(on(conn)), time.Hour, "being renewed")
 	f.revise(conn, store.ConnectionChange{Credential: sealedNext(conn, "k")})
 	f.unchanged(blocked)
-	// What was refused under the credential of before is not held, and asked about soon.
+	// A job that was refused under the previous credential is not held, and is looked at
+	// soon.
 	refused := f.refusedLook(blocked, 0)
 	f.is(f.connection(conn.ID).AuthHoldAt, time.Time{}, "hold by an old credential")
 	f.is(refused.NextAt.Sub(refused.Now) <= 5*time.Second, true, "due soon")

@@ -3,8 +3,8 @@
 --     microseconds;
 --   * the numbers of states, causes and the like are those of the Go type that the column
 --     names, and never change meaning;
---   * the state machine is guarded here too, whatever program writes: each trigger's WHEN
---     names what is forbidden, so that a lawful write calls no function.
+--   * the state machine is guarded here too, for every program that writes: each trigger's
+--     WHEN names what is forbidden, so that a lawful write calls no function.
 
 -- +goose Up
 
@@ -18,8 +18,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- A statement that writes a batch counts by itself what it wrote: its parts share a
--- round trip with others. Nothing is called as long as the numbers are the same.
+-- A statement that writes a batch counts by itself what it wrote, because its parts share a
+-- round trip with others. Equal numbers call no function.
 -- +goose StatementBegin
 CREATE FUNCTION miscounted(got bigint, want integer, code text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,13 +28,13 @@ END
 $$;
 -- +goose StatementEnd
 
--- What was judged on locked rows still holds when it is written.
+-- A judgment on locked rows must still hold when it is written.
 -- +goose StatementBegin
 CREATE FUNCTION all_written(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
 RETURN CASE WHEN got = want THEN true ELSE miscounted(got, want, '23000') END;
 -- +goose StatementEnd
 
--- What was judged on rows without a lock may have changed by then: the transaction runs
+-- A judgment on rows without a lock may be outdated when it is written: the transaction runs
 -- again.
 -- +goose StatementBegin
 CREATE FUNCTION none_overtaken(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
@@ -51,14 +51,14 @@ CREATE TABLE meta (
     -- The installation's namespace, a part of every effect key.
     namespace    text        NOT NULL,
     created_at   timestamptz NOT NULL,
-    -- What this database was when it was last open: the cluster and its timeline,
-    -- the database in it, and this very table, which a dump makes again.
+    -- What this database was when it was last open: the cluster and its timeline, the
+    -- database in it, and this very table, which the load of a dump creates again.
     system_id    bigint      NOT NULL,
     timeline     bigint      NOT NULL,
     database_oid bigint      NOT NULL,
     relation_oid bigint      NOT NULL,
-    -- When the base backup was made that the cluster was last started from, '' if from
-    -- none; NULL until a role that may look has looked.
+    -- When the base backup was made that the cluster was last started from, '' if from none;
+    -- NULL until a role that may read it has read it.
     base_backup  text,
     -- Why; '': it is not quarantined.
     quarantined  text        NOT NULL DEFAULT '',
@@ -66,8 +66,8 @@ CREATE TABLE meta (
     released_at  timestamptz,
     -- Rises whenever the database turns out to be restored or copied.
     incarnation  bigint      NOT NULL DEFAULT 1 CHECK (incarnation >= 1),
-    -- Added to transaction ids in positions, so that positions go on rising in a
-    -- cluster whose transaction ids are behind those of the one before.
+    -- Added to transaction ids in positions, so that positions keep rising in a cluster whose
+    -- transaction ids are behind those of the one before.
     xid_offset   bigint      NOT NULL DEFAULT 0,
     -- Events up to and including this position may have been dropped.
     events_from  bigint      NOT NULL DEFAULT 0,
@@ -77,13 +77,13 @@ CREATE TABLE meta (
     armed_before boolean     NOT NULL DEFAULT false
 );
 
--- What the servers believe about the database's clock (see store.Timeline). Apart from
--- meta, which every write reads: a row that changes often grows a tail of versions.
+-- The servers' belief in the database's clock (see store.Timeline). It is not in meta, which
+-- every write reads, because a row that changes often collects dead versions.
 CREATE TABLE clock (
     id      smallint    PRIMARY KEY CHECK (id = 1),
-    -- The newest time that some server believed.
+    -- The newest time that any server believed.
     at      timestamptz NOT NULL DEFAULT 'epoch',
-    -- Some server doubts the clock, and none has believed it since.
+    -- The clock is suspect to a server, and no server has believed it since.
     doubted boolean     NOT NULL DEFAULT false
 );
 
@@ -97,7 +97,7 @@ CREATE TABLE projects (
     id           text        PRIMARY KEY CHECK (id <> ''),
     display_name text        NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL DEFAULT now(),
-    -- When and by whom the project was erased last.
+    -- When the project was last erased, and by which actor.
     erased_at    timestamptz,
     erased_by    text        NOT NULL DEFAULT ''
 );
@@ -146,8 +146,8 @@ CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
 -- For store.Vitals.
 CREATE INDEX connections_paused ON connections (connector) WHERE paused_at IS NOT NULL AND deleted_at IS NULL;
 
--- One row for each label of a connection, in the order of the list. The triggers below
--- keep it in step with connections.labels; nothing else writes it.
+-- One row for each label of a connection, in the order of the list. The triggers below keep
+-- it in step with connections.labels; nothing else writes it.
 CREATE TABLE connection_labels (
     project       text        NOT NULL,
     name          text        NOT NULL,
@@ -189,15 +189,14 @@ CREATE TABLE connection_credentials (
     PRIMARY KEY (connection_id, version)
 );
 
--- Which keys are in use: every start asks, and a rotation.
+-- Which keys are in use: every start reads it, and a rotation.
 CREATE INDEX connection_credentials_key ON connection_credentials (key_id);
 
 --
--- Claims and ready rows
---
+-- Claims and runnable rows
 
--- The row that claims of one connection take turns on, so that its bounds hold
--- across servers. Apart from connections, whose row every new job refers to.
+-- The claim lock of each connection, by which its bounds hold across servers. It is not the
+-- row of connections, which every new job refers to.
 CREATE TABLE connection_claims (
     connection_id uuid   PRIMARY KEY REFERENCES connections (id),
     -- The token bucket, in microseconds since 1970: when its oldest free token
@@ -205,9 +204,9 @@ CREATE TABLE connection_claims (
     bucket_at     bigint NOT NULL DEFAULT 0
 );
 
--- One row for each connection and hold key that ever had a job. Claim walks the
--- rows whose runnable_at has come, so that a held row costs it nothing,
--- whatever waits behind it.
+-- One row for each connection and hold key that ever had a job, called a runnable row. Claim
+-- walks the rows with a runnable_at that has passed, so a held row costs it nothing, however
+-- many jobs wait in it.
 CREATE TABLE connection_ready (
     connection_id      uuid        NOT NULL REFERENCES connections (id),
     hold_key           text        NOT NULL,
@@ -221,7 +220,7 @@ CREATE TABLE connection_ready (
     auth_hold_cause    smallint    NOT NULL DEFAULT 0,
     rate_limited_until timestamptz NOT NULL DEFAULT 'epoch',
     rate_limit_reason  text        NOT NULL DEFAULT '',
-    -- The connection has MaxInFlight jobs under way; ends when one of them ends.
+    -- The connection has MaxInFlight jobs under way, until one of them ends.
     saturated          boolean     NOT NULL DEFAULT false,
     -- The connection's token bucket is empty until then.
     paced_until        timestamptz NOT NULL DEFAULT 'epoch',
@@ -237,15 +236,15 @@ CREATE TABLE connection_ready (
 );
 
 CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at) WHERE runnable_at IS NOT NULL;
--- The end of a job asks whether any connection is set aside at all.
+-- The end of a job checks whether any connection is set aside at all.
 CREATE INDEX connection_ready_saturated ON connection_ready (connection_id) WHERE saturated;
 -- The state of a connection depends on holds; most connections have none.
 CREATE INDEX connection_ready_auth ON connection_ready (connection_id) WHERE auth_hold_at IS NOT NULL;
 CREATE INDEX connection_ready_limited ON connection_ready (connection_id, rate_limited_until) WHERE rate_limited_until > 'epoch';
 
--- A transaction that adds a ready row has locked the connection (KeepForNewRows) and read
+-- A transaction that adds a runnable row has locked the connection (KeepForNewRows) and read
 -- it. If the connection was paused, resumed or deleted in between, the transaction runs
--- again. The lock has a later change wait for the transaction: it finds the row then.
+-- again. A later change waits for the lock, and finds the row then.
 -- +goose StatementBegin
 CREATE FUNCTION ready_row_fits() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -264,8 +263,8 @@ $$;
 
 CREATE TRIGGER connection_ready_insert AFTER INSERT ON connection_ready FOR EACH ROW EXECUTE FUNCTION ready_row_fits();
 
--- The last arm of each connection and schedule that has a cool-down (see store.CoolDown).
--- A row that only stands to be locked is of no job, and of 1970.
+-- The last arm of each connection and schedule that has a cool-down (see store.CoolDown). A
+-- row that exists only for its lock has no job, and the time 1970.
 CREATE TABLE cool_downs (
     owner    uuid        PRIMARY KEY,
     job_id   uuid        NOT NULL,
@@ -312,16 +311,16 @@ CREATE INDEX jobs_labels ON jobs USING gin (labels jsonb_path_ops) WHERE labels 
 CREATE INDEX jobs_schedule ON jobs (schedule_id, created_at) WHERE schedule_id IS NOT NULL;
 -- A job's replies.
 CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
--- Keys by their beginning, byte for byte.
+-- Keys by prefix, byte for byte.
 CREATE INDEX jobs_key ON jobs (project, idem_key COLLATE "C");
 
--- One key, one job. A row outlives its job: the key is bound by its digest, the text goes
--- with the job.
+-- One key, one job. A row outlives its job: the key is bound by its digest, and its text is
+-- removed with the job.
 CREATE TABLE job_keys (
     -- See job.KeyDigest.
     digest     bytea       PRIMARY KEY,
     job_id     uuid        NOT NULL,
-    -- Set when the job is removed; NULL while it lives.
+    -- Set when the job is removed; NULL before.
     kept_until timestamptz
 );
 
@@ -336,9 +335,9 @@ CREATE TABLE effect_keys (
     job_id uuid  NOT NULL
 );
 
--- The people whom a job's payload addresses: e-mail addresses in lower case, ids of direct
--- messages as they are (see store.NewJob). These are personal data: whatever erases a
--- payload erases them. They go with their job's row, and a new payload replaces them.
+-- The recipients of a job's payload: e-mail addresses in lower case, ids of direct messages
+-- unchanged (see store.NewJob). These are personal data: code that erases a payload erases
+-- them. They are removed with their job's row, and a new payload replaces them.
 CREATE TABLE job_recipients (
     job_id    uuid NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     project   text NOT NULL,
@@ -352,10 +351,10 @@ CREATE INDEX job_recipients_who ON job_recipients (project, recipient, job_id);
 -- The state of jobs
 --
 
--- The narrow, changing part of a job, and of the request what each change needs.
--- Each change of state writes the row again and with it an entry in every index
--- whose condition the new row meets: so no index holds what another one has, and
--- the states of work under way, CLAIMED and SENDING, are in two of their own.
+-- The narrow, changing part of a job, and the parts of the request that each change needs.
+-- Each change of state writes the row again and with it an entry in every index whose
+-- condition the new row meets: so no index has what another one has, and CLAIMED and SENDING,
+-- the states of work under way, are in two indexes of their own.
 CREATE TABLE job_state (
     job_id          uuid        PRIMARY KEY,
     project         text        NOT NULL,
@@ -366,11 +365,11 @@ CREATE TABLE job_state (
     -- 8 SUCCEEDED, 9 FAILED, 10 CANCELED, 11 EXPIRED.
     state           smallint    NOT NULL,
     version         bigint      NOT NULL,
-    -- Of the newest event. A transaction has its id before it has all its locks, so a
-    -- later writer can have a lower one: it must start again, or the log would have the
+    -- The position of the newest event. A transaction has its id before it has all its locks,
+    -- so a later writer can have a lower one: it must start again, or the log would have the
     -- job's events out of order.
     position        bigint      NOT NULL,
-    -- Of the newest attempt; 0: there was none.
+    -- The number of the newest attempt; 0: there was none.
     attempt         bigint      NOT NULL DEFAULT 0,
     round           bigint      NOT NULL DEFAULT 1,
     failures        bigint      NOT NULL DEFAULT 0,
@@ -380,16 +379,16 @@ CREATE TABLE job_state (
     misses          bigint      NOT NULL DEFAULT 0,
     schedule_time   timestamptz NOT NULL,
     start_window    bigint      NOT NULL,
-    -- The end of start_window, or of wait_window as long as the job waits.
+    -- The end of start_window, or of wait_window while the job waits.
     start_deadline  timestamptz NOT NULL,
-    -- The start, the lease's end, the fence, or the next look.
+    -- When the job is due: the start, the lease's end, the fence, or the next look.
     next_at         timestamptz,
     claim_token     uuid,
     claimed_at      timestamptz,
     worker          text        NOT NULL DEFAULT '',
     -- job.Class, as in connections; frozen by the first arm.
     class           smallint    NOT NULL,
-    -- The job whose success this one waits for, as long as it does.
+    -- The job whose success this one waits for, while it waits.
     waits_for       uuid,
     -- The state in which the job of waits_for ended without success. 0: it has not.
     predecessor_end smallint    NOT NULL DEFAULT 0,
@@ -406,17 +405,16 @@ CREATE TABLE job_state (
     error_at        timestamptz,
     -- The newest row of resolutions.
     resolution_id   bigint,
-    -- The effect of a job that SUCCEEDED, where the platform's own answer is the proof
-    -- and named no object: there is nothing else to keep of it, and it has no row of
-    -- effects.
+    -- The effect of a job that SUCCEEDED, where the platform's own answer is the proof and
+    -- named no object: it has no other data, and no row in effects.
     effect_attempt  bigint,
     effect_round    bigint,
     effect_at       timestamptz,
     updated_at      timestamptz NOT NULL,
-    -- When the state changed last.
+    -- When the state last changed.
     state_since     timestamptz NOT NULL,
     ended_at        timestamptz,
-    -- The job's own events (see store/logpage); where they are many, the newest of them.
+    -- The job's own events (see store/logpage); of many, the newest ones.
     history         bytea       NOT NULL,
 
     -- The newest attempt, number attempt; NULL: there is none. Earlier ones are in attempts,
@@ -430,7 +428,7 @@ CREATE TABLE job_state (
     answer_deadline    timestamptz,
     -- After this the attempt can no longer act.
     fence_at           timestamptz,
-    -- That of its round.
+    -- The effect key of its round.
     effect_key         text,
     request_digest     bytea,
     credential_version bigint,
@@ -440,7 +438,8 @@ CREATE TABLE job_state (
     -- The span of the request to the target (job.Span): 16 bytes of trace and 8 of the
     -- span; NULL: none.
     span               bytea,
-    -- The request as it was armed; NULL once the job has SUCCEEDED, which no attempt follows.
+    -- The request as it was armed; NULL once the job has SUCCEEDED, because no attempt
+    -- follows.
     frozen             bytea,
     -- job.Result: 0 no outcome yet, 1 SUCCEEDED, 2 REJECTED, 3 NOT_SENT, 4 UNKNOWN, 5 ACCEPTED, 6 SUPERSEDED,
     -- 7 ABSENT.
@@ -453,23 +452,22 @@ CREATE TABLE job_state (
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             bytea,
     attempt_ended_at   timestamptz,
-    -- When the first attempt of armed_round was armed, and when the job's first one.
+    -- When the first attempt of armed_round was armed, and when the job's first one was.
     round_armed_at     timestamptz,
     first_armed_at     timestamptz,
 
-    -- One condition: each one of its own would be read and compiled again by every
-    -- statement that writes.
+    -- One condition: every statement that writes would read and compile each separate one.
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
         AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
         AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
-        -- NEEDS_RESOLUTION and the ends have nothing due; all others do.
+        -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
         AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
         AND (claim_token IS NULL OR state IN (2, 4, 5))
         AND (state <> 2 OR claim_token IS NOT NULL)
         AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
         AND (effect_at IS NULL OR state = 8)
-        -- An attempt is there with all that it has, or not at all; its request goes with a success.
+        -- An attempt has all its columns or none; its request is removed with a success.
         AND num_nulls(
             armed_round, arm_token, armed_by, armed_at, send_deadline, answer_deadline, fence_at, effect_key,
             request_digest, credential_version, account_identity, watermark, handle, result, failure_kind,
@@ -480,8 +478,8 @@ CREATE TABLE job_state (
     )
 );
 
--- No plan depends on these. To sample them took most of the time of an ANALYZE, which a growing
--- table has often (store/postgres/grown.go).
+-- No plan depends on these columns. Sampling them took most of the time of an ANALYZE, which
+-- a growing table has often (store/postgres/grown.go).
 ALTER TABLE job_state
     ALTER position SET STATISTICS 0,
     ALTER attempt SET STATISTICS 0,
@@ -532,39 +530,39 @@ ALTER TABLE job_state
 CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at)
     WHERE state IN (1, 6) AND waits_for IS NULL;
 CREATE INDEX job_state_waiting ON job_state (waits_for) WHERE waits_for IS NOT NULL;
--- Replies that nothing is left to wait for.
+-- Replies whose predecessor ended without success.
 CREATE INDEX job_state_left ON job_state (updated_at) WHERE predecessor_end > 0 AND state IN (1, 6);
--- The windows of those that have not begun. Every deadline is earlier than infinity, and
--- only a query that says so may use the index: a planner that knows the tables as empty
--- took it for what a connection has due, and read all that was pending.
+-- The windows of jobs that have not begun. Every deadline is earlier than infinity, and only
+-- a query with that condition may use the index: without it, a planner that knew the tables
+-- as empty chose the index for what a connection has due, and read all pending jobs.
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 6) AND start_deadline < 'infinity';
 -- CLAIMED and SENDING: the end of the lease, or of the window if that is earlier,
 -- and the fence.
 CREATE INDEX job_state_fence ON job_state ((CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END))
     WHERE state IN (2, 3);
--- What a connection has under way. No two intents of those have one token.
+-- A connection's jobs under way. No two of their intents have one token.
 CREATE UNIQUE INDEX job_state_in_flight ON job_state (connection_id, arm_token) WHERE state IN (2, 3);
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Unknown outcomes, for store.Vitals; there are few.
 CREATE INDEX job_state_unknown ON job_state (state, updated_at) WHERE state IN (5, 7);
--- Lists, state by state, and counts; those under way are few.
+-- Lists, state by state, and counts; jobs under way are few.
 CREATE INDEX job_state_by_state ON job_state (project, state, schedule_time, job_id)
     WHERE state IN (1, 4, 5, 6, 7, 8, 9, 10, 11);
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
 -- Most jobs have no error.
 CREATE INDEX job_state_error ON job_state (project, error_kind) WHERE error_kind > 0;
--- The first starts of jobs whose looks may meet objects of others: HANDLE and OBSERVABLE.
+-- The first starts of jobs whose looks may find objects of others: HANDLE and OBSERVABLE.
 CREATE INDEX job_state_first_start ON job_state (first_armed_at) WHERE class IN (2, 3) AND first_armed_at IS NOT NULL;
--- Jobs of schedules that have not ended, apart by whether an outcome is unknown
--- (job.State.Unresolved). The newest of either kind is found however many there are.
+-- Jobs of schedules that have not ended, separately for known and unknown outcomes
+-- (job.State.Unresolved). So the newest of either kind is found, however many there are.
 CREATE INDEX job_state_under_way ON job_state (schedule_id, job_id)
     WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state NOT IN (5, 7);
 CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
     WHERE schedule_id IS NOT NULL AND ended_at IS NULL AND state IN (5, 7);
 
--- What is read of a job: all but what only says what its newest attempt was and what became of
--- it.
+-- The columns that are read of a job: all but the details of its newest attempt and of its
+-- result.
 CREATE VIEW job_head AS
 SELECT
     job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims,
@@ -574,8 +572,8 @@ SELECT
     fence_at, effect_key, request_digest, handle, result, round_armed_at
 FROM job_state;
 
--- A history with one more event. A long one is not appended to (logpage.MaxHistory): the
--- event begins a new one, and job_state_keep keeps what was there.
+-- A history with one more event. A long history is not extended (logpage.MaxHistory): the
+-- event begins a new one, and job_state_keep keeps the old one.
 -- +goose StatementBegin
 CREATE FUNCTION with_event(history bytea, event bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -598,8 +596,8 @@ BEGIN
         INSERT INTO job_history (job_id, last_sequence, body) VALUES (OLD.job_id, OLD.version, OLD.history);
     END IF;
     IF NEW.attempt <> OLD.attempt THEN
-        -- At most one live intent: an attempt follows others that have an outcome, and none of
-        -- them is open under another key.
+        -- At most one live intent: an attempt follows attempts that have an outcome, and none
+        -- of them is open under another key.
         IF OLD.result = 0 OR OLD.result = 4 AND OLD.effect_key <> NEW.effect_key OR EXISTS (
             SELECT 1 FROM attempts AS a
             WHERE a.job_id = OLD.job_id AND (a.result = 0 OR a.result = 4 AND a.effect_key <> NEW.effect_key)
@@ -630,14 +628,14 @@ END
 $$;
 -- +goose StatementEnd
 
--- What a row can no longer hold is kept, whatever program writes: events, and an attempt that
--- another one follows.
+-- For every program that writes, it keeps what a row can no longer hold: events, and an
+-- attempt that another one follows.
 CREATE TRIGGER job_state_keep BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (octet_length(NEW.history) < octet_length(OLD.history) OR NEW.attempt <> OLD.attempt AND OLD.attempt > 0)
 EXECUTE FUNCTION keep_past();
 
 -- A copy of job.Transitions, which a test compares with it: bit n of element s is set if a
--- job may go from state s to state n; s is 0 for a new job. It stays short because every
+-- job may go from state s to state n; s is 0 for a new job. It is short because every
 -- statement that writes states compiles it.
 -- +goose StatementBegin
 CREATE FUNCTION legal_transition(from_state smallint, to_state smallint) RETURNS boolean
@@ -649,12 +647,12 @@ CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
 WHEN (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
 EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 
--- One trigger, because its condition too is compiled by every statement.
+-- One trigger, because every statement compiles its condition too.
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (
     CASE WHEN NEW.version = OLD.version + 2 THEN
-        -- Two steps in one write, those of job.ClaimAndArm: a claim that arms. No other
-        -- worker ever has the lease, and each step has its event.
+        -- Two steps in one write, those of job.ClaimAndArm: a claim that arms. The lease is
+        -- never visible to another worker, and each step has its event.
         OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
         OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
         OR NEW.position < OLD.position + 2
@@ -665,11 +663,11 @@ WHEN (
     END
     -- The events of a job are in the order of their positions.
     OR (NEW.version <> OLD.version) <> (NEW.position > OLD.position)
-    -- An attempt rises by one, and only at an arm; what is being sent was armed.
+    -- An attempt rises by one, and only at an arm; a SENDING job was armed.
     OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
     OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
-    -- A fence never comes earlier, but with the clock. It is raised when a quarantine
-    -- ends, which is no change of the job.
+    -- A fence is never moved earlier, except by a step of the clock. The end of a quarantine
+    -- raises it, which is no change of the job.
     OR NEW.state = 3 AND OLD.state = 3 AND (
         NEW.next_at < OLD.next_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
         OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
@@ -678,8 +676,8 @@ WHEN (
         -- An attempt begins without an outcome.
         NEW.result <> 0
     ELSE
-        -- A confirmed attempt stays confirmed, its fence never comes earlier, but with the
-        -- clock, and what is known of it is not forgotten.
+        -- A confirmed attempt stays confirmed, its fence is never moved earlier except by a
+        -- step of the clock, and a known result is not lost.
         OLD.result = 1 AND NEW.result <> 1
         OR NEW.fence_at < OLD.fence_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
         OR OLD.result <> NEW.result AND (NEW.result = 0
@@ -701,7 +699,7 @@ EXECUTE FUNCTION refuse('a live job is never deleted');
 --
 
 -- Earlier attempts: of a job with attempt n those from 1 to n - 1. The database itself writes
--- them, as another one follows (job_state_keep).
+-- them when another one follows (job_state_keep).
 CREATE TABLE attempts (
     job_id             uuid        NOT NULL,
     number             bigint      NOT NULL,
@@ -746,8 +744,8 @@ SELECT
     s.frozen
 FROM job_state AS s WHERE s.attempt > 0;
 
--- A confirmed attempt stays confirmed, a fence never comes earlier, but with the clock,
--- and what is known of an attempt is not forgotten.
+-- A confirmed attempt stays confirmed, a fence is never moved earlier except by a step of the
+-- clock, and a known result is not lost.
 CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts FOR EACH ROW
 WHEN (
     OLD.result = 1 AND NEW.result <> 1
@@ -757,8 +755,8 @@ WHEN (
 )
 EXECUTE FUNCTION refuse('what is known of an attempt is not forgotten');
 
--- For targets that can only be looked at: at most one open intent with the same
--- content per account.
+-- For targets that can only be looked at: at most one open intent with the same content in an
+-- account.
 CREATE TABLE open_intents (
     account     text   NOT NULL,
     fingerprint bytea  NOT NULL,
@@ -771,8 +769,8 @@ CREATE TABLE open_intents (
 -- Effects, observations and resolutions
 --
 
--- The proof that a job's effect exists. One created object settles at most one
--- job; a row whose object turned out to be another job's no longer owns it.
+-- The proof that a job's effect exists. One created object settles at most one job; a row
+-- whose object turned out to be another job's no longer owns it.
 CREATE TABLE effects (
     job_id       uuid        PRIMARY KEY,
     account      text        NOT NULL,
@@ -788,17 +786,17 @@ CREATE TABLE effects (
     at           timestamptz NOT NULL,
     -- Another job that names the same object.
     shared_with  uuid,
-    -- Whether the job has got its event of cause EFFECT_SHARED.
+    -- Whether the job has its event of cause EFFECT_SHARED.
     told         boolean     NOT NULL DEFAULT false,
-    -- The row outlives its job where others may still meet the object by looking.
+    -- The row outlives its job where a look of another job may still find the object.
     job_removed  boolean     NOT NULL DEFAULT false
 );
 
 CREATE UNIQUE INDEX effects_object ON effects (account, namespace, external_id)
     WHERE external_id <> '' AND owns_id;
--- Most effects have no name.
+-- Most effects have no external id.
 CREATE INDEX effects_external ON effects (external_id) WHERE external_id <> '';
--- Effects that a repeat under the same key or a look has confirmed.
+-- Effects that were confirmed by a repeat under the same key or by a look.
 CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 CREATE INDEX effects_removed ON effects (at) WHERE job_removed;
 
@@ -835,10 +833,10 @@ CREATE INDEX resolutions_job ON resolutions (job_id, id);
 -- The references of the tables that every job writes
 --
 
--- Each is checked once for a whole statement: a foreign key asks, and locks, row by row.
--- That no row loses what it refers to between the check and the commit follows from the
--- locks of the writers: states and all that belongs to them are written under the lock of
--- the state's row, which a deletion takes too; connections are never deleted.
+-- Each is checked once for a whole statement: a foreign key checks and locks row by row.
+-- Between the check and the commit no referenced row disappears, because of the writers'
+-- locks: states and all that belongs to them are written under the lock of the state's row,
+-- which a deletion takes too; connections are never deleted.
 
 -- +goose StatementBegin
 CREATE FUNCTION check_states() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -894,30 +892,31 @@ FOR EACH STATEMENT EXECUTE FUNCTION check_deleted();
 -- The event log
 --
 
--- The log: a page for each transaction and project (see store/logpage), and a second one
--- where a page would have too many events. A position is the writing transaction's id times
--- 2^20, plus the event's number in that transaction: a reader who stops before the oldest
--- transaction that is still under way has seen everything before it, for good. Pages of one
--- transaction may lie across each other: a reader of all projects reads whole transactions.
+-- The log: a page for each transaction and project (see store/logpage), and further pages if
+-- one would have too many events. A position is the writing transaction's id times 2^20, plus
+-- the event's number in that transaction: a reader that stops before the oldest transaction
+-- in progress has seen everything before it, for good. The positions of one transaction's
+-- pages may interleave, so a reader of all projects reads whole transactions.
 CREATE TABLE event_pages (
-    -- Of its last event and of its first.
+    -- The positions of its last event and of its first.
     position bigint      PRIMARY KEY,
     first    bigint      NOT NULL,
     project  text        NOT NULL,
-    -- The transaction's time, and so that of each event.
+    -- The transaction's time, which is that of each event.
     at       timestamptz NOT NULL,
     events   bigint      NOT NULL,
-    -- The first attempts that were armed; NULL: there is none.
+    -- The first attempts that were armed; NULL: none.
     starts   bytea,
-    -- Among others the cause of each event, as a byte.
-    -- job.Cause: 1 SUBMITTED, 2 CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED,
-    -- 8 WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14 RESOLVED,
-    -- 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19 DUPLICATE_EFFECT_SEEN, 20 RESTORED,
-    -- 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23 SENDER_LOST, 24 ALREADY_PRESENT.
+    -- The body includes the cause of each event, as a byte. job.Cause: 1 SUBMITTED, 2
+    -- CLAIMED, 3 ARMED, 4 ANSWERED, 5 NOT_STARTED, 6 LEASE_EXPIRED, 7 FENCE_PASSED, 8
+    -- WINDOW_OVER, 9 LOOKED, 10 POLLED, 11 POLICY, 12 LATE_EVIDENCE, 13 CANCEL_REQUESTED, 14
+    -- RESOLVED, 15 RETRY_REQUESTED, 16 RESCHEDULED, 17 RUN_NOW, 18 UPDATED, 19
+    -- DUPLICATE_EFFECT_SEEN, 20 RESTORED, 21 EFFECT_SHARED, 22 PREDECESSOR_ENDED, 23
+    -- SENDER_LOST, 24 ALREADY_PRESENT.
     body     bytea       NOT NULL,
     CONSTRAINT event_pages_row CHECK (first <= position AND events >= 1)
 )
--- A page is read whole, and is not compressed: it stays in its row if it can.
+-- A page is read whole, and is not compressed: it stays in its row if it fits.
 WITH (toast_tuple_target = 8160);
 
 ALTER TABLE event_pages ALTER COLUMN body SET STORAGE EXTERNAL;
@@ -925,8 +924,9 @@ ALTER TABLE event_pages ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX event_pages_project ON event_pages (project, position) INCLUDE (events);
 CREATE INDEX event_pages_starts ON event_pages (project, at) WHERE starts IS NOT NULL;
 
--- What people and targets wrote of events: rows only where there is something. One goes when
--- the log no longer gives its event and its job is gone, whichever comes last.
+-- The texts of people and targets in events: rows only for events with texts. A row is
+-- removed when the log no longer returns its event and its job is removed, whichever comes
+-- last.
 CREATE TABLE event_texts (
     job_id   uuid   NOT NULL,
     sequence bigint NOT NULL,
@@ -938,8 +938,8 @@ CREATE TABLE event_texts (
 
 CREATE INDEX event_texts_position ON event_texts (position);
 
--- Everything up to and including this position is visible, and nothing will be
--- added there. It must be read in the same statement as the events.
+-- All events up to and including this position are visible, and none will be added there.
+-- Read it in the same statement as the events.
 -- +goose StatementBegin
 CREATE FUNCTION event_horizon() RETURNS bigint
 LANGUAGE sql STABLE
@@ -988,7 +988,7 @@ CREATE TABLE schedules (
     -- The newest local date on which it made jobs, and how many.
     day                  text        NOT NULL,
     day_count            bigint      NOT NULL,
-    -- Firings, by what became of them (store.ScheduleCounts).
+    -- Firings by outcome (store.ScheduleCounts).
     fired                bigint      NOT NULL,
     skipped_by_overlap   bigint      NOT NULL,
     skipped_by_person    bigint      NOT NULL,
@@ -997,16 +997,16 @@ CREATE TABLE schedules (
     missed               bigint      NOT NULL,
     coalesced            bigint      NOT NULL,
     refused              bigint      NOT NULL,
-    -- Firings that may have taken place in a state of the database that was lost.
+    -- Firings that may have taken place in a lost state of the database.
     held                 bigint      NOT NULL,
     -- Items that were refused since one became a job, or a caller changed the schedule.
     refused_in_row       bigint      NOT NULL,
     -- The number of its newest firing.
     last_firing          bigint      NOT NULL,
-    -- When the database was released from a quarantine; NULL: nothing is open. See
+    -- When the database was released from a quarantine; NULL: no firing is open. See
     -- store.Schedule.HeldUntil.
     held_until           timestamptz,
-    -- From when on its firings are all there.
+    -- Since when the ledger has all its firings.
     ledger_begin         timestamptz NOT NULL,
     created_at           timestamptz NOT NULL,
     updated_at           timestamptz NOT NULL,
@@ -1030,14 +1030,14 @@ CREATE UNIQUE INDEX schedules_key ON schedules (key_digest);
 CREATE INDEX schedules_list ON schedules (project, created_at, id);
 -- For quotas, and erasures of projects.
 CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
--- What is decided: schedules that wait for a later time cost nothing.
+-- Due schedules: those that wait for a later time are not read.
 CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
 
 CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules FOR EACH ROW
 WHEN (NEW.state NOT IN (1, 2) OR NEW.version <> 1 OR NEW.revision <> 1 OR NEW.generation <> 1 OR NEW.run <> 0)
 EXECUTE FUNCTION refuse('a schedule starts as ACTIVE or PAUSED, version 1');
 
--- Moves are those of store.ScheduleState.Next.
+-- Legal moves are those of store.ScheduleState.Next.
 CREATE TRIGGER schedules_update BEFORE UPDATE ON schedules FOR EACH ROW
 WHEN (
     OLD.state = 4
@@ -1059,11 +1059,11 @@ CREATE TRIGGER schedules_day BEFORE UPDATE ON schedules FOR EACH ROW
 WHEN (NEW.day COLLATE "C" < OLD.day COLLATE "C" OR NEW.day = OLD.day AND NEW.day_count < OLD.day_count)
 EXECUTE FUNCTION refuse('a schedule forgets no job of its day');
 
--- What became of firings. A row is written once and not changed.
+-- Outcomes of firings. A row is written once and not changed.
 CREATE TABLE firings (
     schedule_id  uuid        NOT NULL REFERENCES schedules (id),
     name         text        NOT NULL CHECK (name <> '' AND octet_length(name) <= 200),
-    -- Rises with the schedule's firings, in the order in which they were decided.
+    -- Rises with the schedule's firings, in the order of their decisions.
     number       bigint      NOT NULL CHECK (number >= 1),
     nominal_at   timestamptz NOT NULL,
     local_time   text        NOT NULL,
@@ -1098,13 +1098,13 @@ CREATE TABLE schedule_items (
     version      bigint      NOT NULL,
     -- store.ItemState: 1 WAITING, 2 USED, 3 REMOVED, 4 REFUSED.
     state        smallint    NOT NULL,
-    -- The order of those that wait.
+    -- The order of the waiting items.
     place        bigint      NOT NULL,
-    -- Content, while it is WAITING or REFUSED.
+    -- Content, while the item is WAITING or REFUSED.
     payload      bytea       NOT NULL,
     payload_kind text        NOT NULL,
     labels       jsonb       NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
-    -- The firing and the job that took it.
+    -- The firing and the job that used it.
     firing_name  text        NOT NULL,
     job_id       uuid,
     -- Why it was refused.
@@ -1122,12 +1122,12 @@ CREATE TABLE schedule_items (
     )
 );
 
--- A key is an item of its schedule forever.
+-- A key belongs to one item of its schedule forever.
 CREATE UNIQUE INDEX schedule_items_key ON schedule_items (schedule_id, idem_key);
 -- An item is one job, and a firing takes one item.
 CREATE UNIQUE INDEX schedule_items_job ON schedule_items (job_id) WHERE job_id IS NOT NULL;
 CREATE UNIQUE INDEX schedule_items_firing ON schedule_items (schedule_id, firing_name) WHERE firing_name <> '';
--- Those that have content, in the order of the queue.
+-- Items with content, in the order of the queue.
 CREATE INDEX schedule_items_queue ON schedule_items (schedule_id, place, id) WHERE state IN (1, 4);
 CREATE INDEX schedule_items_ended ON schedule_items (schedule_id, ended_at, id) WHERE ended_at IS NOT NULL;
 
@@ -1135,7 +1135,7 @@ CREATE TRIGGER schedule_items_insert BEFORE INSERT ON schedule_items FOR EACH RO
 WHEN (NEW.state <> 1 OR NEW.version <> 1)
 EXECUTE FUNCTION refuse('an item starts as WAITING, version 1');
 
--- Moves are those of store.ItemState.Next.
+-- Legal moves are those of store.ItemState.Next.
 CREATE TRIGGER schedule_items_update BEFORE UPDATE ON schedule_items FOR EACH ROW
 WHEN (
     OLD.state IN (2, 3)
@@ -1152,7 +1152,8 @@ EXECUTE FUNCTION refuse('an item of a schedule has no such change');
 -- Rollups: counts of events in buckets of time
 --
 
--- How far the log is counted, the time of the last event that is, and which server counts.
+-- The position up to which the log is counted, the time of the last counted event, and the
+-- server that counts.
 CREATE TABLE rollup_place (
     id          smallint    PRIMARY KEY CHECK (id = 1),
     position    bigint      NOT NULL DEFAULT 0,
@@ -1177,15 +1178,15 @@ CREATE TABLE rollups (
     -- store.Measure: 1 scheduled, 2 started, 3 attempts, 10 plus a terminal job.State ended so, 30 unknown,
     -- 40 plus a store.Known settled so: 1 found, 2 repeated, 3 late, 4 absent, 5 by a person, 6 by policy.
     measure       smallint    NOT NULL,
-    -- Of the histogram of durations (store.LastBin); -1: none.
+    -- The bin of the histogram of durations (store.LastBin); -1: none.
     bin           smallint    NOT NULL,
     count         bigint      NOT NULL,
     PRIMARY KEY (project, connection_id, width, start_at, connector, class, measure, bin)
 )
--- The newest buckets are written again and again.
+-- The newest buckets are written often.
 WITH (fillfactor = 70);
 
--- What is removed.
+-- For removals.
 CREATE INDEX rollups_age ON rollups (width, start_at);
 
 --
@@ -1196,7 +1197,7 @@ CREATE TABLE api_keys (
     id           text        PRIMARY KEY CHECK (id <> ''),
     project      text        NOT NULL REFERENCES projects (id),
     name         text        NOT NULL,
-    -- Of the key itself, which is not kept.
+    -- The hash of the key itself, which is not stored.
     hash         bytea       NOT NULL CHECK (length(hash) = 32),
     -- Separated by spaces.
     scopes       text        NOT NULL,
@@ -1206,7 +1207,7 @@ CREATE TABLE api_keys (
     revoked_at   timestamptz
 );
 
--- A live key's name is looked for when another one is made.
+-- The creation of a key checks the names of live keys.
 CREATE INDEX api_keys_name ON api_keys (project, name) WHERE revoked_at IS NULL AND name <> '';
 -- Keys that may be live, by project.
 CREATE INDEX api_keys_project ON api_keys (project) WHERE revoked_at IS NULL;
@@ -1218,7 +1219,7 @@ CREATE INDEX api_keys_of ON api_keys (project);
 --
 
 CREATE TABLE oauth_logins (
-    -- Hash of the state, which is not kept.
+    -- Hash of the state, which is not stored.
     state        bytea       PRIMARY KEY CHECK (length(state) = 32),
     project      text        NOT NULL,
     actor        text        NOT NULL,
@@ -1235,7 +1236,7 @@ CREATE TABLE oauth_logins (
 CREATE INDEX oauth_logins_end ON oauth_logins (expires_at);
 CREATE INDEX oauth_logins_project ON oauth_logins (project, expires_at);
 
--- Whose turn it is to renew a connection's tokens (store.RenewalRow).
+-- Which owner has the lease to renew a connection's tokens (store.RenewalRow).
 CREATE TABLE oauth_renewals (
     connection_id uuid        PRIMARY KEY REFERENCES connections (id),
     version       bigint      NOT NULL,
@@ -1250,26 +1251,26 @@ CREATE TABLE oauth_renewals (
 -- Retention and erasure
 --
 
--- Which server cleans, and how far it has come with the log. Apart from meta, which
--- every write reads: a row that changes often grows a tail of versions.
+-- Which server cleans, and the log's position that it has reached. It is not in meta, which
+-- every write reads, because a row that changes often collects dead versions.
 CREATE TABLE retention (
     id          smallint    PRIMARY KEY CHECK (id = 1),
     owner       uuid,
     lease_until timestamptz NOT NULL DEFAULT 'epoch',
-    -- Up to here no event is left whose job is gone.
+    -- Up to here no event of a removed job is left.
     dropped_to  bigint      NOT NULL DEFAULT 0
 );
 
 INSERT INTO retention (id) VALUES (1);
 
--- What stays of jobs that were erased on request. A new table with something of a job
--- needs its line in removeRows (retention.go).
+-- Records of jobs that were erased on request. A new table with data of a job needs its line
+-- in removeRows (retention.go).
 CREATE TABLE erased_jobs (
     job_id        uuid        PRIMARY KEY,
     project       text        NOT NULL,
     -- See job.KeyDigest.
     key_digest    bytea       NOT NULL CHECK (octet_length(key_digest) = 32),
-    -- job.State, as in job_state: one of the ends.
+    -- job.State, as in job_state: a terminal one.
     state         smallint    NOT NULL CHECK (state IN (8, 9, 10, 11)),
     -- job.Class, as in connections.
     class         smallint    NOT NULL CHECK (class BETWEEN 1 AND 4),
@@ -1297,12 +1298,12 @@ CREATE TABLE erased_jobs (
 CREATE TABLE project_use (
     project text   NOT NULL,
     jobs    bigint NOT NULL,
-    -- Of their payloads and answers, and of the content that waits in queues.
+    -- Of payloads and answers, and of the content that waits in queues.
     bytes   bigint NOT NULL
 );
 
 CREATE INDEX project_use_project ON project_use (project);
 
 -- +goose Down
--- There is no way down: a schema is only ever replaced by a newer one.
+-- There is no down migration: a schema is only ever replaced by a newer one.
 SELECT 1;

@@ -1059,5 +1059,5 @@ CREATE TABLE project_use (
 ) STRICT, WITHOUT ROWID;
 
 -- +goose Down
--- There is no way down: a schema is only ever replaced by a newer one.
+-- There is no down migration: a schema is only ever replaced by a newer one.
 SELECT 1;
