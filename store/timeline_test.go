@@ -38,14 +38,14 @@ func (o *observed) pass(d time.Duration) { o.clocks.pass(d); o.true = o.true.Add
 func (o *observed) read() ClockMoment { return o.line.Read(o.reading()) }
 
 // believes fails unless the believed time is as far from the true one as said.
-func (o *observed) believes(off time.Duration, doubted bool) ClockMoment {
+func (o *observed) believes(off time.Duration, suspect bool) ClockMoment {
 	o.Helper()
 	m := o.read()
 	if got := time.UnixMicro(m.Now).Sub(o.true); got != off {
 		o.Errorf("the believed time is %v off, want %v", got, off)
 	}
-	if (m.Suspect.Why != "") != doubted {
-		o.Errorf("doubt: %q, want %v", m.Suspect.Why, doubted)
+	if (m.Suspect.Why != "") != suspect {
+		o.Errorf("suspect: %q, want %v", m.Suspect.Why, suspect)
 	}
 	return m
 }
@@ -143,7 +143,7 @@ func TestASlowReadingIsNoJump(t *testing.T) {
 	r := o.reading()
 	r.Took, r.Wall = 5*time.Second, r.Wall+(5*time.Second).Microseconds()
 	if m := o.line.Read(r); m.Suspect.Why != "" {
-		t.Errorf("doubted: %v", m.Suspect.Why)
+		t.Errorf("suspect: %v", m.Suspect.Why)
 	}
 	o.pass(5 * time.Second)
 	r = o.reading()
@@ -252,7 +252,7 @@ func TestAnEarlierTimeAtTheStartIsDoubted(t *testing.T) {
 			From: m.Now, To: o.wall.UnixMicro(), By: -(110 * time.Second).Microseconds(), Suspended: 110 * time.Second, AgesUnknown: true,
 		}
 		if m.Step == nil {
-			t.Fatal("it stays doubted")
+			t.Fatal("it stays suspect")
 		}
 		if want.Because = m.Step.Because; *m.Step != want {
 			t.Errorf("%+v, want %+v", *m.Step, want)
@@ -353,7 +353,7 @@ func TestAClockTellsOfEachChange(t *testing.T) {
 		t.Fatalf("%+v", news)
 	}
 	if c.Suspect().Why != "" {
-		t.Errorf("still doubted: %v", c.Suspect())
+		t.Errorf("still suspect: %v", c.Suspect())
 	}
 }
 

@@ -621,7 +621,7 @@ FROM changed AS c
 
 type SetStatesParams struct {
 	Jobs           []pgtype.UUID
-	Told           []pgtype.UUID
+	Notified       []pgtype.UUID
 	Waiting        []pgtype.UUID
 	Freed          []pgtype.UUID
 	States         []int16
@@ -677,7 +677,7 @@ type SetStatesRow struct {
 func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
 	row := q.db.QueryRow(ctx, setStates,
 		arg.Jobs,
-		arg.Told,
+		arg.Notified,
 		arg.Waiting,
 		arg.Freed,
 		arg.States,
@@ -825,14 +825,14 @@ done AS (
 opened AS (
     DELETE FROM open_intents AS o USING done AS d WHERE d.class <> 1 AND o.job_id = d.job_id
 ),
-turns AS MATERIALIZED (
+locks AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
     WHERE $10::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
     worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
-    (SELECT count(*) FROM turns) AS turns
+    (SELECT count(*) FROM locks) AS locks
 FROM done
 `
 
@@ -870,7 +870,7 @@ type SucceedFirstRow struct {
 	FenceAt       *time.Time
 	Handle        *string
 	EffectKey     *string
-	Turns         int64
+	Locks         int64
 }
 
 // Successes of first attempts without any other data, with the gates that open. If they are
@@ -918,7 +918,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 			&i.FenceAt,
 			&i.Handle,
 			&i.EffectKey,
-			&i.Turns,
+			&i.Locks,
 		); err != nil {
 			return nil, err
 		}

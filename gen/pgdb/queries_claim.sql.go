@@ -620,8 +620,8 @@ ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockJobsParams struct {
-	Ids  []pgtype.UUID
-	Told []pgtype.UUID
+	Ids      []pgtype.UUID
+	Notified []pgtype.UUID
 }
 
 // Claims, looks and leases, and what is due. The arrays of one query have one length: each is
@@ -629,7 +629,7 @@ type LockJobsParams struct {
 // jobs, locked
 // These jobs, and those that wait for some of them. Every transaction locks in this order.
 func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, error) {
-	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Told)
+	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Notified)
 	if err != nil {
 		return nil, err
 	}

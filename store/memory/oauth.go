@@ -70,11 +70,11 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if !ok {
 			return store.Renewal{}, store.ErrNotFound
 		}
-		row, turn, err := p.Grant(t.renewals[p.Connection], c.CredentialVersion, t.now)
-		if err == nil && turn.Granted {
+		row, lease, err := p.Grant(t.renewals[p.Connection], c.CredentialVersion, t.now)
+		if err == nil && lease.Granted {
 			t.renewals[p.Connection] = row
 		}
-		return turn, err
+		return lease, err
 	})
 }
 

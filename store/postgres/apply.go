@@ -33,26 +33,26 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 // judge (see succeed.go), unless something turns out otherwise.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	var l *locking
-	jobs, told := touched(items)
+	jobs, notified := touched(items)
 	// The owner of an object is only known in the transaction, and has to be locked with the
 	// others.
 	named := slices.ContainsFunc(items, namesObject)
-	plain, others := commonSuccesses(items)
+	common, others := commonSuccesses(items)
 	if named {
-		plain = nil
+		common = nil
 	}
 	return writeAfter(ctx, s, "apply", func(ctx context.Context, t *tx) {
-		if l = new(locking); !named && len(plain) == 0 {
-			t.queueLocks(ctx, l, jobs, told)
+		if l = new(locking); !named && len(common) == 0 {
+			t.queueLocks(ctx, l, jobs, notified)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		b := &applying{
 			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), runnable: make(runnableRows),
 		}
-		if len(plain) > 0 {
-			usual := plain
-			plain = nil // a transaction that begins again judges all changes
-			return b.out, b.applyCommon(ctx, l, usual, others)
+		if len(common) > 0 {
+			successes := common
+			common = nil // a transaction that begins again judges all changes
+			return b.out, b.applyCommon(ctx, l, successes, others)
 		}
 		ids := slices.Clone(jobs)
 		owners, err := b.owners(ctx, items)
@@ -65,7 +65,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 			}
 		}
 		if named {
-			t.queueLocks(ctx, l, ids, told)
+			t.queueLocks(ctx, l, ids, notified)
 			if err := t.flush(ctx); err != nil {
 				return nil, err
 			}
@@ -87,7 +87,7 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 		return err
 	}
 	all := independentBatches(len(which), func(n int) []any { return touchedBy(b.items[which[n]], owners) })
-	for n, wave := range all {
+	for n, part := range all {
 		if n > 0 {
 			again, err := b.reread(ctx, slices.Collect(maps.Keys(b.locked)))
 			if err != nil {
@@ -95,10 +95,10 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 			}
 			b.locked = again
 		}
-		for n := range wave {
-			wave[n] = which[wave[n]]
+		for n := range part {
+			part[n] = which[part[n]]
 		}
-		if err := b.writeIndependent(ctx, wave); err != nil {
+		if err := b.writeIndependent(ctx, part); err != nil {
 			return err
 		}
 	}
@@ -132,14 +132,14 @@ func namesObject(c store.Change) bool {
 }
 
 // touched returns the jobs of a batch, and those whose moves other jobs may wait for.
-func touched(items []store.Change) (ids, told []job.ID) {
+func touched(items []store.Change) (ids, notified []job.ID) {
 	for _, c := range items {
 		ids = append(ids, c.Job)
 		if c.Decision.To.Terminal() || c.Decision.Cause == job.CauseRetryRequested {
-			told = append(told, c.Job)
+			notified = append(notified, c.Job)
 		}
 	}
-	return ids, told
+	return ids, notified
 }
 
 // planned is a change that will be written: the job before and after it.
@@ -361,9 +361,9 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		}
 		if p.effect != nil && p.Notifies {
 			other := p.effect.notified
-			told := other.Job
-			told.Version, told.Updated = told.Version+1, b.now
-			err := add(told, other.resolution, other.effect, outcome{}, job.Event{
+			notified := other.Job
+			notified.Version, notified.Updated = notified.Version+1, b.now
+			err := add(notified, other.resolution, other.effect, outcome{}, job.Event{
 				From: other.State, Cause: job.CauseEffectShared, Detail: p.Detail(p.Job),
 			})
 			if err != nil {
@@ -392,25 +392,25 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 // ends adds the jobs whose gates open, those whose moves waiting jobs need, together with
 // these waiting jobs, and the connections that have capacity again.
 func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
-	var gates, told, waiting, freed []job.ID
+	var gates, notified, waiting, freed []job.ID
 	for _, p := range plans {
 		if p.OpensGate {
 			gates = append(gates, p.Job)
 		}
 		if p.NotifiesReplies {
-			told = append(told, p.Job)
+			notified = append(notified, p.Job)
 		}
 		if p.Frees {
 			freed = append(freed, p.job.Connection)
 		}
 	}
 	for id, j := range b.locked {
-		if !j.WaitsFor.IsZero() && slices.Contains(told, j.WaitsFor) {
+		if !j.WaitsFor.IsZero() && slices.Contains(notified, j.WaitsFor) {
 			waiting = append(waiting, id)
 		}
 	}
 	b.freed = append(b.freed, freed...)
-	states.Gates, states.Told, states.Waiting = fromIDs(gates), fromIDs(told), fromIDs(waiting)
+	states.Gates, states.Notified, states.Waiting = fromIDs(gates), fromIDs(notified), fromIDs(waiting)
 	states.Freed = fromIDs(distinct(freed))
 }
 

@@ -71,16 +71,16 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 	if err := b.coolDowns(ctx, l, jobs); err != nil {
 		return err
 	}
-	for n, wave := range independentBatches(len(which), func(n int) []any { return b.touches(which[n]) }) {
+	for n, part := range independentBatches(len(which), func(n int) []any { return b.touches(which[n]) }) {
 		if n > 0 {
 			if jobs, err = b.reread(ctx, ids); err != nil {
 				return err
 			}
 		}
-		for n := range wave {
-			wave[n] = which[wave[n]]
+		for n := range part {
+			part[n] = which[part[n]]
 		}
-		if err := b.armIndependent(ctx, jobs, held, wave); err != nil {
+		if err := b.armIndependent(ctx, jobs, held, part); err != nil {
 			return err
 		}
 	}

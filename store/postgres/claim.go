@@ -95,11 +95,11 @@ func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
 	at, lead := t.s.due()
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		d.free, err = pgdb.New(db).TakeClaimLocks(ctx, pgdb.TakeClaimLocksParams{At: at, Lead: lead, MaxRows: int32(most)})
-		return named("turns", err)
+		return named("claim locks", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		d.rows, err = pgdb.New(db).RunnableRows(ctx, pgdb.RunnableRowsParams{At: at, Lead: lead, MaxRows: int32(most)})
-		return named("ready rows", err)
+		return named("runnable rows", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		d.conns, err = pgdb.New(db).RunnableConnections(ctx, pgdb.RunnableConnectionsParams{At: at, Lead: lead, MaxRows: int32(most)})
@@ -143,7 +143,7 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, toID(id))
 		}
 		if err != nil {
-			return fmt.Errorf("turn: %w", err)
+			return fmt.Errorf("claim lock: %w", err)
 		}
 		d.free = append(d.free, one)
 		now, err := c.q.Bounds(ctx, []pgtype.UUID{id})
@@ -396,10 +396,10 @@ func (c *claimer) leave(ctx context.Context) error {
 	if len(p.Connections) == 0 {
 		return nil
 	}
-	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error {
+	c.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error {
 		return q.LockRunnable(ctx, pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
 	})
-	c.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
+	c.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
 	return nil
 }
 
@@ -410,7 +410,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 		return nil
 	}
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("turns", pgdb.New(db).CloseClaimLocks(ctx, full))
+		return named("claim locks", pgdb.New(db).CloseClaimLocks(ctx, full))
 	})
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		bounds, err := pgdb.New(db).Bounds(ctx, full)

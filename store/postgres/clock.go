@@ -221,11 +221,11 @@ func (s *Store) compareClocks(ctx context.Context) error {
 // proof returns why the database's clock is right: this machine's clock agrees with it. If
 // that one is not synchronized, it must be known to be another clock: setting one clock
 // changes every reading of it.
-func (s *Store) proof(skew time.Duration, doubted bool) string {
+func (s *Store) proof(skew time.Duration, suspect bool) string {
 	c := &s.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !doubted {
+	if !suspect {
 		c.skew, c.skewKnown, c.apart = skew, true, 0
 		return ""
 	}

@@ -253,7 +253,7 @@ func TestLostCommitOfAStart(t *testing.T) {
 		conn := f.connect()
 		c, through := newCutter(t, f.url)
 		s := f.join(through)
-		if _, err := startOf(s, conn); err != nil { // the ready row, and a connection
+		if _, err := startOf(s, conn); err != nil { // the runnable row, and a connection
 			t.Fatal(err)
 		}
 		var a store.Arm

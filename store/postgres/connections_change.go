@@ -65,7 +65,7 @@ func (r *connectionChange) lock(ctx context.Context) error {
 	id := fromID(r.ID)
 	var err error
 	if r.bucket, err = r.q.LockClaimLock(ctx, id); err != nil {
-		return fmt.Errorf("turn: %w", err)
+		return fmt.Errorf("claim lock: %w", err)
 	}
 	n, err := r.q.LockConnection(ctx, pgdb.LockConnectionParams{ID: id, Project: r.Project})
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *connectionChange) lock(ctx context.Context) error {
 		return err
 	}
 	r.held = !conn.AuthHoldAt.IsZero()
-	return named("ready rows", r.q.LockRunnableOf(ctx, id))
+	return named("runnable rows", r.q.LockRunnableOf(ctx, id))
 }
 
 func (r *connectionChange) refuseInUse(ctx context.Context) error {
@@ -122,7 +122,7 @@ func (r *connectionChange) seal(ctx context.Context) error {
 func (r *connectionChange) runnable(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {
-		return named("ready rows", r.q.DropRunnableOf(ctx, id))
+		return named("runnable rows", r.q.DropRunnableOf(ctx, id))
 	}
 	p := pgdb.SetRunnableOfParams{
 		Paused: !r.next.PausedAt.IsZero(), Rotated: r.Credential != nil, Bounded: r.Limits != nil,
@@ -143,7 +143,7 @@ func (r *connectionChange) runnable(ctx context.Context) error {
 			return fmt.Errorf("looks: %w", err)
 		}
 	}
-	return named("ready rows", r.q.SetRunnableOf(ctx, p))
+	return named("runnable rows", r.q.SetRunnableOf(ctx, p))
 }
 
 // keep prevents connections from being deleted until the commit, and returns which are

@@ -50,22 +50,22 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 // createOnce stores a batch. Without replies, the keys are bound with the BEGIN, and all
 // writes are sent with the COMMIT: two round trips.
 func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool {
+	noReplies := !slices.ContainsFunc(items, func(n store.NewJob) bool {
 		return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" || rules.MayStore(&n) != nil
 	})
 	var asked *batchReads
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
 		asked = new(batchReads)
-		if !plain || !asked.all(items) {
+		if !noReplies || !asked.all(items) {
 			asked.queueProspects(ctx, t, items)
 		}
-		if plain {
+		if noReplies {
 			asked.queueKeys(ctx, t, bindings(items))
 			asked.queueClaimLocks(ctx, t, items)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
 		b := &creating{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
-		if err := b.take(ctx, plain); err != nil {
+		if err := b.take(ctx, noReplies); err != nil {
 			return nil, err
 		}
 		for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
@@ -78,11 +78,11 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 }
 
 // take finds the jobs to store. In a batch without replies their keys are bound already.
-func (b *creating) take(ctx context.Context, plain bool) error {
+func (b *creating) take(ctx context.Context, noReplies bool) error {
 	if err := b.look(ctx); err != nil {
 		return err
 	}
-	if plain {
+	if noReplies {
 		return b.bind()
 	}
 	b.reads.queueKeys(ctx, b.tx, b.bindings())
@@ -148,10 +148,10 @@ func (a *batchReads) queueClaimLocks(ctx context.Context, t *tx, items []store.N
 		of = append(of, k.conn)
 		p.Connections, p.HoldKeys = append(p.Connections, fromID(k.conn)), append(p.HoldKeys, k.hold)
 	}
-	turns := fromIDs(distinct(of))
+	locks := fromIDs(distinct(of))
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.free, err = pgdb.New(db).TakeFreeClaimLocks(ctx, turns)
-		return named("turns", err)
+		a.free, err = pgdb.New(db).TakeFreeClaimLocks(ctx, locks)
+		return named("claim locks", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		a.start, err = pgdb.New(db).Starting(ctx, p)

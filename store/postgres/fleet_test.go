@@ -223,7 +223,7 @@ func (f *fleet) consistent() {
 			SELECT sequence, row_number() OVER (PARTITION BY job_id ORDER BY position) AS n FROM events) AS e WHERE sequence <> n`,
 		"jobs whose version is not their number of events": `SELECT count(*) FROM job_state AS s
 			WHERE (s.version, s.position) IS DISTINCT FROM (SELECT (count(*), max(e.position)) FROM events AS e WHERE e.job_id = s.job_id)`,
-		"runnable jobs that no ready row tells of": `SELECT count(*) FROM job_state AS s
+		"runnable jobs that no runnable row tells of": `SELECT count(*) FROM job_state AS s
 			LEFT JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
 			WHERE s.state IN (1, 6) AND s.waits_for IS NULL AND (r.next_at IS NULL OR r.next_at > s.next_at)`,
 		"rows that are set aside although there is room": `SELECT count(*) FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id

@@ -121,7 +121,7 @@ func TestNewReadyRowDuringAChange(t *testing.T) {
 	r.must("ROLLBACK")
 	wg.Wait()
 	if n := f.count("SELECT count(*) FROM connection_ready WHERE paused"); n != 3 {
-		t.Errorf("%d ready rows are paused", n)
+		t.Errorf("%d runnable rows are paused", n)
 	}
 	f.consistent()
 	f.connectionsConsistent()

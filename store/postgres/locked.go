@@ -56,10 +56,10 @@ type locking struct {
 
 // queueLocks queues locks of jobs by id, with the jobs that wait for those in notified, and
 // the read of their attempts.
-func (t *tx) queueLocks(ctx context.Context, l *locking, ids, told []job.ID) {
+func (t *tx) queueLocks(ctx context.Context, l *locking, ids, notified []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Told: fromIDs(told)}); err != nil {
+		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Notified: fromIDs(notified)}); err != nil {
 			return fmt.Errorf("jobs: %w", err)
 		}
 		return nil
@@ -149,17 +149,17 @@ func independentBatches(n int, touches func(i int) []any) [][]int {
 	var out [][]int
 	last := make(map[any]int) // one more than the part that touched it last
 	for i := range n {
-		wave, things := 0, touches(i)
+		part, things := 0, touches(i)
 		for _, thing := range things {
-			wave = max(wave, last[thing])
+			part = max(part, last[thing])
 		}
 		for _, thing := range things {
-			last[thing] = wave + 1
+			last[thing] = part + 1
 		}
-		if wave == len(out) {
+		if part == len(out) {
 			out = append(out, nil)
 		}
-		out[wave] = append(out[wave], i)
+		out[part] = append(out[part], i)
 	}
 	return out
 }

@@ -64,13 +64,13 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	turns, err := lock.NewPostgresSessionLocker(
+	locker, err := lock.NewPostgresSessionLocker(
 		lock.WithLockID(migrationLock), lock.WithLockTimeout(lockPeriod, lockTries),
 	)
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(turns))
+	return goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(locker))
 }
 
 // prepareSchema checks that the schema is the one that this program knows, and migrates an

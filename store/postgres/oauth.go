@@ -82,11 +82,11 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if err != nil {
 			return store.Renewal{}, orNotFound(err)
 		}
-		next, turn, err := p.Grant(toRenewal(row), int(present), t.now)
-		if err != nil || !turn.Granted {
-			return turn, err
+		next, lease, err := p.Grant(toRenewal(row), int(present), t.now)
+		if err != nil || !lease.Granted {
+			return lease, err
 		}
-		return turn, named("renewal", t.q.SetRenewal(ctx, setRenewalParams(p.Connection, next)))
+		return lease, named("renewal", t.q.SetRenewal(ctx, setRenewalParams(p.Connection, next)))
 	})
 }
 

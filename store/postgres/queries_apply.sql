@@ -171,14 +171,14 @@ done AS (
 opened AS (
     DELETE FROM open_intents AS o USING done AS d WHERE d.class <> 1 AND o.job_id = d.job_id
 ),
-turns AS MATERIALIZED (
+locks AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
     WHERE @alone::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
     worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
-    (SELECT count(*) FROM turns) AS turns
+    (SELECT count(*) FROM locks) AS locks
 FROM done;
 
 -- name: AfterSuccess :one
@@ -245,7 +245,7 @@ opened AS (
 )
 SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
     EXISTS (SELECT 1 FROM job_state AS w
-        WHERE w.waits_for = ANY (@told::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
+        WHERE w.waits_for = ANY (@notified::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
     EXISTS (SELECT 1 FROM connection_ready AS r
         WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
 FROM changed AS c;

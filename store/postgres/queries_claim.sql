@@ -6,7 +6,7 @@
 -- name: LockJobs :many
 -- These jobs, and those that wait for some of them. Every transaction locks in this order.
 SELECT * FROM job_head
-WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@told::uuid[])
+WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@notified::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: LockFree :many

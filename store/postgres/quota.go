@@ -82,5 +82,5 @@ func (t *tx) lockCount(ctx context.Context, kind int32, project string, most int
 	if most <= 0 {
 		return nil
 	}
-	return named("turn", t.q.LockUse(ctx, pgdb.LockUseParams{Kind: kind, Project: project}))
+	return named("count lock", t.q.LockUse(ctx, pgdb.LockUseParams{Kind: kind, Project: project}))
 }

@@ -65,7 +65,7 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		if err := pgdb.New(db).MakeRunnable(ctx, p); err != nil {
-			return fmt.Errorf("ready rows: %w", err)
+			return fmt.Errorf("runnable rows: %w", err)
 		}
 		return nil
 	})
@@ -81,7 +81,7 @@ func (b *applying) takeClaimLocks(ctx context.Context) {
 		}
 	}
 	if of := fromIDs(distinct(conns)); len(of) > 0 {
-		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareClaimLocks(ctx, of) })
+		b.exec(ctx, "claim locks", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareClaimLocks(ctx, of) })
 	}
 }
 
@@ -90,7 +90,7 @@ func (b *applying) finish(ctx context.Context) error {
 	if b.saturated {
 		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
 		if err != nil {
-			return fmt.Errorf("ready rows: %w", err)
+			return fmt.Errorf("runnable rows: %w", err)
 		}
 		for _, r := range rows {
 			b.runnable.touch(runnableKey{toID(r.ConnectionID), r.HoldKey})
@@ -121,7 +121,7 @@ func (b *applying) finish(ctx context.Context) error {
 		p.HoldKeys = append(p.HoldKeys, k.hold)
 	}
 	if err := b.q.Recount(ctx, p); err != nil {
-		return fmt.Errorf("ready rows: %w", err)
+		return fmt.Errorf("runnable rows: %w", err)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creati
 	lock.Connections, lock.HoldKeys = rows.Connections, rows.HoldKeys
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		d.rows, err = pgdb.New(db).DueAmong(ctx, rows)
-		return named("ready rows", err)
+		return named("runnable rows", err)
 	})
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		d.due, err = pgdb.New(db).LockDue(ctx, lock)
@@ -166,6 +166,6 @@ func (b *creating) takeAll(ctx context.Context, c *claimer, k runnableKey, start
 		Now: b.now, Connections: []pgtype.UUID{fromID(k.conn)}, HoldKeys: []string{k.hold},
 		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
 	}
-	b.exec(ctx, "ready rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
+	b.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
 	return nil
 }

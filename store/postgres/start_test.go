@@ -46,7 +46,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("claimed again: %v, %v", got, err)
 	}
 	if n := f.count("SELECT count(*) FROM connection_ready WHERE next_at IS NOT NULL"); n != 0 {
-		t.Errorf("%d ready rows have something due", n)
+		t.Errorf("%d runnable rows have something due", n)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestStartHeld(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if free != 0 {
-		t.Errorf("%d ready rows could be held", free)
+		t.Errorf("%d runnable rows could be held", free)
 	}
 }
 

@@ -223,11 +223,11 @@ func (f *fleet) connectionsConsistent() {
 	for what, text := range map[string]string{
 		"jobs that have not ended on deleted connections": `SELECT count(*) FROM job_state AS s JOIN connections AS c ON c.id = s.connection_id
 			WHERE c.deleted_at IS NOT NULL AND s.state NOT IN (8, 9, 10, 11)`,
-		"ready rows of deleted connections": `SELECT count(*) FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
+		"runnable rows of deleted connections": `SELECT count(*) FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
 			WHERE c.deleted_at IS NOT NULL`,
 		"credentials of deleted connections": `SELECT count(*) FROM connection_credentials AS r JOIN connections AS c ON c.id = r.connection_id
 			WHERE c.deleted_at IS NOT NULL`,
-		"ready rows that are paused otherwise than their connection": `SELECT count(*) FROM connection_ready AS r
+		"runnable rows that are paused otherwise than their connection": `SELECT count(*) FROM connection_ready AS r
 			JOIN connections AS c ON c.id = r.connection_id WHERE r.paused <> (c.paused_at IS NOT NULL)`,
 		"credentials that are not their connection's": `SELECT count(*) FROM connection_credentials AS r
 			JOIN connections AS c ON c.id = r.connection_id WHERE r.version <> c.credential_version`,

@@ -26,20 +26,20 @@ import (
 
 // commonSuccesses separates the changes of a batch that may be common successes, in the lock
 // order, from the others. A job that is named twice is in neither case common.
-func commonSuccesses(items []store.Change) (plain, others []int) {
+func commonSuccesses(items []store.Change) (common, others []int) {
 	times := make(map[job.ID]int, len(items))
 	for i := range items {
 		times[items[i].Job]++
 	}
 	for i := range items {
 		if times[items[i].Job] == 1 && isCommonSuccess(&items[i]) {
-			plain = append(plain, i)
+			common = append(common, i)
 		} else {
 			others = append(others, i)
 		}
 	}
-	slices.SortFunc(plain, func(x, y int) int { return bytes.Compare(items[x].Job[:], items[y].Job[:]) })
-	return plain, others
+	slices.SortFunc(common, func(x, y int) int { return bytes.Compare(items[x].Job[:], items[y].Job[:]) })
+	return common, others
 }
 
 // isCommonSuccess reports whether a change means that the first attempt has succeeded, of a
@@ -71,8 +71,8 @@ func nothingElse(d *job.Decision) bool {
 }
 
 // applyCommon writes the common successes of a batch, and judges the others.
-func (b *applying) applyCommon(ctx context.Context, l *locking, plain, others []int) error {
-	p, err := b.succeed(ctx, plain, len(others) == 0)
+func (b *applying) applyCommon(ctx context.Context, l *locking, common, others []int) error {
+	p, err := b.succeed(ctx, common, len(others) == 0)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rul
 	}
 	row, err := t.runnableRow(ctx, h.st.ConnectionID, h.st.HoldKey)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return j, fmt.Errorf("ready row: %w", err)
+		return j, fmt.Errorf("runnable row: %w", err)
 	}
 	j.Held = toHold(row).Held(snap.Now)
 	return j, t.coolDowns(ctx, &j)

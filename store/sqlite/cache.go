@@ -226,7 +226,7 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	}
 	freed, err := t.q.Unsaturate(ctx, conn)
 	if err != nil {
-		return false, fmt.Errorf("ready row: %w", err)
+		return false, fmt.Errorf("runnable row: %w", err)
 	}
 	t.w.cache.loose[id] = true
 	return freed > 0, nil

@@ -54,10 +54,10 @@ func compareCache(ctx context.Context, tx *tx) error {
 		rows += len(of)
 		for hold, got := range of {
 			want, err := tx.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: fromID(id), HoldKey: hold})
-			compare("ready row "+hold+" of "+id.String(), got, want, err)
+			compare("runnable row "+hold+" of "+id.String(), got, want, err)
 		}
 	}
-	compare("number of ready rows", c.readyRows, rows, nil)
+	compare("number of runnable rows", c.readyRows, rows, nil)
 	for id := range c.loose {
 		var saturated int
 		err := tx.conn.QueryRowContext(ctx, "SELECT count(*) FROM connection_ready WHERE connection_id = ? AND saturated = 1", fromID(id)).Scan(&saturated)

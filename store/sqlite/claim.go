@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		for c.left > 0 {
 			rows, err := t.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(t.now), MaxRows: c.left})
 			if err != nil {
-				return nil, fmt.Errorf("ready rows: %w", err)
+				return nil, fmt.Errorf("runnable rows: %w", err)
 			}
 			if len(rows) == 0 {
 				break
@@ -125,7 +125,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.served,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("ready row: %w", err)
+		return 0, fmt.Errorf("runnable row: %w", err)
 	}
 	conn.room -= took
 	return took, c.bound(ctx, conn, took)

@@ -26,7 +26,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 				return err
 			}
 			if err := r.runnable(ctx); err != nil {
-				return fmt.Errorf("ready rows: %w", err)
+				return fmt.Errorf("runnable rows: %w", err)
 			}
 			return nil
 		}

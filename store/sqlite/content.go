@@ -98,7 +98,7 @@ func (c *change) leaveRow(ctx context.Context) error {
 	}
 	err := c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey})
 	if err != nil {
-		return fmt.Errorf("ready row: %w", err)
+		return fmt.Errorf("runnable row: %w", err)
 	}
 	return nil
 }

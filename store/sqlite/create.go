@@ -111,7 +111,7 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 	}
 	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)
 	if err != nil {
-		return nil, fmt.Errorf("ready row: %w", err)
+		return nil, fmt.Errorf("runnable row: %w", err)
 	}
 	if !row.RunnableAt.Valid || row.RunnableAt.Int64 > t.now {
 		return nil, nil
@@ -185,13 +185,13 @@ func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
 		return nil
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("ready row: %w", err)
+		return fmt.Errorf("runnable row: %w", err)
 	}
 	err = t.q.MakeRunnable(ctx, sqlitedb.MakeRunnableParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
 	})
 	if err != nil {
-		return fmt.Errorf("ready row: %w", err)
+		return fmt.Errorf("runnable row: %w", err)
 	}
 	return nil
 }

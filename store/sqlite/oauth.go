@@ -69,11 +69,11 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 		if err != nil {
 			return store.Renewal{}, err
 		}
-		row, turn, err := p.Grant(row, int(present), fromMicros(t.now))
-		if err != nil || !turn.Granted {
-			return turn, err
+		row, lease, err := p.Grant(row, int(present), fromMicros(t.now))
+		if err != nil || !lease.Granted {
+			return lease, err
 		}
-		return turn, t.q.SetRenewal(ctx, setRenewalParams(p.Connection, row))
+		return lease, t.q.SetRenewal(ctx, setRenewalParams(p.Connection, row))
 	})
 }
 

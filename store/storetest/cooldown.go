@@ -276,7 +276,7 @@ func coolDownIntend(f *fixture) {
 	f.submit(on(conn))
 	f.submit(fired(f.id(), coolFor))
 	free := f.submit()
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	f.is(len(out), 3, "leased")
 	for _, l := range out {
 		f.is(l.Armed != nil, l.ID == free.ID, "armed as it was claimed")

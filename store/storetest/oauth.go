@@ -17,15 +17,15 @@ var oauthTests = []test{
 	{"a login's end", loginEnds},
 	{"a state twice", loginTwice},
 	{"old logins make room", loginsOld},
-	{"a turn", renewalTurn},
-	{"a turn of many", renewalOne},
-	{"a turn for an old credential", renewalStale},
-	{"a turn that its owner keeps", renewalKept},
-	{"a turn whose owner died", renewalOver},
+	{"a lease", renewalLease},
+	{"a lease of many", renewalOne},
+	{"a lease for an old credential", renewalStale},
+	{"a lease that its owner keeps", renewalKept},
+	{"a lease whose owner died", renewalOver},
 	{"a rest", renewalRests},
-	{"turns that spent nothing", renewalUnspent},
-	{"turns apart", renewalApart},
-	{"a turn of a copy", renewalQuarantined},
+	{"leases that spent nothing", renewalUnspent},
+	{"leases apart", renewalApart},
+	{"a lease of a copy", renewalQuarantined},
 }
 
 func (f *fixture) login(edit ...func(*store.Login)) store.Login {
@@ -121,7 +121,7 @@ func (f *fixture) credentialed() {
 	f.conn = f.revise(f.conn, store.ConnectionChange{Credential: sealedNext(f.conn, "k")})
 }
 
-func (f *fixture) turn(version int, owner job.ID, edit ...func(*store.RenewalParams)) store.Renewal {
+func (f *fixture) leaseRenewal(version int, owner job.ID, edit ...func(*store.RenewalParams)) store.Renewal {
 	f.Helper()
 	p := store.RenewalParams{Connection: f.conn.ID, Version: version, Owner: owner, Lease: time.Minute}
 	for _, e := range edit {
@@ -132,16 +132,16 @@ func (f *fixture) turn(version int, owner job.ID, edit ...func(*store.RenewalPar
 	return r
 }
 
-func renewalTurn(f *fixture) {
+func renewalLease(f *fixture) {
 	f.credentialed()
 	a, b := f.id(), f.id()
-	f.is(f.turn(1, a), store.Renewal{Granted: true}, "first")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Granted: true}, "first")
 	f.clock.advance(time.Second)
-	f.is(f.turn(1, b), store.Renewal{Tries: 1, Left: 59 * time.Second}, "second")
+	f.is(f.leaseRenewal(1, b), store.Renewal{Tries: 1, Left: 59 * time.Second}, "second")
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, b, 0, false))
-	f.is(f.turn(1, b).Granted, false, "after an end that was not its owner's")
+	f.is(f.leaseRenewal(1, b).Granted, false, "after an end that was not its owner's")
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, a, 0, false))
-	f.is(f.turn(1, b), store.Renewal{Granted: true, Tries: 1}, "after its end")
+	f.is(f.leaseRenewal(1, b), store.Renewal{Granted: true, Tries: 1}, "after its end")
 	f.ok(f.s.EndRenewal(f.ctx, f.id(), b, 0, false))
 }
 
@@ -162,7 +162,7 @@ func renewalOne(f *fixture) {
 		})
 	}
 	all.Wait()
-	f.is(won.Load(), int32(1), "turns")
+	f.is(won.Load(), int32(1), "leases")
 }
 
 func renewalStale(f *fixture) {
@@ -177,7 +177,7 @@ func renewalStale(f *fixture) {
 	f.ok(ask(f.conn.ID, 1))
 	f.credentialed()
 	f.fails(ask(f.conn.ID, 1), store.ErrStale)
-	f.is(f.turn(2, f.id()), store.Renewal{Granted: true}, "the next version's turn, whoever has the last one's")
+	f.is(f.leaseRenewal(2, f.id()), store.Renewal{Granted: true}, "the next version's lease, whoever has the last one's")
 	f.revise(f.conn, store.ConnectionChange{Delete: true})
 	f.fails(ask(f.conn.ID, 2), store.ErrStale)
 }
@@ -185,57 +185,57 @@ func renewalStale(f *fixture) {
 func renewalKept(f *fixture) {
 	f.credentialed()
 	a := f.id()
-	f.turn(1, a)
+	f.leaseRenewal(1, a)
 	f.clock.advance(59 * time.Second)
-	f.is(f.turn(1, a), store.Renewal{Granted: true}, "once more")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Granted: true}, "once more")
 	f.clock.advance(59 * time.Second)
-	f.is(f.turn(1, f.id()).Left, time.Second, "left")
+	f.is(f.leaseRenewal(1, f.id()).Left, time.Second, "left")
 }
 
 func renewalOver(f *fixture) {
 	f.credentialed()
 	a, b := f.id(), f.id()
-	f.turn(1, a)
+	f.leaseRenewal(1, a)
 	f.clock.advance(time.Minute)
-	f.is(f.turn(1, b), store.Renewal{Granted: true, Tries: 1}, "after its lease")
+	f.is(f.leaseRenewal(1, b), store.Renewal{Granted: true, Tries: 1}, "after its lease")
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, a, time.Hour, true))
 	f.clock.advance(time.Minute)
-	f.is(f.turn(1, a), store.Renewal{Granted: true, Tries: 2}, "after the second lease")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Granted: true, Tries: 2}, "after the second lease")
 }
 
 func renewalRests(f *fixture) {
 	f.credentialed()
 	a := f.id()
-	f.turn(1, a)
+	f.leaseRenewal(1, a)
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, a, 30*time.Second, false))
 	f.clock.advance(10 * time.Second)
-	f.is(f.turn(1, a), store.Renewal{Resting: true, Tries: 1, Left: 20 * time.Second}, "resting")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Resting: true, Tries: 1, Left: 20 * time.Second}, "resting")
 	f.clock.advance(20 * time.Second)
-	f.is(f.turn(1, a), store.Renewal{Granted: true, Tries: 1}, "rested")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Granted: true, Tries: 1}, "rested")
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, a, time.Hour, false))
 	f.credentialed()
-	f.is(f.turn(2, a).Granted, true, "the rest is the old version's")
+	f.is(f.leaseRenewal(2, a).Granted, true, "the rest is the old version's")
 }
 
 func renewalUnspent(f *fixture) {
 	f.credentialed()
 	a := f.id()
-	f.turn(1, a)
+	f.leaseRenewal(1, a)
 	f.ok(f.s.EndRenewal(f.ctx, f.conn.ID, a, 0, true))
-	f.is(f.turn(1, a), store.Renewal{Granted: true}, "again")
+	f.is(f.leaseRenewal(1, a), store.Renewal{Granted: true}, "again")
 }
 
 func renewalApart(f *fixture) {
 	f.credentialed()
 	a := f.id()
 	apart := func(p *store.RenewalParams) { p.Apart = time.Minute }
-	f.is(f.turn(1, a, apart), store.Renewal{Granted: true}, "the first ever")
+	f.is(f.leaseRenewal(1, a, apart), store.Renewal{Granted: true}, "the first ever")
 	f.credentialed()
 	f.clock.advance(time.Minute - time.Microsecond)
-	f.is(f.turn(2, a, apart), store.Renewal{TooSoon: true}, "too soon")
-	f.is(f.turn(2, a, apart), store.Renewal{TooSoon: true}, "asked twice")
+	f.is(f.leaseRenewal(2, a, apart), store.Renewal{TooSoon: true}, "too soon")
+	f.is(f.leaseRenewal(2, a, apart), store.Renewal{TooSoon: true}, "asked twice")
 	f.clock.advance(time.Microsecond)
-	f.is(f.turn(2, a, apart), store.Renewal{Granted: true}, "in time")
+	f.is(f.leaseRenewal(2, a, apart), store.Renewal{Granted: true}, "in time")
 }
 
 func renewalQuarantined(f *fixture) {

@@ -89,7 +89,7 @@ func presentIntend(f *fixture) {
 	made := f.create(n)[0]
 	f.is(made.Started == nil || made.Started.Armed == nil, true, "not armed as it was stored")
 	f.is(f.job(n.Spec.ID).SkipIfPresent, time.Hour, "as it is stored")
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	for _, l := range out {
 		f.is(l.Armed == nil, true, "not armed as it was claimed")
 	}

@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Claim", claimTests},
 		{"Lease", leaseTests},
 		{"Arm", armTests},
-		{"Intend", intendTests},
+		{"ClaimArmed", claimArmedTests},
 		{"CoolDown", coolDownTests},
 		{"SkipIfPresent", presentTests},
 		{"Traces", traceTests},

@@ -76,7 +76,7 @@ func traceOfAttempt(f *fixture) {
 
 func traceIntended(f *fixture) {
 	f.submit()
-	out, _ := f.intending(spanned)
+	out, _ := f.claimArming(spanned)
 	if out[0].Armed == nil {
 		return
 	}

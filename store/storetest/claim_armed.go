@@ -9,25 +9,25 @@ import (
 )
 
 // Jobs that are armed by their claim (ClaimParams.Intent).
-var intendTests = []test{
-	{"an intent with the lease", intendBoth},
-	{"none is only a lease", intendNone},
-	{"what is shown is the lease", intendShown},
-	{"guards leave a lease", intendGuards},
-	{"a token is used once", intendToken},
-	{"a frozen class", intendClass},
-	{"a held key, a pause and a quarantine ask nobody", intendHeld},
-	{"after an earlier attempt", intendAgain},
-	{"one bad intent fails no other", intendBatch},
-	{"bounds count it as one", intendBounds},
-	{"reading back", intendReadBack},
-	{"settling", intendSettled},
-	{"a reply", intendReply},
-	{"a look is not asked about", intendLook},
+var claimArmedTests = []test{
+	{"an intent with the lease", claimArmedBoth},
+	{"none is only a lease", claimArmedNone},
+	{"what is shown is the lease", claimArmedShown},
+	{"guards leave a lease", claimArmedGuards},
+	{"a token is used once", claimArmedToken},
+	{"a frozen class", claimArmedClass},
+	{"a held key, a pause and a quarantine ask nobody", claimArmedHeld},
+	{"after an earlier attempt", claimArmedAgain},
+	{"one bad intent fails no other", claimArmedBatch},
+	{"bounds count it as one", claimArmedBounds},
+	{"reading back", claimArmedReadBack},
+	{"settling", claimArmedSettled},
+	{"a reply", claimArmedReply},
+	{"a look is not asked about", claimArmedLook},
 }
 
-// intending claims with intents, as edit changes them.
-func (f *fixture) intending(edit ...func(*store.Arm)) (leased []store.Leased, given []store.Arm) {
+// claimArming claims with intents, as edit changes them.
+func (f *fixture) claimArming(edit ...func(*store.Arm)) (leased []store.Leased, given []store.Arm) {
 	f.Helper()
 	return f.intendingBy(10, func(l store.Leased) *store.Arm {
 		a := f.intent(l, edit...)
@@ -59,11 +59,11 @@ func (f *fixture) intendingBy(n int, intend func(store.Leased) *store.Arm) (leas
 	return leased, given
 }
 
-func intendBoth(f *fixture) {
+func claimArmedBoth(f *fixture) {
 	f.submit()
 	f.clock.advance(time.Second)
 	now := start.Add(time.Second)
-	out, given := f.intending(func(a *store.Arm) { a.AccountIdentity = "me" })
+	out, given := f.claimArming(func(a *store.Arm) { a.AccountIdentity = "me" })
 	f.is(len(out), 1, "leased")
 	l, in := out[0], given[0]
 	f.is(l.Armed != nil, true, "armed")
@@ -95,7 +95,7 @@ func intendBoth(f *fixture) {
 	f.is(len(f.claimN(10)), 0, "claimed again")
 }
 
-func intendNone(f *fixture) {
+func claimArmedNone(f *fixture) {
 	f.submit()
 	f.clock.advance(time.Second)
 	out, given := f.intendingBy(10, func(store.Leased) *store.Arm { return nil })
@@ -105,7 +105,7 @@ func intendNone(f *fixture) {
 	f.arm(out[0])
 }
 
-func intendShown(f *fixture) {
+func claimArmedShown(f *fixture) {
 	n := f.new()
 	f.create(n)
 	var shown store.Leased
@@ -134,7 +134,7 @@ func (f *fixture) leasedOnly(out []store.Leased, what string) {
 	f.arm(out[0])
 }
 
-func intendGuards(f *fixture) {
+func claimArmedGuards(f *fixture) {
 	for _, tt := range []struct {
 		name string
 		edit func(*store.Arm)
@@ -153,17 +153,17 @@ func intendGuards(f *fixture) {
 		{"a gate", func(a *store.Arm) { a.Gate = []byte("content") }},
 	} {
 		f.submit()
-		out, _ := f.intending(tt.edit)
+		out, _ := f.claimArming(tt.edit)
 		f.leasedOnly(out, tt.name)
 	}
 }
 
-// intendToken: in a claim and in another one.
-func intendToken(f *fixture) {
+// claimArmedToken: in a claim and in another one.
+func claimArmedToken(f *fixture) {
 	f.submit()
 	f.submit()
 	token := f.id()
-	out, _ := f.intending(func(a *store.Arm) { a.Token = token })
+	out, _ := f.claimArming(func(a *store.Arm) { a.Token = token })
 	f.is(len(out), 2, "leased")
 	armed := 0
 	for _, l := range out {
@@ -176,22 +176,22 @@ func intendToken(f *fixture) {
 	f.is(armed < 2, true, "%d armed with one token", armed)
 	used := f.sending().Attempt.ArmToken
 	f.submit()
-	out, _ = f.intending(func(a *store.Arm) { a.Token = used })
+	out, _ = f.claimArming(func(a *store.Arm) { a.Token = used })
 	f.leasedOnly(out, "the token of an earlier arm")
 }
 
-// intendClass: the class of the first arm stays, whatever a later one names.
-func intendClass(f *fixture) {
+// claimArmedClass: the class of the first arm stays, whatever a later one names.
+func claimArmedClass(f *fixture) {
 	f.submit(func(n *store.NewJob) { n.Class = job.Opaque })
 	a := f.arm(f.claim(), func(a *store.Arm) { a.Class = job.Opaque })
 	f.apply(a.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
 	f.clock.advance(time.Hour)
-	out, _ := f.intending(func(a *store.Arm) { a.Class = job.Keyed })
+	out, _ := f.claimArming(func(a *store.Arm) { a.Class = job.Keyed })
 	f.leasedOnly(out, "OPAQUE before")
 }
 
-// intendHeld: Intent is not called for jobs that no claim takes.
-func intendHeld(f *fixture) {
+// claimArmedHeld: Intent is not called for jobs that no claim takes.
+func claimArmedHeld(f *fixture) {
 	nobody := func(store.Leased) *store.Arm {
 		f.Error("asked about a job that may not start")
 		return nil
@@ -208,14 +208,14 @@ func intendHeld(f *fixture) {
 	f.fails(err, store.ErrQuarantined)
 }
 
-func intendAgain(f *fixture) {
+func claimArmedAgain(f *fixture) {
 	f.submit()
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	first := out[0].Armed
 	f.is(first != nil, true, "armed")
 	f.apply(first.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
 	f.clock.advance(time.Hour)
-	out, _ = f.intending()
+	out, _ = f.claimArming()
 	f.is(out[0].Armed != nil, true, "armed after a closed attempt")
 	s := out[0].Armed.Snapshot
 	f.is([]any{s.Attempt, s.Version, s.Open, s.RoundArmed}, []any{2, int64(6), []int{2}, start}, "attempt, version, open, the round's first arm")
@@ -224,7 +224,7 @@ func intendAgain(f *fixture) {
 	f.is([]any{e[4].From, e[4].To, e[5].From, e[5].To}, []any{job.Retrying, job.Claimed, job.Claimed, job.Sending}, "events")
 }
 
-func intendBatch(f *fixture) {
+func claimArmedBatch(f *fixture) {
 	bad := make(map[job.ID]bool)
 	for i := range 9 {
 		s := f.submit()
@@ -248,18 +248,18 @@ func intendBatch(f *fixture) {
 	}
 }
 
-func intendBounds(f *fixture) {
+func claimArmedBounds(f *fixture) {
 	conn := f.connect(store.Connection{MaxInFlight: 2})
 	for range 4 {
 		f.submit(on(conn))
 	}
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	f.is(len(out), 2, "claimed of a connection that takes two")
-	again, _ := f.intending()
+	again, _ := f.claimArming()
 	f.is(len(again), 0, "claimed above the bound")
 	s := out[0].Armed.Snapshot
 	f.apply(s, answer(s, job.ResultSucceeded))
-	again, _ = f.intending()
+	again, _ = f.claimArming()
 	f.is(len(again), 1, "claimed after one ended")
 	f.is(again[0].Armed != nil, true, "armed")
 	late, err := f.s.Overdue(f.ctx, 10)
@@ -271,24 +271,24 @@ func intendBounds(f *fixture) {
 	f.is(len(late), 2, "overdue at the fence")
 }
 
-func intendReadBack(f *fixture) {
+func claimArmedReadBack(f *fixture) {
 	f.submit()
-	out, given := f.intending()
+	out, given := f.claimArming()
 	got, err := f.s.ArmedBy(f.ctx, out[0].ID, given[0].Token)
 	f.ok(err)
 	got.Snapshot = f.whole(got.Snapshot)
 	f.is(got, *out[0].Armed, "read back")
 	f.submit()
-	out, given = f.intending(func(a *store.Arm) { a.Version++ })
+	out, given = f.claimArming(func(a *store.Arm) { a.Version++ })
 	_, err = f.s.ArmedBy(f.ctx, out[0].ID, given[0].Token)
 	f.fails(err, store.ErrNotFound)
 }
 
-// intendSettled: from there on the job is like any other; its start is counted.
-func intendSettled(f *fixture) {
+// claimArmedSettled: from there on the job is like any other; its start is counted.
+func claimArmedSettled(f *fixture) {
 	f.submit(at(start))
 	f.clock.advance(3 * time.Second)
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	s := out[0].Armed.Snapshot
 	f.ok(f.s.SaveHandle(f.ctx, s.ID, 1, "h"))
 	f.clock.advance(time.Second)
@@ -299,10 +299,10 @@ func intendSettled(f *fixture) {
 	f.is([]any{stats.Started, stats.StartLagP50}, []any{int64(1), 3 * time.Second}, "starts and their lag")
 }
 
-func intendReply(f *fixture) {
+func claimArmedReply(f *fixture) {
 	parent := f.submit()
 	reply := f.submit(func(n *store.NewJob) { n.Spec.ReplyTo = parent.ID })
-	out, _ := f.intending()
+	out, _ := f.claimArming()
 	f.is(len(out), 1, "claimed while the parent is not sent")
 	s := out[0].Armed.Snapshot
 	f.apply(s, succeeded(s, "the parent's id"))
@@ -314,7 +314,7 @@ func intendReply(f *fixture) {
 	f.is(out[0].Armed != nil, true, "armed")
 }
 
-func intendLook(f *fixture) {
+func claimArmedLook(f *fixture) {
 	s := f.ambiguous()
 	got, err := f.s.ClaimLooks(f.ctx, store.ClaimParams{
 		Worker: "worker", Lease: lease, Limit: 10,
