@@ -13,7 +13,7 @@ type Change struct {
 	Decision job.Decision
 	Actor    string
 	Reason   string
-	// Content, with a decision of cause UPDATED only, replaces what is to be sent.
+	// Content, with a decision of cause UPDATED only, replaces the content of the request.
 	Content *Content
 }
 

@@ -101,7 +101,7 @@ type ConnectionChange struct {
 	Delete bool
 }
 
-// ConnectionTarget is what is known of a connection's target.
+// ConnectionTarget describes a connection's target.
 type ConnectionTarget struct {
 	Settings  []byte
 	Class     job.Class // for jobs without an attempt

@@ -137,7 +137,7 @@ func EraseOf(s job.Snapshot, now time.Time, actor string) ErasedJob {
 	return out
 }
 
-// EraseProjectParams asks for one step of a pass over a project.
+// EraseProjectParams requests one step of a pass over a project.
 type EraseProjectParams struct {
 	Project string
 	Keep    Keep

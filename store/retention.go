@@ -73,7 +73,7 @@ const (
 	LookSlack = 24 * time.Hour
 )
 
-// RetainParams asks for one step of a pass.
+// RetainParams requests one step of a pass.
 type RetainParams struct {
 	Keep
 	// Owner identifies the caller. For Lease from this step on, only Owner cleans.
@@ -194,7 +194,7 @@ func Unanswered(jobs []job.ID, replies []Reply) []job.ID {
 	return out
 }
 
-// Reply says that a job replies to another one.
+// Reply records that a job replies to another one.
 type Reply struct{ Job, To job.ID }
 
 // Newest finds the position up to which all events are old enough to be removed: after lo, up

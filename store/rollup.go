@@ -314,7 +314,7 @@ const (
 	MaxRollSize = 16
 )
 
-// RollParams asks for one step.
+// RollParams requests one step.
 type RollParams struct {
 	// Owner identifies the caller. For Lease from this step on, only Owner rolls.
 	Owner job.ID

@@ -10,7 +10,7 @@ import (
 // HistoryEvent is an event of a job's history: without Reason and Detail.
 type HistoryEvent struct {
 	job.Event
-	// Texts says that the event has a Reason or a Detail.
+	// Texts reports that the event has a Reason or a Detail.
 	Texts bool
 }
 

@@ -40,11 +40,11 @@ const version = 1
 // Entry is an event in a page: without Reason and Detail.
 type Entry struct {
 	job.Event
-	// Texts says that the event has a Reason or a Detail.
+	// Texts reports that the event has a Reason or a Detail.
 	Texts bool
 	// Class is the job's when the event was written; 0: not known.
 	Class job.Class
-	// Start says that the event is the arm of a first attempt, and Lag how late that was
+	// Start reports that the event is the arm of a first attempt, and Lag how late that was
 	// after the job's time; after a step of the clock it may be negative.
 	Start bool
 	Lag   time.Duration

@@ -11,11 +11,10 @@ import (
 )
 
 // Rules of this file:
-//   - the query is written at run time, like a list of jobs; values are always
-//     parameters;
-//   - a page walks one index in the list's order, the narrowest that the query allows,
-//     and judges what it meets. How far it walks is bounded, so what a query costs does
-//     not depend on how much it lets through.
+//   - the query is written at run time, like a list of jobs; values are always parameters;
+//   - a page walks one index in the list's order, the narrowest that the query allows, and
+//     judges each row. The length of the walk is bounded, so a query's cost does not depend
+//     on how much it selects.
 
 // ListConnections implements store.Store.
 func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) (store.ConnectionPage, error) {

@@ -97,7 +97,7 @@ func (m measure) age(at int64) time.Duration {
 }
 
 // starts computes percentiles by the nearest rank. Times rise with positions, so only the
-// first page may have starts of before the window.
+// first page may have starts from before the window.
 func (m measure) starts(ctx context.Context, out *store.Stats) error {
 	first, err := m.q.FirstStartPage(ctx, sqlitedb.FirstStartPageParams{Project: m.project, Since: m.since})
 	if errors.Is(err, sql.ErrNoRows) {

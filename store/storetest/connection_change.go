@@ -314,7 +314,7 @@ func changeInUse(f *fixture) {
 		f.is(f.connection(conn.ID), conn, "%s: connection after a refusal", state)
 		f.end(s.ID)
 	}
-	// Of another connection a job waits for one that will not come to its end soon.
+	// A job of another connection waits for one that will not end soon.
 	other := f.connect(store.Connection{})
 	waits := f.submit(on(other), replying(f.submit().ID))
 	_, err := f.s.ChangeConnection(f.ctx, store.ConnectionChange{Project: project, ID: other.ID, Version: 1, Delete: true})
@@ -357,7 +357,7 @@ func changeDeleted(f *fixture) {
 		}
 		f.is(ids, want, "list with deleted ones: %v", deleted)
 	}
-	// Nothing new; what was bound answers.
+	// No new jobs are stored; bound keys return their jobs.
 	for _, edit := range []func(*store.NewJob){func(*store.NewJob) {}, replying(f.submit().ID)} {
 		out, err := f.s.Create(f.ctx, []store.NewJob{f.new(on(conn), edit), f.new()})
 		f.ok(err)

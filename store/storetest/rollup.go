@@ -25,7 +25,7 @@ var rollupTests = []test{
 
 var roller = job.ID{1}
 
-// roll counts all that is to be counted.
+// roll counts all events that are not counted yet.
 func (f *fixture) roll() (events int) {
 	f.Helper()
 	for {
@@ -88,7 +88,7 @@ func rollupCounts(f *fixture) {
 	s = f.arm(f.claim()).Snapshot
 	f.apply(s, succeeded(s, ""))
 	got := f.rolled()
-	// As each state was come to is inState's affair: of those four, count what was armed.
+	// inState chooses the way to each state: the arms of these four are counted.
 	var armed, first int64
 	p, err := f.s.Events(f.ctx, store.EventQuery{Project: project})
 	f.ok(err)

@@ -34,7 +34,7 @@ func BenchmarkRoll(b *testing.B, open func(b *testing.B) store.Store) {
 	}
 }
 
-// roll counts all that is to be counted.
+// roll counts all events that are not counted yet.
 func (w *bench) roll(size int) {
 	w.Helper()
 	for more := true; more; {

@@ -52,15 +52,14 @@ func SearchJobs() int {
 	return n
 }
 
-// searchReps is how often each question is asked, as long as that takes less than
-// searchTime.
+// searchReps is how often each query runs, as long as that takes less than searchTime.
 const (
 	searchReps = 20
 	searchTime = 5 * time.Second
 )
 
-// BenchmarkSearch asks each question of a dashboard, and prints how long the answers took
-// and what the database read for one.
+// BenchmarkSearch runs each query of a dashboard, and prints how long the answers took and
+// what the database read for one.
 func BenchmarkSearch(b *testing.B, s store.Store, f SearchFixture) {
 	w := &searchBench{B: b, s: s, f: f}
 	fmt.Fprintf(os.Stderr, "%-52s %10s %10s %8s %8s\n", "", "p50", "slowest", "pages", "rows")
@@ -171,8 +170,8 @@ func (w *searchBench) series(name string, q store.SeriesQuery) {
 	})
 }
 
-// report asks again and again, and prints the median, the slowest, which is often the
-// first, and what was read for the first.
+// report runs a query repeatedly, and prints the median, the slowest, which is often the
+// first, and the reads of the first.
 func (w *searchBench) report(name string, ask func() (string, error)) {
 	w.Helper()
 	var took []time.Duration
