@@ -18,7 +18,7 @@ import (
 //     may be decided by it.
 //   - Readings of many goroutines are judged in any order. A reading that began before the
 //     end of another one that was judged already changes nothing: judged late, it would show
-//     a clock of before a jump, or of before a step. Its proof that a suspect clock is right
+//     a clock from before a jump, or from before a step. Its proof that a suspect clock is right
 //     counts all the same, because a proof is often found after its reading was judged.
 
 const (
