@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// Answer is what a target answered to one attempt, as far as its connection keeps it:
-// redacted, and bounded by whoever made it.
+// Answer is a target's answer to one attempt: the part that the connection keeps. The caller
+// that makes it has redacted it and bounded its size.
 type Answer struct {
 	// Status is the HTTP status.
 	Status int `json:"status"`
-	// Headers are those that the connection names, in its order.
+	// Headers are the headers that the connection names, in its order.
 	Headers []AnswerHeader `json:"headers,omitempty"`
-	// Body is text, valid UTF-8. Cut says that there was more of it.
+	// Body is text, valid UTF-8. Cut reports whether the end of it was cut off.
 	Body string `json:"body,omitempty"`
 	Cut  bool   `json:"cut,omitempty"`
-	// Omission is why there is no Body, if there was one.
+	// Omission is why the answer's body is not in Body; zero: it is, or there was none.
 	Omission BodyOmission `json:"omission,omitempty"`
 }
 
@@ -26,19 +26,19 @@ type AnswerHeader struct {
 	Value string `json:"value"`
 }
 
-// BodyOmission says why a body is not kept. The numbers are stored, and are the
+// BodyOmission is the reason why a body is not kept. The numbers are stored, and are the
 // contract's BodyOmission numbers.
 type BodyOmission uint8
 
 const (
-	// BodyBinary: it is no text.
+	// BodyBinary: it is not text.
 	BodyBinary BodyOmission = iota + 1
 	// BodyEncoded: it is compressed, so that no secret can be recognized in it.
 	BodyEncoded
 )
 
-// Encode gives the answer as stores keep it; nil for none. Markup takes the space that it
-// has: no browser reads this.
+// Encode returns the answer as stores keep it, and nil for a nil answer. It does not escape
+// markup, because no browser reads the result.
 func (a *Answer) Encode() []byte {
 	if a == nil {
 		return nil
@@ -52,7 +52,7 @@ func (a *Answer) Encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// DecodeAnswer reads what Encode gave; none for no bytes.
+// DecodeAnswer decodes what Encode returned. It returns nil for no bytes.
 func DecodeAnswer(b []byte) (*Answer, error) {
 	if len(b) == 0 {
 		return nil, nil

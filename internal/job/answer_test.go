@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAnswerEncoding: markup takes no more space than it has, and comes back as it was.
+// TestAnswerEncoding checks that markup is not escaped, and that decoding restores it.
 func TestAnswerEncoding(t *testing.T) {
 	a := &Answer{Status: 200, Headers: []AnswerHeader{{Name: "Link", Value: "<https://a.example>"}}, Body: strings.Repeat("<&>", 5000)}
 	b := a.Encode()
@@ -17,6 +17,6 @@ func TestAnswerEncoding(t *testing.T) {
 		t.Errorf("%.100v, %v", got, err)
 	}
 	if (*Answer)(nil).Encode() != nil {
-		t.Error("no answer has bytes")
+		t.Error("a nil answer was encoded as bytes")
 	}
 }

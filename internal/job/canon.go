@@ -10,20 +10,20 @@ import (
 	"sync"
 )
 
-// canonVersion starts every canonical encoding; a changed encoding takes the
+// canonVersion starts every canonical encoding. A changed encoding takes the
 // next number, so that stored fingerprints never change meaning silently.
 const canonVersion = 1
 
 // Canon builds a canonical encoding: a version byte, then fields, each a
-// length-prefixed name and a length-prefixed value. Two values are encoded
-// alike exactly when every field is. It is our own because a protobuf
-// encoding is not canonical across versions and languages.
+// length-prefixed name and a length-prefixed value. Two encodings are equal
+// exactly when all their fields are. Protobuf's encoding would not do: it is
+// not canonical across versions and languages.
 type Canon struct{ buf []byte }
 
-// NewCanon starts an encoding.
+// NewCanon returns an encoding without fields.
 func NewCanon() *Canon { return &Canon{buf: []byte{canonVersion}} }
 
-// Grow makes room for so many more bytes.
+// Grow ensures space for n more bytes.
 func (c *Canon) Grow(n int) *Canon {
 	c.buf = slices.Grow(c.buf, n)
 	return c
@@ -38,16 +38,16 @@ func (c *Canon) Field(name string, value []byte) *Canon {
 	return c
 }
 
-// Bytes gives the encoding so far.
+// Bytes returns the encoding so far.
 func (c *Canon) Bytes() []byte { return c.buf }
 
-// fieldDigest is how much of a field's SHA-256 a fingerprint keeps.
+// fieldDigest is the number of bytes that a fingerprint keeps of a field's SHA-256.
 const fieldDigest = 16
 
-// Fingerprint tells whether two requests under one key are the same, and if
-// not, which fields differ, without keeping their values. It is taken from the
-// values as requested: an unset field is its own value, defaults are not
-// filled in.
+// Fingerprint identifies the request under a key. Comparing two of them shows
+// whether the requests are the same, and if not, which fields differ; it does
+// not keep the fields' values. It covers the values as requested: defaults are
+// not filled in, and an unset field differs from every value.
 type Fingerprint struct{ fields []fingerprintField }
 
 type fingerprintField struct {
@@ -55,7 +55,7 @@ type fingerprintField struct {
 	digest [fieldDigest]byte
 }
 
-// ErrBadFingerprint says that stored bytes are no fingerprint.
+// ErrBadFingerprint is returned for stored bytes that are not a fingerprint.
 var ErrBadFingerprint = errors.New("not a fingerprint")
 
 // Set adds a field. value is nil for an unset field, which differs from an
@@ -73,37 +73,38 @@ func (f *Fingerprint) Set(name string, value []byte) {
 	}
 	b = append(append(b, tag), value...)
 	sum := sha256.Sum256(b)
-	if cap(b) <= mostScratch {
+	if cap(b) <= maxScratch {
 		*scratch = b
 	}
 	scratches.Put(scratch)
 	field := fingerprintField{name: name}
 	copy(field.digest[:], sum[:])
 	if f.fields == nil {
-		f.fields = make([]fingerprintField, 0, usualFields)
+		f.fields = make([]fingerprintField, 0, typicalFields)
 	}
 	f.fields = append(f.fields, field)
 }
 
-// aliasMark ends the name of an alias. No field of a request has it in its name.
-const aliasMark = "="
+// aliasSuffix ends the name of an alias. No field of a request has it in its name.
+const aliasSuffix = "="
 
-// Alias adds another name of a field's value: the key by which a client named the object
-// whose id the value is. Two fingerprints with the same alias of a field agree in it,
-// whatever the name stands for since; an alias that one of them lacks counts for nothing.
-func (f *Fingerprint) Alias(name string, value []byte) { f.Set(name+aliasMark, value) }
+// Alias adds another name of a field's value. The value is an object's id, and the alias is
+// the key by which the client named that object. Two fingerprints with the same alias of a
+// field agree in that field, even if the key names another object by now. An alias that only
+// one of them has is ignored.
+func (f *Fingerprint) Alias(name string, value []byte) { f.Set(name+aliasSuffix, value) }
 
 const (
-	// usualFields is how many fields most fingerprints have.
-	usualFields = 8
-	// mostScratch bounds the memory that is kept for the next digest.
-	mostScratch = 16 << 10
+	// typicalFields is how many fields most fingerprints have.
+	typicalFields = 8
+	// maxScratch bounds the size of a buffer that is kept for the next digest.
+	maxScratch = 16 << 10
 )
 
-// scratches are for what is digested: a submit digests seven fields.
+// scratches holds buffers for the bytes that are digested: a submit digests seven fields.
 var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
-// Bytes gives the stored form: a version byte, then each field's
+// Bytes returns the stored form: a version byte, then each field's
 // length-prefixed name and digest.
 func (f Fingerprint) Bytes() []byte {
 	out := []byte{canonVersion}
@@ -115,7 +116,7 @@ func (f Fingerprint) Bytes() []byte {
 	return out
 }
 
-// ParseFingerprint reads the stored form.
+// ParseFingerprint parses the stored form.
 func ParseFingerprint(b []byte) (Fingerprint, error) {
 	var f Fingerprint
 	if len(b) == 0 || b[0] != canonVersion {
@@ -136,11 +137,12 @@ func ParseFingerprint(b []byte) (Fingerprint, error) {
 	return f, nil
 }
 
-// Equal tells whether both are of the same request.
+// Equal reports whether both are of the same request.
 func (f Fingerprint) Equal(g Fingerprint) bool { return len(f.Diff(g)) == 0 }
 
-// Diff names the fields in which the two differ, in f's order, then those
-// that only g has. A field that one side lacks differs; an alias never does.
+// Diff returns the names of the fields in which the two differ: those of f in
+// f's order, then those that only g has. A field that one side lacks differs;
+// an alias never does.
 func (f Fingerprint) Diff(g Fingerprint) []string {
 	other := make(map[string][fieldDigest]byte, len(g.fields))
 	for _, field := range g.fields {
@@ -148,20 +150,20 @@ func (f Fingerprint) Diff(g Fingerprint) []string {
 	}
 	same := make(map[string]bool) // by an alias
 	for _, field := range f.fields {
-		if of, alias := strings.CutSuffix(field.name, aliasMark); alias && other[field.name] == field.digest {
+		if of, alias := strings.CutSuffix(field.name, aliasSuffix); alias && other[field.name] == field.digest {
 			same[of] = true
 		}
 	}
 	var names []string
 	for _, field := range f.fields {
 		d, ok := other[field.name]
-		if delete(other, field.name); ok && d == field.digest || same[field.name] || strings.HasSuffix(field.name, aliasMark) {
+		if delete(other, field.name); ok && d == field.digest || same[field.name] || strings.HasSuffix(field.name, aliasSuffix) {
 			continue
 		}
 		names = append(names, field.name)
 	}
 	for _, field := range g.fields {
-		if _, only := other[field.name]; only && !same[field.name] && !strings.HasSuffix(field.name, aliasMark) {
+		if _, only := other[field.name]; only && !same[field.name] && !strings.HasSuffix(field.name, aliasSuffix) {
 			names = append(names, field.name)
 		}
 	}
@@ -171,8 +173,8 @@ func (f Fingerprint) Diff(g Fingerprint) []string {
 // derivedPrefix starts keys that Fireonce derives from a request.
 const derivedPrefix = ReservedKeyPrefix + "derived:"
 
-// DerivedKey makes an idempotency key from the fingerprint of connection,
-// payload and time, so that two identical requests are one job.
+// DerivedKey returns an idempotency key that is derived from the fingerprint of
+// connection, payload and time, so that two identical requests are one job.
 func DerivedKey(f Fingerprint) string {
 	sum := sha256.Sum256(f.Bytes())
 	enc := base32.StdEncoding.WithPadding(base32.NoPadding)

@@ -34,8 +34,8 @@ func (v vector) build() (canon []byte, f Fingerprint) {
 	return c.Bytes(), f
 }
 
-// TestGoldenVectors pins the stored encodings: to change one means a new
-// canonVersion, never a new vector.
+// TestGoldenVectors pins the stored encodings. A changed encoding needs a new
+// canonVersion, never a changed vector.
 func TestGoldenVectors(t *testing.T) {
 	b, err := os.ReadFile("testdata/canon.json")
 	if err != nil {
@@ -108,7 +108,7 @@ func TestKeys(t *testing.T) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_999, time.FixedZone("x", 3600))
 	if got := Micros(at); got.Nanosecond() != 678_901_000 || got.Location() != time.UTC || got.Hour() != 2 {
-		t.Errorf("Micros gave %v", got)
+		t.Errorf("Micros returned %v", got)
 	}
 }
 
@@ -151,8 +151,8 @@ func FuzzParseFingerprint(f *testing.F) {
 	})
 }
 
-// FuzzCanonInjective reads two lists of fields from the input; the encodings
-// are alike exactly when the lists are.
+// FuzzCanonInjective builds two lists of fields from the input. Their encodings
+// must be equal exactly when the lists are.
 func FuzzCanonInjective(f *testing.F) {
 	f.Add([]byte("a"), []byte("bc"), []byte("ab"), []byte("c"), uint8(3))
 	f.Add([]byte{}, []byte{}, []byte{}, []byte{0}, uint8(0))
@@ -177,7 +177,7 @@ func encode(fields [][2][]byte) []byte {
 	return c.Bytes()
 }
 
-// TestNames: every value of every enum has a name of its own.
+// TestNames checks that every value of every enum has a name of its own.
 func TestNames(t *testing.T) {
 	for what, names := range map[string][]string{
 		"state": stateNames[:], "class": classNames[:], "policy": policyNames[:], "kind": kindNames[:],
@@ -192,12 +192,12 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if Class(0).String() != "UNSPECIFIED" || Cause(200).String() != "UNSPECIFIED" || State(99).String() != "NONE" {
-		t.Error("values without a name must say so")
+		t.Error("a value without a name is not UNSPECIFIED or NONE")
 	}
 }
 
-// TestFingerprintAliases: an alias that both have makes a field equal, one that one side
-// lacks says nothing, and none is ever named as a difference.
+// TestFingerprintAliases checks that an alias that both sides have makes the field equal,
+// that an alias of one side only is ignored, and that no alias is reported as a difference.
 func TestFingerprintAliases(t *testing.T) {
 	of := func(value, alias string) (f Fingerprint) {
 		f.Set("a", []byte(value))

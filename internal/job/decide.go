@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// View is what Decide knows of a job when it judges. Every duration was taken
-// on the store's clock at the moment the job was read; Decide gives delays
-// back, and the store adds them to its own clock.
+// View is what Decide knows of a job when it judges. Every duration was measured
+// on the store's clock at the moment the job was read. Decide returns delays,
+// and the store adds them to its own clock.
 type View struct {
 	Job
-	// Now is the store's clock at that moment; zero: not known. Only what else was
-	// read on that clock is measured against it.
+	// Now is the store's clock at that moment; zero: not known. Only times that were
+	// read on that clock are compared with it.
 	Now time.Time
-	// Open numbers the attempts without a proof either way, in rising order. It
+	// Open lists the attempts without a proof either way, in rising order. It
 	// includes the present attempt of a SENDING job. A job that is SCHEDULED,
 	// CLAIMED or RETRYING has none.
 	Open []int
@@ -30,12 +30,12 @@ type View struct {
 	// KeyAge is the time since the first arm of this round: how long the target
 	// has known our key.
 	KeyAge time.Duration
-	// NewRound says that a person or the policy wants a new effect and that no
-	// attempt of the present round was armed yet.
+	// NewRound: a person or the policy wants a new effect, and no attempt of the
+	// present round has been armed.
 	NewRound bool
 	// Handle is the last attempt's durable handle, if any.
 	Handle string
-	// Traits are the connector's facts for this connection.
+	// Traits are the connector's facts about this connection.
 	Traits Traits
 	// Jitter in [0,1) shortens back-offs.
 	Jitter float64
@@ -46,19 +46,19 @@ type Traits struct {
 	Class Class
 	// KeyWindow is how long a KEYED target remembers a key.
 	KeyWindow time.Duration
-	// Repeat says from when on a KEYED target may be sent the same key again.
+	// Repeat is when a KEYED target may receive the same key again.
 	Repeat Repeat
 	// ReadLag is how long after a write a look may still miss it.
 	ReadLag time.Duration
 	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
 	Negatives int
 	Spacing   time.Duration
-	// Grace is how long after its answer deadline a request may still act: not the
-	// target's, but the engine's own.
+	// Grace is how long after its answer deadline a request may still act. It belongs
+	// to the engine, not to the target.
 	Grace time.Duration
 }
 
-// Repeat says from when on a KEYED target drops a second request with the same key.
+// Repeat is when a KEYED target starts to drop a second request with the same key.
 type Repeat uint8
 
 const (
@@ -80,13 +80,13 @@ const (
 	MaxLooks = 50
 	// MaxPolls bounds the polls of one handle: about 24 hours.
 	MaxPolls = 1500
-	// MaxHeld bounds how long past its start window a job in doubt waits for what no
-	// look can do without: a credential that a person has to replace, most of all. A
-	// weekend, and a day more.
+	// MaxHeld bounds how long past its start window a job with an unknown outcome waits
+	// for something that every look needs, above all a credential that a person has to
+	// replace. It is a weekend and a day more.
 	MaxHeld = 72 * time.Hour
 )
 
-// Action is what the caller must do before there is anything to write.
+// Action is what the caller must do with a decision.
 type Action uint8
 
 const (
@@ -102,7 +102,7 @@ const (
 	ActPoll
 )
 
-// Settled closes one attempt, or records what is known of it.
+// Settled closes one attempt, or records what is known about it.
 type Settled struct {
 	Attempt      int
 	Result       Result
@@ -111,22 +111,24 @@ type Settled struct {
 	HTTPStatus   int
 	BytesWritten int64
 	Handle       string
-	// Answer replaces what is kept of the target's answer; nil leaves it.
+	// Answer replaces the stored answer of the target; nil keeps it.
 	Answer *Answer
 }
 
 // HoldUntil asks for a hold on the job's hold key.
 type HoldUntil struct {
-	// Auth, when not zero, holds until the credential is replaced, if CredentialVersion
-	// is still the present one; otherwise the hold is a rate limit of length For.
+	// Auth, if not zero, asks for a hold until the credential is replaced, provided that
+	// CredentialVersion is still the present one. If zero, the hold is a rate limit of
+	// length For.
 	Auth              AuthCause
 	CredentialVersion int
 	For               time.Duration
 	Reason            string
 }
 
-// Decision is what to write: absolute new values, to be stored under the
-// version that the View was read at. Zero Delay means due at once.
+// Decision is what to write: absolute new values, to be stored only if the job
+// still has the version at which the View was read. Zero Delay means due
+// immediately.
 type Decision struct {
 	Action Action
 	To     State
@@ -140,22 +142,22 @@ type Decision struct {
 	Round, Failures, Claims, Looks, Negatives, Misses int
 
 	Settle []Settled
-	// CloseOpen gives every other open attempt this result; zero leaves them.
+	// CloseOpen is the new result of every other open attempt; zero leaves them open.
 	CloseOpen Result
 	LastError *Failure // nil keeps the old one; At is set by the store
 	Effect    *Effect  // At is set by the store
 	Ruling    *Resolution
 	Hold      *HoldUntil
-	// Cancel records that a cancel was asked; Uncancel takes it back.
+	// Cancel records that a cancel was asked; Uncancel removes that record.
 	Cancel, Uncancel bool
 	// NewWindow restarts the start window at the time when the job is next due.
 	NewWindow bool
-	// StartAt is the instant that a client asked for; the job is due then, and not
-	// before Delay is over. Zero: Delay alone counts. It is the one instant in a
-	// decision: it is the client's own, and measured against no clock of ours.
+	// StartAt is the instant that a client asked for. The job is due then, but not
+	// before Delay is over. Zero: Delay alone counts. It is the only instant in a
+	// decision: it comes from the client and is not compared with our clocks.
 	StartAt time.Time
-	// Reschedule makes the time when the job is next due its canonical time, and
-	// Window, when set, the length of its start window.
+	// Reschedule makes the time when the job is next due its schedule time. Window,
+	// if set, becomes the length of its start window.
 	Reschedule bool
 	Window     time.Duration
 	Blocked    string
@@ -163,18 +165,18 @@ type Decision struct {
 	Observed *Observation
 }
 
-// ErrNoSuchAttempt says that evidence names an attempt that was never armed.
+// ErrNoSuchAttempt is returned for evidence that names an attempt that was never armed.
 var ErrNoSuchAttempt = errors.New("evidence for an attempt that was never armed")
 
-// StateError says that a request does not fit the job's state.
+// StateError is returned for a request that does not fit the job's state.
 type StateError struct {
 	Current State
 	Allowed []State
-	// Cause is what is in the way; zero: the state itself.
+	// Cause is the obstacle; zero: the state itself.
 	Cause StateCause
-	// Why adds what the states alone do not say.
+	// Why explains what the states alone do not show.
 	Why string
-	// Fields are those that cannot change in this state, of an update.
+	// Fields, for an update, are the fields that cannot change in this state.
 	Fields Fields
 	// FenceLeft is how long the last attempt may still act, with FenceStands.
 	FenceLeft time.Duration
@@ -209,11 +211,12 @@ func (e *StateError) Error() string {
 	return msg
 }
 
-// Decide judges one piece of evidence. It is the only judge: the same view and
-// evidence always give the same decision. It fails with *StateError when a
-// request does not fit the state, and with ErrNoSuchAttempt.
+// Decide judges one piece of evidence. No other code does. The same view and
+// evidence always result in the same decision. It fails with a *StateError for a
+// request that does not fit the state, and with ErrNoSuchAttempt for evidence
+// about an attempt that was never armed.
 func Decide(view View, e Evidence) (Decision, error) {
-	v := &view // it is large, and nothing changes it
+	v := &view // it is large, and no rule changes it
 	var d Decision
 	var err error
 	switch e := e.(type) {
@@ -255,8 +258,8 @@ func Decide(view View, e Evidence) (Decision, error) {
 	return d, nil
 }
 
-// keep starts a decision that changes no counter but Misses, which are in a row:
-// whatever else is learnt ends them.
+// keep returns a decision that moves the job to a state and keeps every counter except
+// Misses. It counts misses in a row, and any other evidence ends the row.
 func keep(v *View, to State, cause Cause) Decision {
 	d := Decision{
 		To: to, Cause: cause, Attempt: v.Attempt, Round: v.Round, Failures: v.Failures,
@@ -268,19 +271,20 @@ func keep(v *View, to State, cause Cause) Decision {
 	return d
 }
 
-// same starts a decision that leaves the state, and whatever is due, alone.
+// same returns a decision that keeps the state, the due time and every counter.
 func same(v *View, cause Cause) Decision {
 	d := keep(v, v.State, cause)
 	d.Delay, d.Misses = KeepDelay, v.Misses
 	return d
 }
 
-// KeepDelay as a Delay leaves the due time as it is.
+// KeepDelay is the Delay that leaves the due time as it is.
 const KeepDelay time.Duration = -1
 
 var nothing = Decision{Action: ActNothing}
 
-// origin is where a job goes that was leased and not armed, at no cost.
+// origin returns the state to which a job goes back if it was leased and not armed.
+// Going back costs no attempt.
 func origin(v *View) State {
 	if v.Attempt == 0 && v.Failures == 0 && v.Resolution == nil {
 		return Scheduled
@@ -288,11 +292,11 @@ func origin(v *View) State {
 	return Retrying
 }
 
-// isOpen tells whether attempt n is without a proof either way.
+// isOpen reports whether attempt n is without a proof either way.
 func (v *View) isOpen(n int) bool { return slices.Contains(v.Open, n) }
 
-// unknownAttempt gives the newest open attempt, the likeliest to have an effect
-// that nobody confirmed; without one, the last attempt.
+// unknownAttempt returns the newest open attempt, the one most likely to have an
+// unconfirmed effect. If no attempt is open, it returns the last attempt.
 func (v *View) unknownAttempt() int {
 	if len(v.Open) == 0 {
 		return v.Attempt
@@ -300,18 +304,18 @@ func (v *View) unknownAttempt() int {
 	return v.Open[len(v.Open)-1]
 }
 
-// absenceLeft is the time until an absence at the platform starts to mean
-// something: until the last attempt can no longer act, and its write, if any,
-// would be seen.
+// absenceLeft returns the time until an absence at the platform can count as
+// evidence: until the last attempt can no longer act and a look would see its
+// write, if there was one.
 func (v *View) absenceLeft() time.Duration { return v.FenceLeft + v.Traits.ReadLag }
 
-// others gives the open attempts but n.
+// others returns the open attempts other than n.
 func others(v *View, n int) []int {
 	return slices.DeleteFunc(slices.Clone(v.Open), func(o int) bool { return o == n })
 }
 
 // decideWindowOver ends jobs that have not started in time. A job that is being
-// sent, or whose outcome is open, is past the question.
+// sent, or whose outcome is open, has started.
 func decideWindowOver(v *View) Decision {
 	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
 		return nothing
@@ -330,8 +334,8 @@ func decideWindowOver(v *View) Decision {
 	return d
 }
 
-// decidePredecessorEnded ends a reply that nothing is left to wait for. RetryJob takes
-// it up again, once its predecessor goes on.
+// decidePredecessorEnded ends a reply whose predecessor ended without success. RetryJob can
+// restart it once its predecessor goes on.
 func decidePredecessorEnded(v *View) Decision {
 	if !v.State.Runnable() || v.WaitsFor.IsZero() || v.PredecessorEnd == 0 {
 		return nothing
@@ -344,8 +348,9 @@ func decidePredecessorEnded(v *View) Decision {
 	return d
 }
 
-// decideMissed ends what fell due in a pause, its window being open or not. What was
-// due before the pause, or waits for another job, was not missed by it.
+// decideMissed ends a job that fell due in a pause, even if its start window is still open.
+// A job that was due before the pause, or that waits for another job, did not miss its time
+// because of the pause.
 func decideMissed(v *View, m Missed) Decision {
 	if !v.State.Runnable() || !v.WaitsFor.IsZero() || v.DueLeft > 0 || v.NextAt.Before(m.Since) {
 		return nothing
@@ -358,8 +363,8 @@ func decideMissed(v *View, m Missed) Decision {
 	return d
 }
 
-// decideAlreadyPresent ends a job whose content is there before anything was sent. What was
-// seen is nobody's effect here: the job owns nothing of it.
+// decideAlreadyPresent ends a job whose content was at the platform before anything was
+// sent. The object that was seen is not this job's effect.
 func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
 	if v.State != Claimed || v.Attempt > 0 || v.SkipIfPresent == 0 {
 		return nothing
@@ -382,8 +387,7 @@ func decideLeaseOver(v *View) Decision {
 	return claimDied(v, CauseLeaseExpired)
 }
 
-// claimDied ends a claim whose holder died, as far as anybody knows, before it stored an
-// intent.
+// claimDied ends a claim whose holder seems to have died before it stored an intent.
 func claimDied(v *View, cause Cause) Decision {
 	d := keep(v, origin(v), cause)
 	d.Claims++
@@ -405,7 +409,7 @@ func decideFenceOver(v *View) Decision {
 	return d
 }
 
-// givenUp takes an attempt without an outcome for unknown.
+// givenUp settles the present attempt, which has no outcome, as unknown.
 func givenUp(v *View, cause Cause, msg string) Decision {
 	d := keep(v, Ambiguous, cause)
 	d.Settle = []Settled{{Attempt: v.Attempt, Result: ResultUnknown, Kind: FailAmbiguous, Message: msg}}
@@ -414,14 +418,14 @@ func givenUp(v *View, cause Cause, msg string) Decision {
 	return d
 }
 
-// senderLost is the error of an attempt that was taken up before its fence. lastLost knows
-// it by this text, which is stored.
+// senderLost is the error of an attempt that was settled as unknown before its fence. The
+// text is stored, and lastLost recognizes such an attempt by it.
 const senderLost = "the server that was sending this job is gone; whether the request had an effect is unknown"
 
-// lastLost reports whether the last attempt's sender seemed gone, and may send for all that is known.
+// lastLost reports whether the sender of the last attempt seemed gone. It may still be sending.
 func (v *View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
 
-// decideSenderLost takes up a job before its lease or its fence ends.
+// decideSenderLost decides about a job before its lease or its fence ends.
 func decideSenderLost(v *View, e SenderLost) Decision {
 	if v.State == Claimed {
 		return claimantLost(v)
@@ -429,10 +433,10 @@ func decideSenderLost(v *View, e SenderLost) Decision {
 	return attemptLost(v, e)
 }
 
-// claimantLost ends a claim before its lease does. The holder may be alive, and that
-// does no harm: it has sent nothing, and its arm names a claim that is no longer there.
-// If a claim of the job died before, the job may be what ends the servers: it waits for
-// its lease.
+// claimantLost ends a claim before its lease does. The holder may still be alive. That does
+// no harm: it has sent nothing, and its arm names a claim that no longer exists. If an
+// earlier claim of the job died too, the job itself may be what crashes the servers, and it
+// waits for the end of its lease.
 func claimantLost(v *View) Decision {
 	if v.DueLeft <= 0 || v.Claims > 0 {
 		return nothing
@@ -440,11 +444,11 @@ func claimantLost(v *View) Decision {
 	return claimDied(v, CauseSenderLost)
 }
 
-// attemptLost takes up a job before its fence, if it is to be repeated before it.
-// The sender may be alive all the same, so nothing else may follow from its absence: only
-// a repeat under the same key, at a target that takes two requests of one key for one,
-// needs no fence. Any other job stays SENDING until its fence: its sender may still save
-// its handle, and the request counts as one in flight.
+// attemptLost settles an attempt as unknown before its fence, if the job can be repeated
+// before the fence. The sender may still be alive, so nothing else follows from its
+// silence: only a repeat under the same key needs no fence, at a target that treats two
+// requests with one key as one. Any other job stays SENDING until its fence: its sender may
+// still save its handle, and the request counts as in flight.
 func attemptLost(v *View, e SenderLost) Decision {
 	if v.State != Sending || v.FenceLeft <= 0 {
 		return nothing // its outcome came, or its fence has passed
@@ -457,15 +461,15 @@ func attemptLost(v *View, e SenderLost) Decision {
 	return d
 }
 
-// repeatsInFlight reports whether a repeat under the same key is safe, and fit to be
-// made, while the sender of the present attempt may still be sending. If an earlier
-// attempt is unknown, too, the job may be what ends the servers: it waits for its fence.
+// repeatsInFlight reports whether a repeat under the same key may be made while the sender
+// of the present attempt may still be sending. If an earlier attempt is unknown too, the job
+// itself may be what crashes the servers, and it waits for its fence.
 func (v *View) repeatsInFlight() bool {
 	return v.Class == Keyed && v.Traits.Repeat == RepeatInFlight && len(v.Open) == 1
 }
 
 // decideDeferred judges a lease that ended before its arm. A CLAIMED job has no
-// open attempt; an AMBIGUOUS one, leased for a re-arm, stays what it was.
+// open attempt. An AMBIGUOUS job, leased for a re-arm, stays AMBIGUOUS.
 func decideDeferred(v *View, e Deferred) Decision {
 	if v.State == Ambiguous || v.State == Accepted {
 		return lookDeferred(v, e)
@@ -497,8 +501,8 @@ func decideDeferred(v *View, e Deferred) Decision {
 	return d
 }
 
-// decideFreed makes a blocked job due. One that waits for something else, a
-// back-off, its time or its next look before an arm, goes on waiting.
+// decideFreed makes a blocked job due. A job that waits for something else (a
+// back-off, its time, or its next look before an arm) goes on waiting.
 func decideFreed(v *View, f Freed) Decision {
 	if !v.State.Runnable() || v.Blocked == "" || v.Looks > 0 || v.DueLeft <= 0 {
 		return nothing
@@ -516,7 +520,7 @@ func (o Outcome) hold() *HoldUntil {
 	return holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Auth, o.Message)
 }
 
-// holdFor gives the hold that a refusal asks for, nil for kinds that ask for none.
+// holdFor returns the hold that a refusal asks for, and nil for kinds that ask for none.
 func holdFor(kind FailureKind, after time.Duration, credential int, auth AuthCause, why string) *HoldUntil {
 	switch kind {
 	case FailAuth:
@@ -528,7 +532,8 @@ func holdFor(kind FailureKind, after time.Duration, credential int, auth AuthCau
 	}
 }
 
-// sharedHold is the hold of what is in every job's way; nil: it is in this one's.
+// sharedHold returns the hold for an obstacle in the way of every job with the hold key, and
+// nil for an obstacle that concerns this job only.
 func sharedHold(e Deferred) *HoldUntil {
 	if e.HoldFor <= 0 {
 		return nil
@@ -536,7 +541,8 @@ func sharedHold(e Deferred) *HoldUntil {
 	return &HoldUntil{For: e.HoldFor, Reason: e.Message}
 }
 
-// spend takes one failure from the budget: RETRYING after a back-off, or FAILED.
+// spend counts one failure against the budget: the job becomes RETRYING after a
+// back-off, or FAILED.
 func spend(v *View, d *Decision) {
 	d.Failures++
 	if d.Failures >= v.Retry.Attempts() || v.Attempt >= MaxAttempts {

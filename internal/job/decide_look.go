@@ -2,10 +2,11 @@ package job
 
 import "time"
 
-// firstLook is the wait from AMBIGUOUS to the first look. A KEYED target may be
-// asked again soon, because a repeat under the same key is harmless, unless the key
-// is stored after the effect (RepeatFenced). Everybody else waits for the fence: a look begun before
-// it may miss a write that is still under way, and a new intent would race it.
+// firstLook returns the wait from AMBIGUOUS to the first look. A KEYED target may be asked
+// again soon, because a repeat under the same key is harmless, unless the target stores the
+// key after the effect (RepeatFenced). Every other job waits for the fence: a look begun
+// before it may miss a write that is still under way, and a new intent would race with that
+// write.
 func firstLook(v *View) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
@@ -25,8 +26,8 @@ func firstLook(v *View) time.Duration {
 	}
 }
 
-// replayWait is the wait before the n-th repeat under the same key; zero for
-// targets that have no keys.
+// replayWait returns the wait before the n-th repeat under the same key, and zero
+// for targets that have no keys.
 func (v *View) replayWait(n int) time.Duration {
 	if v.Class != Keyed {
 		return 0
@@ -34,7 +35,7 @@ func (v *View) replayWait(n int) time.Duration {
 	return v.Retry.Replay(n, v.Jitter)
 }
 
-// decideLookDue says what the reconciler must do now.
+// decideLookDue decides what the reconciler must do now.
 func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from top to bottom
 	switch v.State {
 	case Accepted:
@@ -52,7 +53,7 @@ func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from t
 	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay():
 		return Decision{Action: ActRearm}
 	case v.Class == Keyed && v.FenceLeft > 0:
-		// The sender of an attempt that seemed lost may have its answer yet.
+		// The sender of an attempt that seemed lost may still get its answer.
 		d.Cause, d.Delay = CauseLooked, v.FenceLeft
 		d.Detail = "too early to give up: a request may still act"
 		return d
@@ -73,7 +74,7 @@ func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from t
 	}
 }
 
-// pollDue says whether an ACCEPTED job can and may still be polled.
+// pollDue decides whether an ACCEPTED job can and may still be polled.
 func pollDue(v *View) Decision {
 	switch d := keep(v, Accepted, CausePolicy); {
 	case v.Handle == "":
@@ -85,18 +86,18 @@ func pollDue(v *View) Decision {
 	}
 }
 
-// mayReplay tells whether a repeat under the same key is safe and still
-// wanted: the target surely remembers the key, and the job may still start at all.
+// mayReplay reports whether a repeat under the same key is safe and still
+// wanted: the target certainly remembers the key, and the job may still start.
 func (v *View) mayReplay() bool {
 	return v.WindowLeft > 0 && v.KeyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
 }
 
 // KeyKnown reports whether the target remembers the key for as long as a repeat may
-// act: until its own fence. Half of the rest of the window is the margin for the
-// target's clock, which is not ours.
+// act, which is until the repeat's own fence. Half of the rest of the key window is a
+// margin, because the target's clock may differ from ours.
 //
-// A key that seems to have been sent in the future is of unknown age: the clock that said
-// so was wrong. Servers' clocks are a little apart.
+// A key that seems to have been sent in the future has an unknown age: one of the clocks was
+// wrong. A difference below a second is normal between the clocks of servers.
 func (v View) KeyKnown() bool {
 	const apart = time.Second
 	if v.KeyAge <= -apart {
@@ -105,8 +106,8 @@ func (v View) KeyKnown() bool {
 	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
 }
 
-// repeatsFenced reports whether a repeat waits for the fence. A connection may have been
-// changed since its job was taken up to be repeated early.
+// repeatsFenced reports whether a repeat waits for the fence. The connection may have been
+// changed since the job was settled as unknown so that it could be repeated early.
 func (v *View) repeatsFenced() bool {
 	return v.Traits.Repeat == RepeatFenced || v.Traits.Repeat != RepeatInFlight && v.lastLost()
 }
@@ -147,7 +148,7 @@ func decideLooked(v *View, e Looked) Decision {
 	case SawPresent:
 		n := o.Attempt
 		if !v.isOpen(n) {
-			n = v.unknownAttempt() // it was refused; the object is an earlier one's
+			n = v.unknownAttempt() // it was refused; an earlier attempt made the object
 		}
 		d.To, d.Attempt = Succeeded, n
 		d.Effect = &Effect{
@@ -169,42 +170,43 @@ func decideLooked(v *View, e Looked) Decision {
 			return unresolved(v, d, "the platform could not be read")
 		}
 		if e.Sighted {
-			d.Negatives = 0 // it speaks against the absences before it
+			d.Negatives = 0 // the object contradicts the absences before it
 		}
 		d.missed(v, o.RetryAfter)
 	}
 	return d
 }
 
-// missed counts one more look or poll in a row that could not be completed, and sets
-// the wait for the next one. It is no absence and no answer, so neither the spacing of
-// absences nor the pace of polls applies to it: a look after an absence was due when
-// that spacing was over, and what follows a miss comes later still.
+// missed counts one more look or poll in a row that could not be completed, and sets the
+// wait for the next one. A miss is neither an absence nor an answer, so the spacing of
+// absences and the pace of polls do not apply. The spacing is kept all the same: a look
+// after an absence is due once the spacing is over, and the look after a miss is later.
 func (d *Decision) missed(v *View, least time.Duration) {
 	d.Misses = v.Misses + 1
 	d.Delay = max(least, at(lookWaits, v.Misses))
 }
 
 const (
-	// newRoundLooks is how many unreadable looks hold back an effect that a person
-	// or the policy wants although nothing is proven.
+	// newRoundLooks is how many inconclusive looks delay an effect that a person or
+	// the policy wants although nothing is proven.
 	newRoundLooks = 3
-	// refusedLooks is how many looks must see an object before it is believed
-	// against the platform's own refusal, or a person is asked which of several it
-	// is. They span more than ten minutes, in which another job's outcome under
-	// way comes in and takes its object.
+	// refusedLooks is how many looks must see an object before it counts against the
+	// platform's own refusal, or before a person is asked which of several objects is
+	// this job's. They span more than ten minutes: enough for another job's outcome
+	// that is still under way to arrive and claim its object.
 	refusedLooks = 6
 )
 
-// lookedFirst judges the look that comes before a later arm, while the job is
-// CLAIMED. Every earlier attempt is closed by then, and that can have been wrong:
-// an object that is there was written after its absence was proven, or is what
-// a person or the policy took for missing. So a proof ends the job, and doubt
-// delays the arm. None of it costs an attempt.
+// lookedFirst judges the look before a later arm, while the job is CLAIMED. Every
+// earlier attempt is closed by then, but that may have been wrong: an object may
+// have been written after its absence was proven, or a person or the policy may
+// have taken it for missing. So a proof ends the job, and an uncertain look delays
+// the arm. Neither costs an attempt.
 //
-// In a new round, somebody has decided that doubt shall not stop the effect:
-// several candidates are what a person has ruled on, and a platform that cannot
-// be read holds the round back for a short while only.
+// In a new round, a person or the policy has decided to send although the outcome
+// is unknown. After a person's RESEND, several candidates do not stop the arm: the
+// person has ruled on them. A platform that cannot be read delays a new round for
+// a short time only.
 func lookedFirst(v *View, e Looked) Decision {
 	o := e.Observation
 	d := keep(v, Claimed, CauseLooked)
@@ -226,7 +228,7 @@ func lookedFirst(v *View, e Looked) Decision {
 		d.LastError = &Failure{Kind: FailAmbiguous, Message: "several objects at the platform could be this job's effect"}
 		return d
 	case o.Verdict == SawAbsent, o.Verdict == SawCandidates, v.NewRound && d.Looks >= newRoundLooks:
-		d.Looks, d.Delay = 0, KeepDelay // go on
+		d.Looks, d.Delay = 0, KeepDelay // the attempt continues
 		return d
 	}
 	d.To, d.Claims = origin(v), 0
@@ -256,9 +258,9 @@ func late(v *View, o Observation) Decision {
 	return d
 }
 
-// since is how long ago a look began, by the store's clock; zero when that is
-// not known. It is not always what the look was given to: a job is read again
-// when its write was stale.
+// since returns how long ago a look began, by the store's clock, and zero if that
+// is not known. The view may be newer than the one for which the look was made: a
+// job is read again when its write was stale.
 func (v *View) since(begun time.Time) time.Duration {
 	if begun.IsZero() || v.Now.IsZero() {
 		return 0
@@ -266,11 +268,11 @@ func (v *View) since(begun time.Time) time.Duration {
 	return max(0, v.Now.Sub(begun))
 }
 
-// sawAbsent counts a complete absence; enough of them are a proof, for every
-// open attempt, because the look reads back to the first one's watermark.
+// sawAbsent counts a complete absence. Enough of them are a proof for every open
+// attempt, because a look reads back to the watermark of the first one.
 func sawAbsent(v *View, d Decision) Decision {
 	if v.absenceLeft()+v.since(d.Observed.BegunAt) > 0 {
-		// A look begun before the fence proves nothing, also if it is over by now.
+		// A look begun before the fence proves nothing, even if the fence has passed by now.
 		if d.Looks >= MaxLooks {
 			return unresolved(v, d, "the looks are used up")
 		}
@@ -286,8 +288,8 @@ func sawAbsent(v *View, d Decision) Decision {
 		return d
 	}
 	if d.Observed.Contradicted {
-		// A policy that sends again would be refused again, and one that assumes the
-		// effect would take a refusal for it.
+		// Policy RESEND would be refused again, and policy ASSUME_SENT would take a refusal
+		// for the effect.
 		d.To = NeedsResolution
 		return d
 	}
@@ -306,9 +308,9 @@ func sawAbsent(v *View, d Decision) Decision {
 	return d
 }
 
-// lookDeferred judges a look, a poll or a re-arm that was not made. What waits for a
-// person, as a refused credential does, costs no look: it would run the budget out,
-// and nothing was learnt of the effect.
+// lookDeferred judges a look, a poll or a re-arm that was not made. A job that waits for a
+// person, for example because its credential was refused, spends no look: waiting would use
+// up the budget without any evidence about the effect.
 func lookDeferred(v *View, e Deferred) Decision {
 	d := same(v, CauseNotStarted)
 	d.Detail, d.Blocked = e.Message, e.Message
@@ -343,7 +345,7 @@ func unresolved(v *View, d Decision, why string) Decision {
 		return d
 	case Resend:
 		if v.mayResend() && v.FenceLeft > 0 {
-			// The last intent may still be live; a new one must not race it.
+			// The last attempt may still act; a new one must not race with it.
 			d.To, d.Cause, d.Delay = v.State, CauseLooked, v.FenceLeft
 			return d
 		}
@@ -360,9 +362,9 @@ func unresolved(v *View, d Decision, why string) Decision {
 	return d
 }
 
-// mayResend bounds policy RESEND: every arm counts against the attempts, and
-// the window and a cancel are kept. A new round of a job with a caller's own effect key
-// needs another one, which only a person can give.
+// mayResend reports whether policy RESEND may start another round. Every arm counts
+// against the attempts, and the start window and a cancel still apply. A new round of a
+// job whose caller gave the effect key needs another key, which only a person can give.
 func (v *View) mayResend() bool {
 	return v.OwnEffectKey == "" && v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
 }

@@ -6,11 +6,11 @@ import (
 )
 
 // Rules of this file:
-//   - evidence addresses (job, attempt), never a version or a state;
+//   - evidence names a job and an attempt, never a version or a state;
 //   - a success of any attempt is accepted in every state;
-//   - a rejection settles only its own attempt: while another one is open, the
+//   - a rejection settles only its own attempt: while another attempt is open, the
 //     job's outcome is open;
-//   - RETRYING, FAILED and CANCELED need every attempt proven without effect.
+//   - RETRYING, FAILED and CANCELED require a proof for every attempt that it had no effect.
 
 func decideOutcome(v *View, o Outcome) (Decision, error) {
 	if o.Attempt < 1 || o.Attempt > v.Attempt {
@@ -28,8 +28,9 @@ func decideOutcome(v *View, o Outcome) (Decision, error) {
 	}
 }
 
-// outcomeCause names an outcome that came in time, from the present attempt,
-// apart from one that came after its attempt was given up.
+// outcomeCause returns the cause to record for an outcome. It distinguishes an outcome
+// of the present attempt that came in time from one that came after its attempt was
+// given up.
 func outcomeCause(v *View, o Outcome) Cause {
 	switch {
 	case o.Polled:
@@ -70,9 +71,10 @@ func effectOf(v *View, o Outcome, proof Proof) *Effect {
 	}
 }
 
-// successAgain tells a repeated confirmation of the same effect from a second
-// effect. A second one cannot be undone; it is recorded so that somebody learns
-// of it. Within a round a KEYED target has one effect by its own promise.
+// successAgain distinguishes a repeated confirmation of the same effect from a second
+// effect. A second effect cannot be undone; it is recorded as an alarm. A KEYED target
+// promises one effect for each key, so within a round a second success is a
+// confirmation.
 func successAgain(v *View, o Outcome, proof Proof) Decision {
 	d := same(v, CauseLateEvidence)
 	d.Attempt = o.Attempt
@@ -85,7 +87,7 @@ func successAgain(v *View, o Outcome, proof Proof) Decision {
 	sameID := known.ExternalID != "" && known.ExternalID == o.ExternalID
 	switch {
 	case (known.Proof == ProofAssumed || known.Proof == ProofOperator) && !otherID:
-		d.Effect = effectOf(v, o, proof) // somebody's word is replaced by a proof
+		d.Effect = effectOf(v, o, proof) // a proof replaces an assumption or a ruling
 	case known.Attempt == o.Attempt && !otherID:
 		return nothing
 	case sameID:
@@ -100,10 +102,10 @@ func successAgain(v *View, o Outcome, proof Proof) Decision {
 	return d
 }
 
-// outcomeAccepted takes a handle, or a poll's word that work goes on. Only the
-// last attempt's handle is polled: an earlier attempt that turns out to be
-// accepted is recorded as open again, so that nothing may be sent, or called
-// failed, on the last attempt's word alone.
+// outcomeAccepted judges a new handle, or a poll that found the work still in progress.
+// Only the last attempt's handle is polled. An earlier attempt that turns out to be
+// accepted is recorded as open again, so that the last attempt's outcome alone cannot
+// cause another send or a failure.
 func outcomeAccepted(v *View, o Outcome) Decision {
 	if v.State == Accepted && o.Polled && o.Attempt == v.Attempt {
 		d := keep(v, Accepted, CausePolled)
@@ -130,14 +132,14 @@ func outcomeAccepted(v *View, o Outcome) Decision {
 		d.Delay = at(pollWaits, 0)
 	}
 	if v.State == Succeeded {
-		settled.Result = ResultAccepted // the question is closed, whatever it was
+		settled.Result = ResultAccepted // the job has succeeded; the attempt need not stay open
 	}
 	d.Attempt, d.Settle = o.Attempt, []Settled{settled}
 	return d
 }
 
-// hasEffectOf tells whether the job ended by a proof of attempt n's effect:
-// whatever else is said of n cannot weaken it.
+// hasEffectOf reports whether the job ended by a proof of attempt n's effect. No
+// later evidence about n can weaken that proof.
 func (v *View) hasEffectOf(n int) bool {
 	return v.State == Succeeded && v.Effect != nil && v.Effect.Attempt == n && v.Effect.Proof != ProofAssumed
 }
@@ -157,15 +159,15 @@ func outcomeUnknown(v *View, o Outcome) Decision {
 		return pollUnread(v, o)
 	}
 	if !v.isOpen(o.Attempt) {
-		return nothing // not knowing takes back no proof
+		return nothing // an unknown outcome does not undo a proof
 	}
 	d := same(v, CauseLateEvidence)
 	d.Attempt, d.Settle = o.Attempt, []Settled{settledBy(o)}
 	return d
 }
 
-// pollUnread counts a poll that gave no word. It says nothing of the attempt, and is
-// tried again soon, however many polls were answered before.
+// pollUnread counts a poll without an answer. Such a poll is no evidence about the attempt,
+// and is repeated soon, however many polls were answered before.
 func pollUnread(v *View, o Outcome) Decision {
 	d := pollUndecided(v, o)
 	if d.Cause == CausePolled {
@@ -174,8 +176,8 @@ func pollUnread(v *View, o Outcome) Decision {
 	return d
 }
 
-// pollEarly counts a poll that was answered with a refusal, and perhaps before the
-// commit request could act: that is no proof yet.
+// pollEarly counts a poll that was answered with a refusal, but possibly before the commit
+// request acted. Such a refusal is no proof yet.
 func pollEarly(v *View, o Outcome) Decision {
 	d := pollUndecided(v, o)
 	if d.Cause == CausePolled {
@@ -184,8 +186,8 @@ func pollEarly(v *View, o Outcome) Decision {
 	return d
 }
 
-// pollUndecided counts a poll that decided nothing. Its caller sets the wait, unless
-// the polls are used up.
+// pollUndecided counts a poll that decided nothing. The caller sets the wait, unless the
+// polls are used up.
 func pollUndecided(v *View, o Outcome) Decision {
 	limit := MaxPolls
 	switch {
@@ -214,11 +216,11 @@ func outcomeNoEffect(v *View, o Outcome) Decision {
 		return pollEarly(v, o)
 	}
 	if v.State == Accepted && o.Attempt == v.Attempt && !polled {
-		return nothing // the accepted attempt answers to polls only
+		return nothing // only polls decide about an accepted attempt
 	}
 	if !v.settles(o, polled) {
 		if !v.isOpen(o.Attempt) {
-			return nothing // known already: the same word again, its write not confirmed
+			return nothing // known already: the same outcome comes again because its write was not confirmed
 		}
 		d := same(v, outcomeCause(v, o))
 		d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
@@ -234,8 +236,8 @@ func outcomeNoEffect(v *View, o Outcome) Decision {
 	return provenWithout(v, d, o)
 }
 
-// settles tells whether an outcome without effect answers the question that the
-// job's state asks. Else it is only recorded with its attempt.
+// settles reports whether an outcome without effect moves the job out of its state.
+// Otherwise it is only recorded with its attempt.
 func (v *View) settles(o Outcome, polled bool) bool {
 	switch v.State {
 	case Sending:
@@ -251,13 +253,13 @@ func (v *View) settles(o Outcome, polled bool) bool {
 	}
 }
 
-// othersOpen settles one attempt without effect while another one is unknown:
-// the job's outcome stays open.
+// othersOpen settles one attempt without effect while another attempt is unknown.
+// The job's outcome stays open.
 func othersOpen(v *View, o Outcome) Decision {
 	d := same(v, outcomeCause(v, o))
 	switch v.State {
 	case Sending:
-		// A refused repeat counts in the chain, so that the waits grow.
+		// A refused repeat counts as a look, so that the waits grow.
 		d = keep(v, Ambiguous, outcomeCause(v, o))
 		d.Looks++
 		d.Delay = max(firstLook(v), v.replayWait(d.Looks), o.RetryAfter)
@@ -271,10 +273,10 @@ func othersOpen(v *View, o Outcome) Decision {
 	return d
 }
 
-// provenWithout decides where a job goes whose every attempt is proven to have
+// provenWithout decides the next state of a job when every attempt is proven to have
 // had no effect, by the kind of the last refusal.
 func provenWithout(v *View, d Decision, o Outcome) Decision {
-	// A refusal is about the account, whatever becomes of this job.
+	// A refusal concerns the account, so its hold applies in every case.
 	d.Hold = o.hold()
 	if !v.CancelAsked.IsZero() {
 		d.To = Canceled
@@ -284,7 +286,7 @@ func provenWithout(v *View, d Decision, o Outcome) Decision {
 	case o.Kind == FailPermanent || o.Kind == FailEgressDenied:
 		d.To = Failed
 	case v.Attempt >= MaxAttempts:
-		spend(v, &d) // the end, whatever the kind
+		spend(v, &d) // ends the job, whatever the kind
 	case o.Kind == FailAuth:
 		d.Blocked = o.Message
 	case o.Kind == FailRateLimited:

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// What is there ends a job that asked and has had no attempt, and no other one.
+// TestDecideAlreadyPresent checks that existing content ends a job with SkipIfPresent that
+// has had no attempt, and no other job.
 func TestDecideAlreadyPresent(t *testing.T) {
 	seen := AlreadyPresent{Observation{ExternalID: "post-1", ExternalURL: "https://example.com/1", Detail: "found", Attempt: 3}}
 	view := func(s State, attempt int, age time.Duration) View {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Rules of this file: what clients and persons may ask, and when. A repeat of a
-// request whose result is in place changes nothing and succeeds.
+// Rules of this file: which requests clients and people may make in which state. A repeat
+// of a request whose result is in place changes nothing and succeeds.
 
 func decideRequest(v *View, e Evidence) (Decision, error) {
 	switch e := e.(type) {
@@ -46,7 +46,7 @@ func decideCancel(v *View) (Decision, error) {
 			return nothing, nil
 		}
 		d := same(v, CauseCancelRequested)
-		d.Cancel = true // RetryJob does not take it up again
+		d.Cancel = true // RetryJob does not restart it
 		return d, nil
 	default:
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{
@@ -73,30 +73,30 @@ func decideRetry(v *View, r RetryAsked) (Decision, error) {
 		return Decision{}, e
 	}
 	d := keep(v, Retrying, CauseRetryRequested)
-	d.Delay = v.wordLeft()
+	d.Delay = v.rulingWait()
 	d.Failures, d.Claims, d.Looks, d.Negatives = 0, 0, 0, 0
 	d.NewWindow, d.Uncancel, d.StartAt = true, true, r.At
 	return d, nil
 }
 
-// LeftBehind reports whether a job ended because the one that it replies to had ended
-// without success, so that RetryJob may take it up again. One that its client canceled,
-// before or after that end, is not.
+// LeftBehind reports whether a job ended because its predecessor had ended without success,
+// so that RetryJob may restart it. It returns false for a job that its client canceled,
+// before or after that end.
 func (s Status) LeftBehind() bool {
 	return s.State == Canceled && s.CancelAsked.IsZero() && s.LastError != nil && s.LastError.Kind == FailPredecessorEnded
 }
 
-// wordLeft is the time until a job may start again that only a person's word says
-// had no effect: its last attempt may still act until its fence.
-func (v *View) wordLeft() time.Duration {
+// rulingWait returns the time until a job may start again after a person's ruling that it
+// had no effect. The ruling is no proof: the last attempt may still act until its fence.
+func (v *View) rulingWait() time.Duration {
 	if v.Resolution == nil || v.Resolution.Ruling != RuleNotSent {
 		return 0
 	}
 	return max(v.FenceLeft, 0)
 }
 
-// decideReschedule moves a job that waits for its time. What holds it back by
-// the target's wish is no part of the job and is not moved.
+// decideReschedule moves a job that waits for its time. A hold that the target asked for is
+// not part of the job and stays.
 func decideReschedule(v *View, r RescheduleAsked) (Decision, error) {
 	if v.State != Scheduled && v.State != Retrying {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled, Retrying}}
@@ -107,26 +107,26 @@ func decideReschedule(v *View, r RescheduleAsked) (Decision, error) {
 	}
 	d := keep(v, v.State, CauseRescheduled)
 	d.StartAt, d.Reschedule, d.Window, d.NewWindow = r.At, true, r.Window, true
-	d.Delay = v.wordLeft()
+	d.Delay = v.rulingWait()
 	d.Looks, d.Blocked = 0, "" // it waits for its time now, and for nothing else
 	return d, nil
 }
 
-// decideRunNow makes a waiting job due. One that is past waiting has what was
-// asked for, or an end that RetryJob is for.
+// decideRunNow makes a waiting job due. For a job that no longer waits it changes nothing:
+// the job has started already, or it has ended, which is a case for RetryJob.
 func decideRunNow(v *View) Decision {
-	if !v.State.Runnable() || v.DueLeft <= v.wordLeft() {
+	if !v.State.Runnable() || v.DueLeft <= v.rulingWait() {
 		return nothing
 	}
 	d := keep(v, v.State, CauseRunNow)
-	d.Delay = v.wordLeft()
-	d.Looks = 0 // what counts in the looks before an arm is the time that they span
+	d.Delay = v.rulingWait()
+	d.Looks = 0 // looks before an arm count by the time that they span
 	return d
 }
 
-// decideRestored asks a person about a job that the database believes unsent.
-// Whatever was armed before the restore is reconciled as ever: looks read the
-// platform's reality, which no restore changes.
+// decideRestored asks a person about a job that is unsent according to the database.
+// Attempts that were armed before the restored state are reconciled as always: looks read
+// the platform, which a restore does not change.
 func decideRestored(v *View, r Restored) Decision {
 	if !v.State.Runnable() && v.State != Claimed {
 		return nothing
@@ -140,8 +140,8 @@ func decideRestored(v *View, r Restored) Decision {
 	return d
 }
 
-// ErrOwnEffectKey refuses a RESEND: the job was given its effect key, and a new effect needs
-// another one.
+// ErrOwnEffectKey is returned for a RESEND without an effect key of a job whose caller gave
+// the effect key: a new effect needs another key.
 var ErrOwnEffectKey = errors.New("a new effect of this job needs an effect key of its own")
 
 func decideResolved(v *View, r Resolved) (Decision, error) {
@@ -181,9 +181,9 @@ func decideResolved(v *View, r Resolved) (Decision, error) {
 		}
 		d.To = Retrying
 		if v.Attempt > 0 && !v.NewRound {
-			// Without an attempt in this round, as after a restore, its effect key
-			// was never used as far as is known. If it was, by a state that got
-			// lost, a target that dedupes knows it and does nothing twice.
+			// Without an attempt in this round, as after a restore, the round keeps its
+			// effect key: no known attempt used it. If an attempt that the restore lost
+			// used it, a target that dedupes drops the second request.
 			d.Round++
 			if v.OwnEffectKey != "" && r.OwnEffectKey == "" {
 				return Decision{}, ErrOwnEffectKey
@@ -197,7 +197,7 @@ func decideResolved(v *View, r Resolved) (Decision, error) {
 	return d, nil
 }
 
-// ruledInPlace tells whether the state still shows an earlier, equal ruling.
+// ruledInPlace reports whether the state still is the result of an earlier, equal ruling.
 func (v *View) ruledInPlace(r Ruling) bool {
 	switch r {
 	case RuleSent:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// waiting is a view of a job that waits for its time, an hour from viewNow.
+// waiting returns a view of a job that waits for its time, an hour from viewNow.
 func waiting(s State) View {
 	v := sending(Opaque, Hold)
 	v.State, v.Open, v.FenceLeft = s, nil, -time.Hour
@@ -20,7 +20,7 @@ func waiting(s State) View {
 	return v
 }
 
-// TestRequestStates is the whole table of who may ask what when: w writes, n
+// TestRequestStates is the whole table of requests by state: w is written, n
 // changes nothing, e is refused.
 func TestRequestStates(t *testing.T) {
 	for _, tt := range []struct {
@@ -88,9 +88,9 @@ func TestRescheduleInPlace(t *testing.T) {
 	}
 }
 
-// TestAWordWaitsForTheFence: a person's NOT_SENT is no proof, so no request makes
-// the job due while its last attempt may still act.
-func TestAWordWaitsForTheFence(t *testing.T) {
+// TestARulingWaitsForTheFence checks that no request makes a job due while its last
+// attempt may still act, because a person's NOT_SENT is no proof.
+func TestARulingWaitsForTheFence(t *testing.T) {
 	v := sending(Opaque, Hold)
 	v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
 	v, _ = step(t, v, Resolved{Ruling: RuleNotSent, Actor: "ann", Override: true})
@@ -140,19 +140,19 @@ func TestRestoredThenAPerson(t *testing.T) {
 		}
 		sent, _ := step(t, v, Resolved{Ruling: RuleSent, ExternalID: "x"})
 		if sent.State != Succeeded || sent.Effect.ExternalID != "x" {
-			t.Errorf("%s: SENT gave %s", s, sent.State)
+			t.Errorf("%s: after SENT it is %s", s, sent.State)
 		}
 		again, d := step(t, v, Resolved{Ruling: RuleResend})
-		// Without an attempt the effect key stays: the state that was lost may have
-		// used it, and then a target that dedupes knows it.
+		// Without an attempt the effect key stays: an attempt that the restore lost may
+		// have used it, and then a target that dedupes knows it.
 		round := 1
 		if v.Attempt > 0 {
 			round = 2
 		}
 		if again.State != Retrying || again.Round != round || !d.NewWindow {
-			t.Fatalf("%s: RESEND gave %s, round %d", s, again.State, again.Round)
+			t.Fatalf("%s: after RESEND it is %s in round %d", s, again.State, again.Round)
 		}
-		// Its lease may run out: it is no job that nobody ever wanted to repeat.
+		// After its lease runs out it is RETRYING, because a person asked for the resend.
 		again.State, again.DueLeft = Claimed, 0
 		if back, _ := step(t, again, LeaseOver{}); back.State != Retrying {
 			t.Errorf("%s: back from a lease as %s", s, back.State)
@@ -188,8 +188,8 @@ func TestWindowOverNamesTheJobWaitedFor(t *testing.T) {
 	}
 }
 
-// TestPredecessorEnded: a reply that nothing is left to wait for ends, and RetryJob
-// takes it up again once its predecessor goes on.
+// TestPredecessorEnded checks that a reply ends once its predecessor has ended without
+// success, and that RetryJob restarts it once the predecessor goes on.
 func TestPredecessorEnded(t *testing.T) {
 	other := ID{15: 7}
 	for _, s := range States {
@@ -220,7 +220,7 @@ func TestPredecessorEnded(t *testing.T) {
 	if again.State != Retrying || !d.NewWindow || !d.Uncancel {
 		t.Errorf("retried after its predecessor: %s, %+v", again.State, d)
 	}
-	for name, from := range map[string]View{"left behind": left, "taken up again": again} {
+	for name, from := range map[string]View{"left behind": left, "restarted": again} {
 		from.LastError = ended.LastError
 		canceled, d := step(t, from, CancelAsked{})
 		if canceled.State != Canceled || !d.Cancel || d.Cause != CauseCancelRequested {
@@ -232,12 +232,12 @@ func TestPredecessorEnded(t *testing.T) {
 	}
 	left.LastError = &Failure{Kind: FailTransient}
 	if _, err := Decide(left, RetryAsked{}); !errors.As(err, &state) || slices.Contains(state.Allowed, Canceled) {
-		t.Errorf("a job that its client cancelled was retried: %v", err)
+		t.Errorf("a job that its client canceled was retried: %v", err)
 	}
 }
 
-// TestMissed: what fell due in a pause expires, be its window open or not; nothing
-// else does.
+// TestMissed checks that a job that fell due in a pause expires, even if its window is
+// still open, and that no other job does.
 func TestMissed(t *testing.T) {
 	due := func(s State) View {
 		v := waiting(s)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sending is a view of a job in mid-send: first attempt, window open.
+// sending returns a view of a job in mid-send: first attempt, window open.
 func sending(class Class, policy Policy) View {
 	return View{
 		Job: Job{
@@ -19,7 +19,7 @@ func sending(class Class, policy Policy) View {
 	}
 }
 
-// must decides, and fails the test on an error.
+// must returns the decision, and fails the test on an error.
 func must(t *testing.T, v View, e Evidence) Decision {
 	t.Helper()
 	d, err := Decide(v, e)
@@ -29,7 +29,7 @@ func must(t *testing.T, v View, e Evidence) Decision {
 	return d
 }
 
-// step decides and gives the view after the write.
+// step returns the view after the decision was written, and the decision.
 func step(t *testing.T, v View, e Evidence) (View, Decision) {
 	t.Helper()
 	d := must(t, v, e)
@@ -39,14 +39,14 @@ func step(t *testing.T, v View, e Evidence) (View, Decision) {
 	return applied(v, d), d
 }
 
-func TestNamedBehaviours(t *testing.T) {
+func TestNamedBehaviors(t *testing.T) {
 	timeout := Outcome{Attempt: 1, Result: ResultUnknown, Message: "timeout"}
 	for _, tt := range []struct {
 		name  string
 		view  func() View
 		given Evidence
 		want  State
-		kind  FailureKind // of LastError; zero: not looked at
+		kind  FailureKind // of LastError; zero: not checked
 	}{
 		{"a 403 is final", func() View { return sending(Opaque, Hold) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailPermanent, HTTPStatus: 403}, Failed, FailPermanent},
@@ -57,7 +57,7 @@ func TestNamedBehaviours(t *testing.T) {
 			v.FenceLeft = 0
 			return v
 		}, FenceOver{}, Ambiguous, FailAmbiguous},
-		{"unsent and cancelled is cancelled", func() View {
+		{"unsent and canceled is CANCELED", func() View {
 			v := sending(Opaque, Hold)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
@@ -66,12 +66,12 @@ func TestNamedBehaviours(t *testing.T) {
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Minute}, Retrying, FailRateLimited},
 		{"a refused credential waits", func() View { return sending(Observable, Hold) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Retrying, FailAuth},
-		{"a refused credential is the account's matter, cancelled or not", func() View {
+		{"a refused credential holds the account, even if the job is canceled", func() View {
 			v := sending(Opaque, Hold)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
 		}, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Canceled, FailAuth},
-		{"so is a rate limit", func() View {
+		{"a rate limit does so too", func() View {
 			v := sending(Keyed, Hold)
 			v.CancelAsked = time.Unix(1, 0)
 			return v
@@ -111,9 +111,9 @@ func TestLateSuccessOfSweptAttempt(t *testing.T) {
 	}
 }
 
-// TestTheSameWordTwiceIsOneEvent: a result whose write was not confirmed is
-// written again, and the history shows it once.
-func TestTheSameWordTwiceIsOneEvent(t *testing.T) {
+// TestTheSameOutcomeTwiceIsOneEvent checks that an outcome whose write was not confirmed
+// can be written again, and that the history shows it once.
+func TestTheSameOutcomeTwiceIsOneEvent(t *testing.T) {
 	for _, o := range []Outcome{
 		{Attempt: 1, Result: ResultSucceeded, ExternalID: "x"},
 		{Attempt: 1, Result: ResultRejected, Kind: FailPermanent},
@@ -226,7 +226,7 @@ func TestHoldWaitsForAPerson(t *testing.T) {
 	v := sending(Opaque, Hold)
 	v, d := step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
 	if d.Delay != 0 {
-		t.Errorf("delay %v before a question that nobody else can answer", d.Delay)
+		t.Errorf("delay %v before a question that only a person can answer", d.Delay)
 	}
 	v, _ = step(t, v, LookDue{})
 	if v.State != NeedsResolution || len(v.Open) != 1 {
@@ -305,7 +305,7 @@ func TestAcceptedAttempts(t *testing.T) {
 			t.Errorf("%s", v.State)
 		}
 	})
-	t.Run("polls that give no word end", func(t *testing.T) {
+	t.Run("polls without an answer end", func(t *testing.T) {
 		for _, tt := range []struct {
 			state State
 			e     Evidence
@@ -339,7 +339,7 @@ func TestAcceptedAttempts(t *testing.T) {
 			t.Errorf("without the last attempt's handle: %s", v.State)
 		}
 	})
-	t.Run("a late handle of an ended job bars RetryJob", func(t *testing.T) {
+	t.Run("a late handle of an ended job prevents RetryJob", func(t *testing.T) {
 		v := accepted
 		v.State = Failed
 		v, _ = step(t, v, Outcome{Attempt: 2, Result: ResultAccepted, Handle: "h"})
@@ -385,7 +385,8 @@ func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
 	}
 }
 
-// What counts is when the look began, however much later it is judged.
+// TestAnAbsenceFromBeforeTheFenceStaysOne checks that the time counts at which a look began,
+// however much later it is judged.
 func TestAnAbsenceFromBeforeTheFenceStaysOne(t *testing.T) {
 	v := sending(Observable, Hold)
 	v.State, v.Now, v.FenceLeft = Ambiguous, time.Unix(10_000, 0), -time.Hour
@@ -457,12 +458,12 @@ func TestSnapshotView(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	if v := (Snapshot{Now: now}).View(Traits{}, 0); v.FenceLeft != 0 || v.KeyAge != 0 || v.DueLeft != 0 {
-		t.Errorf("unset times must give zero: %+v", v)
+		t.Errorf("unset times are not zero: %+v", v)
 	}
 }
 
-// A target that stores the key after the effect is not asked again while the request
-// before may still be under way, whatever sets the job in motion.
+// TestLateKeyWaitsForTheFence checks that a target that stores the key after the effect gets
+// no repeat while the request before may still be under way, whatever makes the job due.
 func TestLateKeyWaitsForTheFence(t *testing.T) {
 	unknown := Outcome{Attempt: 1, Result: ResultUnknown, Message: "reset"}
 	for _, late := range []bool{false, true} {
@@ -484,7 +485,8 @@ func TestLateKeyWaitsForTheFence(t *testing.T) {
 	}
 }
 
-// An age that seems to be negative is unknown: a clock was wrong.
+// TestAKeyFromTheFutureIsNotRepeated checks that a negative age of a key counts as unknown:
+// a clock was wrong.
 func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
 	v := sending(Keyed, Hold)
 	v.State, v.FenceLeft = Ambiguous, 0
@@ -496,8 +498,8 @@ func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A credential that is refused to looks or polls waits for a person, and uses none of
-// them up.
+// TestRefusedLooksAreNotUsedUp checks that a job whose looks or polls fail for a refused
+// credential waits for a person, and spends no look or poll.
 func TestRefusedLooksAreNotUsedUp(t *testing.T) {
 	refused := Deferred{Kind: FailAuth, Message: "Reconnect this account", CredentialVersion: 1}
 	for _, class := range []Class{Observable, Handle} {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Rules of this file, the only place of what a client may change of a job, and when:
-//   - nothing while a worker may hold a copy of the request, which is CLAIMED and
-//     SENDING, and nothing of a job that has ended;
+// Rules of this file, which alone defines which fields of a job a client may change, and when:
+//   - none while a worker may hold a copy of the request, which is in CLAIMED and SENDING,
+//     and none of a job that has ended;
 //   - the payload only before the first start: the effect key and its fingerprint at the
-//     target, the frozen bytes and every look stand for the bytes of an attempt;
-//   - the time for an attempt only then, too: a restored database takes the one that it
-//     has for that of attempts which it does not know, and sets their fence by it;
-//   - the rest is read anew whenever something is decided, and no attempt rests on it.
+//     target, the frozen bytes and every look refer to the bytes of an attempt;
+//   - the attempt timeout also only before the first start: a restored database may not know
+//     of some attempts, and computes their fence from the timeout that it has;
+//   - the other fields are read again for each decision, and no attempt depends on them.
 
-// Fields are parts of a request that a client may change.
+// Fields is a set of fields of a request that a client may change.
 type Fields uint8
 
 // The fields, named as UpdateJobRequest names them.
@@ -26,13 +26,13 @@ const (
 	FieldAttemptTimeout
 	FieldTimeZone
 
-	// AllFields are all of them.
+	// AllFields is the set of all fields.
 	AllFields = FieldPayload | FieldLabels | FieldPolicy | FieldRetry | FieldAttemptTimeout | FieldTimeZone
 )
 
 var fieldNames = []string{"payload", "labels", "ambiguity_policy", "retry_policy", "attempt_timeout", "time_zone"}
 
-// Names gives the contract's names of the fields.
+// Names returns the contract's names of the fields.
 func (f Fields) Names() []string {
 	var out []string
 	for i, name := range fieldNames {
@@ -43,7 +43,7 @@ func (f Fields) Names() []string {
 	return out
 }
 
-// Updatable gives what may change of a job in this state.
+// Updatable returns the fields that may change of a job in this state.
 func (s State) Updatable() Fields {
 	switch s {
 	case Scheduled:

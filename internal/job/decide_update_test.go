@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUpdateFieldsByState: every set of fields in every state. A set may change where
-// each of its fields may, and the error names those that may not.
+// TestUpdateFieldsByState tries every set of fields in every state. A set may change where
+// each of its fields may, and the error names the fields that may not.
 func TestUpdateFieldsByState(t *testing.T) {
 	may := func(s State, f Fields) bool {
 		_, err := Decide(waiting(s), UpdateAsked{Fields: f})

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Decided gives the job as a decision leaves it when it is written at now, by the
-// store's clock: what every store writes. Whether the decision may be written is
-// not judged here, and what it says of attempts, holds and gates is not part of
-// the job.
+// Decided returns the job that every store writes for a decision, where now is the store's
+// clock. It does not check whether the decision may be written. The decision's parts about
+// attempts, holds and content locks are not part of the job.
 func (j Job) Decided(d Decision, now time.Time) Job {
 	from := j.State
 	j.State, j.Version, j.Updated = d.To, j.Version+1, now
@@ -36,7 +35,7 @@ func (j Job) Decided(d Decision, now time.Time) Job {
 	return j
 }
 
-// moveDue sets when the job is next due, and what follows from that.
+// moveDue sets when the job is next due, and the fields that follow from that.
 func (j *Job) moveDue(from State, d Decision, now time.Time) {
 	due := Micros(now.Add(max(0, d.Delay)))
 	if at := Micros(d.StartAt); !d.StartAt.IsZero() && at.After(due) {
@@ -47,7 +46,7 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 	case d.To.Terminal() || d.To == NeedsResolution:
 		j.NextAt, j.ClaimToken = time.Time{}, ID{}
 	case keep && !j.NextAt.IsZero():
-		// A look that somebody else has leased stays his.
+		// A look that another worker has leased stays with that worker.
 		if from != d.To {
 			j.ClaimToken = ID{}
 		}
@@ -65,8 +64,9 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 	}
 }
 
-// Deadline is when the job ends as EXPIRED if it is due at a time and has not started
-// by then: a reply that waits for its predecessor has its wait window.
+// Deadline returns when a job that is due at the given time ends as EXPIRED, unless it has
+// started: at the end of its wait window if it waits for a predecessor, and otherwise of its
+// start window.
 func (j Job) Deadline(due time.Time) time.Time {
 	if j.WaitsFor.IsZero() {
 		return due.Add(j.Window())
@@ -74,10 +74,10 @@ func (j Job) Deadline(due time.Time) time.Time {
 	return due.Add(j.Wait())
 }
 
-// Released gives a reply as it is from now on, when its predecessor has SUCCEEDED. Its
-// start window counts from then, or from its own time if that is later. One whose wait is
-// over by then keeps its deadline and ends as EXPIRED: a sweep may have decided that
-// already, and this brings no new version.
+// Released returns a reply whose predecessor has SUCCEEDED, as it is from now on. Its start
+// window counts from now, or from its own time if that is later. A reply whose wait window
+// is over keeps its deadline and ends as EXPIRED: a sweep may have decided that already, and
+// a release brings no new version.
 func (j Job) Released(now time.Time) Job {
 	j.WaitsFor, j.PredecessorEnd = ID{}, 0
 	if j.State.Runnable() && j.StartDeadline.After(now) {
@@ -88,8 +88,8 @@ func (j Job) Released(now time.Time) Job {
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// Window is how late the job may start.
+// Window returns how late the job may start.
 func (s Spec) Window() time.Duration { return cmp.Or(s.StartWindow, DefaultWindow) }
 
-// Wait is how long a reply waits for its predecessor, from its own time on.
+// Wait returns how long a reply waits for its predecessor, from its own time on.
 func (s Spec) Wait() time.Duration { return cmp.Or(s.WaitWindow, DefaultWaitWindow) }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestDecidedTimes is the table of when a job is due, and what follows from it.
+// TestDecidedTimes is the table of when a job is due, and of the fields that follow from it.
 func TestDecidedTimes(t *testing.T) {
 	const hour = time.Hour
 	at := func(d time.Duration) time.Time { return viewNow.Add(d) }
@@ -22,11 +22,11 @@ func TestDecidedTimes(t *testing.T) {
 		window         time.Duration
 	}{
 		{"a delay", Claimed, Decision{To: Retrying, Delay: hour}, at(hour), at(-hour), at(hour), 2 * hour},
-		{"at once", Claimed, Decision{To: Scheduled}, at(0), at(-hour), at(hour), 2 * hour},
+		{"immediately", Claimed, Decision{To: Scheduled}, at(0), at(-hour), at(hour), 2 * hour},
 		{"a kept time", Ambiguous, Decision{To: Ambiguous, Delay: KeepDelay}, at(-hour), at(-hour), at(hour), 2 * hour},
 		{"a kept fence", Sending, Decision{To: Sending, Delay: hour}, at(-hour), at(-hour), at(hour), 2 * hour},
 		{"an end", Claimed, Decision{To: Failed, Delay: hour}, time.Time{}, at(-hour), at(hour), 2 * hour},
-		{"a person's turn", Ambiguous, Decision{To: NeedsResolution}, time.Time{}, at(-hour), at(hour), 2 * hour},
+		{"a person must decide", Ambiguous, Decision{To: NeedsResolution}, time.Time{}, at(-hour), at(hour), 2 * hour},
 		{"a time after the delay", Failed, Decision{To: Retrying, Delay: hour, StartAt: at(3 * hour)}, at(3 * hour), at(-hour), at(hour), 2 * hour},
 		{"a delay after the time", Failed, Decision{To: Retrying, Delay: hour, StartAt: at(1)}, at(hour), at(-hour), at(hour), 2 * hour},
 		{"a new window", Failed, Decision{To: Retrying, StartAt: at(hour), NewWindow: true}, at(hour), at(-hour), at(3 * hour), 2 * hour},
@@ -54,8 +54,8 @@ func TestDecidedTimes(t *testing.T) {
 	}
 }
 
-// TestDecidedTokens: a lease ends with its state, and a look that somebody else
-// has leased stays his when nothing else moves.
+// TestDecidedTokens checks that a lease ends with its state, and that a look that another
+// worker has leased stays with that worker if state and due time stay.
 func TestDecidedTokens(t *testing.T) {
 	token := ID{1}
 	for _, tt := range []struct {
@@ -80,7 +80,7 @@ func TestDecidedTokens(t *testing.T) {
 	}
 }
 
-func TestDecidedKeepsWhatIsNotSaid(t *testing.T) {
+func TestDecidedKeepsOtherFields(t *testing.T) {
 	was := Job{Status: Status{
 		State: Failed, CancelAsked: viewNow, Ended: viewNow, LastError: &Failure{Message: "old", At: viewNow},
 		WaitsFor: ID{7}, Attempt: 2, Class: Observable,
@@ -88,10 +88,10 @@ func TestDecidedKeepsWhatIsNotSaid(t *testing.T) {
 	later := viewNow.Add(time.Minute)
 	got := was.Decided(Decision{To: Failed, Cancel: true}, later)
 	if !got.CancelAsked.Equal(viewNow) || !got.Ended.Equal(viewNow) || !reflect.DeepEqual(got.LastError, was.LastError) {
-		t.Errorf("the first cancel, end and error stay: %+v", got.Status)
+		t.Errorf("the first cancel, end or error has changed: %+v", got.Status)
 	}
 	if got.WaitsFor != was.WaitsFor || got.Attempt != 2 || got.Class != Observable {
-		t.Errorf("what no decision says stays: %+v", got.Status)
+		t.Errorf("a field that no decision sets has changed: %+v", got.Status)
 	}
 	said := &Failure{Message: "new"}
 	got = was.Decided(Decision{To: Retrying, Uncancel: true, LastError: said}, later)
@@ -99,6 +99,6 @@ func TestDecidedKeepsWhatIsNotSaid(t *testing.T) {
 		t.Errorf("%+v", got.Status)
 	}
 	if !said.At.IsZero() {
-		t.Error("the decision was written to")
+		t.Error("Decided has changed its argument")
 	}
 }

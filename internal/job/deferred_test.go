@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A look, a poll or a re-arm that was not made says nothing of the effect. What waits
-// for a person costs none of the looks, however many there were; what does not, does.
+// TestLookNotMade checks that a look, a poll or a re-arm that was not made is no evidence
+// about the effect. Waiting for a person spends no look, however many there were; any other
+// reason does.
 func TestLookNotMade(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -37,7 +38,8 @@ func TestLookNotMade(t *testing.T) {
 	}
 }
 
-// Who is in doubt waits for an account for days past its window, and then for a person.
+// TestLookNotMadeForDays checks that a job with an unknown outcome waits for its account for
+// days past its window, and then for a person.
 func TestLookNotMadeForDays(t *testing.T) {
 	for _, kind := range []FailureKind{FailAuth, FailHeld, FailTransient} {
 		for _, state := range []State{Ambiguous, Accepted} {
@@ -59,7 +61,7 @@ func TestLookNotMadeForDays(t *testing.T) {
 	}
 }
 
-// Who could be asked again waits for nobody any more.
+// TestPollUnblocks checks that a poll that could be made ends the block.
 func TestPollUnblocks(t *testing.T) {
 	v := sending(Handle, Hold)
 	v.State, v.Handle, v.Blocked = Accepted, "h", "Reconnect this account"

@@ -136,7 +136,7 @@ func TestClaimAndArm(t *testing.T) {
 	for _, pair := range ClaimAndArm {
 		for _, tr := range pair {
 			if !Legal(tr.From, tr.To) {
-				t.Errorf("%v is no transition", tr)
+				t.Errorf("%v is not a transition", tr)
 			}
 		}
 		if pair[0].To != pair[1].From || !pair[0].From.Runnable() || pair[1].To != Sending {

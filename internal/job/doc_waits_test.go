@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// docTable returns the rows of the first table in a section of docs/protocol.md: its
-// first cell, and the others.
+// docTable returns the rows of the first table in a section of docs/protocol.md: the other
+// cells of each row by its first cell.
 func docTable(t *testing.T, section string) map[string][]string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/protocol.md")
@@ -46,8 +46,8 @@ func docTable(t *testing.T, section string) map[string][]string {
 
 var docWait = regexp.MustCompile(`(?:(\d+) times )?\b(\d+)(?: (s|min|h)\b|,)`)
 
-// docWaits reads the waits of a cell, up to its first sentence's end. A bare number is
-// zero.
+// docWaits returns the waits that a cell lists up to the end of its first sentence. A number
+// without a unit must be zero.
 func docWaits(t *testing.T, cell string) (waits []time.Duration) {
 	t.Helper()
 	cell, _, _ = strings.Cut(cell, ". ")
@@ -71,8 +71,8 @@ func docWaits(t *testing.T, cell string) (waits []time.Duration) {
 	return waits
 }
 
-// The table of waits in docs/protocol.md is the code's. Rows about the engine's own
-// waits are compared in its package.
+// TestDocumentedWaits compares the table of waits in docs/protocol.md with the code. The
+// engine's tests compare the rows about the engine's own waits.
 func TestDocumentedWaits(t *testing.T) {
 	rows := docTable(t, "Waits")
 	unread := sending(Observable, Hold)
@@ -118,8 +118,8 @@ func TestDocumentedWaits(t *testing.T) {
 	}
 }
 
-// The table of counters in docs/protocol.md names every counter of a job, and their
-// limits.
+// TestDocumentedCounters checks that the table of counters in docs/protocol.md names every
+// counter of a job, and the limits of the counters.
 func TestDocumentedCounters(t *testing.T) {
 	rows := docTable(t, "Counters")
 	delete(rows, "Counter")

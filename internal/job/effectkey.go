@@ -11,15 +11,14 @@ import (
 )
 
 // Rules of this file:
-//   - an effect key follows from what the client said, and from nothing that a database
-//     made up. A client that repeats its request after the database was lost reaches the
+//   - an effect key is derived from what the client sent, and from nothing that a database
+//     generated. A client that repeats its request after the database was lost reaches the
 //     receiver under the same key, and the receiver drops the second request;
 //   - two effects never share a key: the encoding below is injective, and SHA-256 keeps
 //     its inputs apart;
-//   - no safety rests on a key being secret. Anybody who knows the four inputs can
-//     compute it;
+//   - no safety rests on a key being secret. It can be computed from its four inputs;
 //   - the encoding never changes. A change would need another domain and another prefix,
-//     and would cut every client off from what was sent before.
+//     and receivers would not recognize what was sent before.
 
 const (
 	// effectKeyDomain separates these digests from any other use of SHA-256.
@@ -31,20 +30,20 @@ const (
 	EffectKeyLen = len(effectKeyPrefix) + 52
 )
 
-// EffectKey is what a KEYED target dedupes on: a digest of the installation's namespace,
-// the project, the client's idempotency key, and the round. A new round wants a new
-// effect, so it has another key.
+// EffectKey returns the key on which a KEYED target dedupes: a digest of the installation's
+// namespace, the project, the client's idempotency key, and the round. A new round wants a
+// new effect, so it has another key.
 func EffectKey(namespace, project, key string, round int) string {
-	var room [256]byte // enough for most; what does not fit grows
-	sum := sha256.Sum256(appendEffectKeyInput(room[:0], namespace, project, key, round))
+	var buf [256]byte // enough for most inputs; append grows it for the others
+	sum := sha256.Sum256(appendEffectKeyInput(buf[:0], namespace, project, key, round))
 	var out [EffectKeyLen]byte
 	copy(out[:], effectKeyPrefix)
 	lowerBase32.Encode(out[len(effectKeyPrefix):], sum[:])
 	return string(out[:])
 }
 
-// EffectKey is the key of the job's present round: the caller's own, or the derived one.
-// See the function EffectKey.
+// EffectKey returns the key of the job's present round: the caller's own, or the derived one
+// (see the function EffectKey).
 func (j Job) EffectKey(namespace string) string {
 	if j.OwnEffectKey != "" {
 		return j.OwnEffectKey
@@ -52,8 +51,8 @@ func (j Job) EffectKey(namespace string) string {
 	return EffectKey(namespace, j.Project, j.Key, max(j.Round, 1))
 }
 
-// appendEffectKeyInput appends what is digested: the domain, then each text after its
-// length in four bytes, then the round in eight bytes, all big-endian.
+// appendEffectKeyInput appends the bytes that are digested: the domain and the three texts,
+// each after its length in four bytes, then the round in eight bytes, all big-endian.
 func appendEffectKeyInput(out []byte, namespace, project, key string, round int) []byte {
 	for _, t := range [...]string{effectKeyDomain, namespace, project, key} {
 		out = binary.BigEndian.AppendUint32(out, uint32(len(t)))
@@ -62,14 +61,14 @@ func appendEffectKeyInput(out []byte, namespace, project, key string, round int)
 	return binary.BigEndian.AppendUint64(out, uint64(round))
 }
 
-// reservedEffectKey is the form of derived keys, of this encoding and of later ones.
+// reservedEffectKey matches derived keys, of this encoding and of later ones.
 var reservedEffectKey = regexp.MustCompile(`^(?i:fo)[0-9]+_`)
 
-// ReservedEffectKey reports whether a caller may not give an effect key because it has the
-// form of derived ones: it could be another job's.
+// ReservedEffectKey reports whether an effect key has the form of derived keys. A caller may
+// not give such a key: it could be another job's.
 func ReservedEffectKey(key string) bool { return reservedEffectKey.MatchString(key) }
 
-// EffectKeyDigest names a caller's own effect key at a receiver. Each is used once.
+// EffectKeyDigest identifies a caller's own effect key at a receiver. Each is used once.
 func EffectKeyDigest(receiver, effectKey string) [sha256.Size]byte {
 	return keyDigest("fireonce own effect key 1", receiver, effectKey)
 }
@@ -80,17 +79,17 @@ var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPad
 // MaxNamespace is the length of a namespace, in bytes.
 const MaxNamespace = 64
 
-// ErrBadNamespace is returned for a text that is no namespace.
+// ErrBadNamespace is returned for a text that is not a namespace.
 var ErrBadNamespace = errors.New("a namespace has 1 to 64 characters: a to z, 0 to 9 and hyphens, and no hyphen at its ends")
 
-// NewNamespace makes a namespace that no other installation has: 128 random bits.
+// NewNamespace returns a namespace that no other installation has: 128 random bits.
 func NewNamespace() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return lowerBase32.EncodeToString(b[:])
 }
 
-// CheckNamespace refuses what is no namespace with ErrBadNamespace.
+// CheckNamespace fails with ErrBadNamespace if text is not a namespace.
 func CheckNamespace(text string) error {
 	if text == "" || len(text) > MaxNamespace || strings.HasPrefix(text, "-") || strings.HasSuffix(text, "-") ||
 		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {

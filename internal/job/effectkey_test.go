@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEffectKeyVectors holds the encoding still: a key that changes is one that no
-// receiver knows. The digests were computed by another program (testdata/effectkey.py).
+// TestEffectKeyVectors pins the encoding: no receiver would recognize a key that has changed.
+// Another program computed the digests (testdata/effectkey.py).
 func TestEffectKeyVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/effectkey.json")
 	if err != nil {
@@ -31,8 +31,8 @@ func TestEffectKeyVectors(t *testing.T) {
 	}
 }
 
-// TestEffectKeyForm: receivers use the key as webhook-id, Idempotency-Key, a Message-ID's
-// local part and a path's segment, however long or odd the client's key is.
+// TestEffectKeyForm checks that a key can be a webhook-id, an Idempotency-Key, the local part
+// of a Message-ID and a segment of a path, however long or odd the client's key is.
 func TestEffectKeyForm(t *testing.T) {
 	form := regexp.MustCompile(`^fo1_[a-z2-7]{52}$`)
 	for _, key := range []string{"", "a", "order 42/ü\r\n", strings.Repeat("k", MaxKeyLen)} {
@@ -47,7 +47,7 @@ func TestJobsEffectKey(t *testing.T) {
 	j := Job{Spec: Spec{ID: ID{1}, Project: "p", Key: "k"}}
 	first := j.EffectKey("n")
 	if first != EffectKey("n", "p", "k", 1) {
-		t.Error("a job that was not stored yet has not its first round's key")
+		t.Error("a job that is not stored yet does not have its first round's key")
 	}
 	j.ID, j.Round = ID{2}, 1
 	if j.EffectKey("n") != first {
@@ -55,11 +55,11 @@ func TestJobsEffectKey(t *testing.T) {
 	}
 	j.Round = 2
 	if j.EffectKey("n") != EffectKey("n", "p", "k", 2) {
-		t.Error("a second round has not its own key")
+		t.Error("a second round does not have its own key")
 	}
 }
 
-// effectKeyParts reads back what was encoded: an encoding that can be read back is
+// effectKeyParts decodes the input of a key's digest: an encoding that can be decoded is
 // injective.
 func effectKeyParts(b []byte) (parts []string, round uint64, ok bool) {
 	for range 4 {
@@ -114,7 +114,7 @@ func TestNamespace(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-a", "a-", "A", "a_b", "a b", "ü", strings.Repeat("x", MaxNamespace+1)} {
 		if CheckNamespace(bad) == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -2,22 +2,22 @@ package job
 
 import "time"
 
-// Evidence is one thing that was learnt or asked. Its kinds are the types of
-// this package with the method evidence.
+// Evidence is one fact or request that concerns a job. Its kinds are the types
+// of this package that have the method evidence.
 type Evidence interface{ evidence() }
 
 type (
-	// Deferred says that a leased job could not be armed; nothing was sent.
+	// Deferred: a leased job could not be armed, and nothing was sent.
 	Deferred struct {
 		Kind       FailureKind
 		Message    string
 		RetryAfter time.Duration // for FailRateLimited and FailHeld
-		// HoldFor, for FailHeld, is how long the jobs with the same hold key are left
-		// alone: what is in the way of this one is in theirs.
+		// HoldFor, for FailHeld, is how long no job with the same hold key may start:
+		// the same obstacle is in the way of all of them.
 		HoldFor time.Duration
-		// CredentialVersion is the refused credential's, for FailAuth.
+		// CredentialVersion is the refused credential's version, for FailAuth.
 		CredentialVersion int
-		// Auth is why, for FailAuth; zero: AuthRefused.
+		// Auth is the cause, for FailAuth; zero: AuthRefused.
 		Auth AuthCause
 	}
 	// Outcome is how one attempt ended, as its connector classified it.
@@ -35,66 +35,66 @@ type (
 		Answer            *Answer
 		Handle            string
 		CredentialVersion int
-		// Auth is why, for FailAuth; zero: AuthRefused.
+		// Auth is the cause, for FailAuth; zero: AuthRefused.
 		Auth AuthCause
-		// Polled marks the platform's word on a handle.
+		// Polled marks the answer to a poll of a handle.
 		Polled bool
 	}
-	// LeaseOver says that a claim's lease ran out.
+	// LeaseOver: the lease of a claim ran out.
 	LeaseOver struct{}
-	// FenceOver says that an armed attempt has no outcome and its fence passed.
+	// FenceOver: an armed attempt has no outcome, and its fence passed.
 	FenceOver struct{}
-	// SenderLost says that the server that holds the claim, or armed the present attempt,
-	// is gone, or seems to be. Wait is how long a repeat waits for those of other jobs of
-	// its connection.
+	// SenderLost: the server that holds the claim, or that armed the present attempt, is
+	// gone or seems to be. Wait is how long a repeat waits, so that the connection's jobs
+	// are not all repeated together.
 	SenderLost struct{ Wait time.Duration }
-	// WindowOver says that the start deadline passed.
+	// WindowOver: the start deadline passed.
 	WindowOver struct{}
-	// PredecessorEnded says that the job that this one replies to ended without success.
+	// PredecessorEnded: the job that this one replies to ended without success.
 	PredecessorEnded struct{}
-	// Missed says that the job's connection was paused at Since, and that what fell
-	// due in the pause is not wanted any more.
+	// Missed: the job's connection was paused at Since, and jobs that fell due in the
+	// pause are no longer wanted.
 	Missed struct{ Since time.Time }
 	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
 	LookDue struct{}
-	// Looked is a finished look, begun after LookDue gave ActObserve for its
+	// Looked is a finished look. It began after LookDue returned ActObserve for its
 	// attempt, or while the job was CLAIMED, before a later arm.
 	Looked struct {
 		Observation
-		// Refused says that each attempt was refused or never sent, so that an
-		// object that is seen contradicts a direct answer.
+		// Refused: each attempt was refused or never sent, so an object that is seen
+		// contradicts a direct answer.
 		Refused bool
-		// Sighted says of an inconclusive look that it saw an object which could be
-		// this job's: nobody could be asked whose it is, or it has no id.
+		// Sighted: an inconclusive look saw an object that could be this job's, but its
+		// owner could not be determined, or it has no id.
 		Sighted bool
 	}
-	// AlreadyPresent is a finished look that a job with SkipIfPresent made before its first
-	// arm, under its claim: its content is there. It is nobody's attempt.
+	// AlreadyPresent is a finished look that a job with SkipIfPresent made under its
+	// claim, before its first arm, and that saw the content. It belongs to no attempt.
 	AlreadyPresent struct{ Observation }
-	// CancelAsked is a client's wish to stop.
+	// CancelAsked: a client asks to stop the job.
 	CancelAsked struct{}
-	// RetryAsked is a client's wish to start again after an end: at At, or now
-	// when At is zero. Of a reply that ended because its predecessor had, once that
-	// one is no longer ended.
+	// RetryAsked: a client asks to start the job again after its end, at At, or now if At
+	// is zero. A reply that ended because its predecessor had can be retried once that
+	// predecessor is no longer ended.
 	RetryAsked struct{ At time.Time }
-	// RescheduleAsked is a client's wish to move a job that waits: to At, or to
-	// now when At is zero. A zero Window keeps the start window's length.
+	// RescheduleAsked: a client asks to move a waiting job to At, or to now if At is
+	// zero. A zero Window keeps the length of the start window.
 	RescheduleAsked struct {
 		At     time.Time
 		Window time.Duration
 	}
-	// RunNowAsked is a client's wish to start a waiting job at once.
+	// RunNowAsked: a client asks to start a waiting job immediately.
 	RunNowAsked struct{}
-	// UpdateAsked is a client's wish to change fields of its request; none named: all of
-	// them. Same says that they are as asked for already.
+	// UpdateAsked: a client asks to change Fields of its request; zero: all of them. Same
+	// reports whether they have the requested values already.
 	UpdateAsked struct {
 		Same   bool
 		Fields Fields
 	}
-	// Restored says that the database is an older state of itself, and that this
-	// job may have been started since.
+	// Restored: the database was restored to an older state, and this job may have been
+	// started since that state.
 	Restored struct{ Since time.Time }
-	// Freed says that what a waiting job was blocked by is gone.
+	// Freed: the reason why a waiting job was blocked is gone.
 	Freed struct{ Detail string }
 	// Resolved is a person's ruling.
 	Resolved struct {
@@ -102,8 +102,8 @@ type (
 		Actor      string
 		Note       string
 		ExternalID string
-		// OwnEffectKey, with RESEND, is the next round's effect key of a job that was given
-		// its own; otherwise empty.
+		// OwnEffectKey, with RESEND, is the next round's effect key of a job whose caller
+		// gave its effect key; otherwise empty.
 		OwnEffectKey string
 		// Override allows a ruling while the reconciler is still looking.
 		Override bool
@@ -134,11 +134,12 @@ func (PredecessorEnded) evidence() {}
 func (Restored) evidence()         {}
 func (Freed) evidence()            {}
 
-// WaitsForContent is the message of a Deferred job that waits for another with the same
+// WaitsForContent is the message of a Deferred job that waits for another job with the same
 // content.
 const WaitsForContent = "waits for another job with the same content"
 
-// The messages of a Deferred job that another was armed too short a time before.
+// The messages of a Deferred job that waits for a cool-down: too short a time has passed
+// since another job was armed.
 const (
 	ConnectionCoolsDown = "waits for the end of its connection's cool-down"
 	ScheduleCoolsDown   = "waits for the end of its schedule's cool-down"

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// lastAttempt and earlyAttempt are the two attempts of the views below.
+// earlyAttempt and lastAttempt are the two attempts of the views below.
 const (
 	earlyAttempt = 1
 	lastAttempt  = 3
 )
 
-// openSets lists what may be open in a state: none, own, earlier, both.
+// openSets lists the sets of attempts that may be open in a state: none, own, earlier, both.
 func openSets(s State) [][]int {
 	none, own, earlier, both := []int(nil), []int{lastAttempt}, []int{earlyAttempt}, []int{earlyAttempt, lastAttempt}
 	switch s {
@@ -31,7 +31,7 @@ func openSets(s State) [][]int {
 	}
 }
 
-// eachView calls f with every combination of what Decide branches on.
+// eachView calls f with every combination of the values on which Decide branches.
 func eachView(f func(View)) {
 	bools := []bool{false, true}
 	for _, s := range States {
@@ -58,7 +58,7 @@ func eachView(f func(View)) {
 	}
 }
 
-// exhaustiveView builds one; worn is a job whose budgets are nearly spent.
+// exhaustiveView builds one view; worn means that the job's budgets are nearly spent.
 func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, windowOpen, fenced, worn bool) View {
 	v := View{Open: open, WindowLeft: -time.Second, FenceLeft: -time.Hour, Handle: "h", Jitter: 0.5}
 	v.Job = Job{
@@ -102,13 +102,13 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 	return v
 }
 
-// viewNow is the moment of the views above, tomorrow what requests ask for.
+// viewNow is the moment of the views above. Requests ask for tomorrow.
 var (
 	viewNow  = time.Unix(1_900_000_000, 0)
 	tomorrow = viewNow.Add(24 * time.Hour)
 )
 
-// allEvidence lists every kind with every value that Decide tells apart.
+// allEvidence lists every kind of evidence with every value that Decide distinguishes.
 func allEvidence() []Evidence {
 	ev := []Evidence{LeaseOver{}, FenceOver{}, SenderLost{}, SenderLost{Wait: time.Second}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}, Freed{}}
 	ev = append(ev,
@@ -132,7 +132,7 @@ func allEvidence() []Evidence {
 			ev = append(ev,
 				Outcome{Attempt: n, Result: ResultAccepted, Handle: "h", Polled: polled},
 				Outcome{Attempt: n, Result: ResultUnknown, Polled: polled},
-				Outcome{Attempt: n, Polled: polled}, // what a connector did not fill in
+				Outcome{Attempt: n, Polled: polled}, // the connector set no result
 				Outcome{Attempt: n, Result: ResultNotSent, Kind: FailTransient, Polled: polled},
 			)
 			for _, k := range []FailureKind{0, FailAuth, FailPermanent, FailRateLimited, FailTransient, FailEgressDenied} {
@@ -146,7 +146,7 @@ func allEvidence() []Evidence {
 	return ev
 }
 
-// openAfter gives the attempts that are open once d is written.
+// openAfter returns the attempts that are open once d is written.
 func openAfter(v View, d Decision) []int {
 	open := slices.Clone(v.Open)
 	if d.CloseOpen != 0 && !d.CloseOpen.Open() {
@@ -190,7 +190,7 @@ func TestDecideExhaustively(t *testing.T) {
 
 func checkError(v View, e Evidence, err error) string {
 	var state *StateError
-	// A state is in the way, or something else is: never a state that is allowed.
+	// Either the state is the obstacle or something else is: never a state that is allowed.
 	if errors.As(err, &state) && (slices.Contains(state.Allowed, v.State) || (state.Cause == 0) != (len(state.Allowed) > 0)) {
 		return fmt.Sprintf("contradiction: %+v", state)
 	}
@@ -203,7 +203,7 @@ func checkError(v View, e Evidence, err error) string {
 		}
 	case CancelAsked, RetryAsked:
 		if err != nil && !errors.As(err, &state) {
-			return fmt.Sprintf("error %v is no StateError", err)
+			return fmt.Sprintf("error %v is not a StateError", err)
 		}
 	case RescheduleAsked:
 		if errors.As(err, &state) == v.State.Runnable() {
@@ -226,7 +226,7 @@ func checkError(v View, e Evidence, err error) string {
 	return ""
 }
 
-// checkDecision holds a decision against the rules, one after the other.
+// checkDecision checks a decision against the rules, one after the other.
 func checkDecision(v View, e Evidence, d Decision) string {
 	if d.Action != ActWrite {
 		return checkAction(v, e, d)
@@ -247,7 +247,7 @@ func checkAction(v View, e Evidence, d Decision) string {
 	case d.Action != ActNothing && !due:
 		return "only LookDue may ask for an action"
 	case d.Action == ActRearm && (v.State != Ambiguous || v.Class != Keyed || !v.CancelAsked.IsZero()):
-		return "re-arm of what must not be repeated"
+		return "re-arm of a job that must not be repeated"
 	case d.Action == ActRearm && (v.WindowLeft <= 0 || 2*v.KeyAge+v.Retry.Timeout()+v.Traits.Grace >= v.Traits.KeyWindow):
 		return "re-arm outside the start window, or that may outlast the key"
 	case d.Action == ActObserve && v.FenceLeft+v.Traits.ReadLag > 0:
@@ -255,9 +255,9 @@ func checkAction(v View, e Evidence, d Decision) string {
 	case d.Action == ActPoll && v.Handle == "":
 		return "poll without a handle"
 	}
-	wordLeft := time.Duration(0)
+	rulingWait := time.Duration(0)
 	if v.Resolution != nil {
-		wordLeft = max(0, v.FenceLeft)
+		rulingWait = max(0, v.FenceLeft)
 	}
 	switch e := e.(type) {
 	case Outcome:
@@ -265,12 +265,12 @@ func checkAction(v View, e Evidence, d Decision) string {
 			return "a success was dropped"
 		}
 	case RunNowAsked:
-		if v.State.Runnable() && v.DueLeft > wordLeft {
+		if v.State.Runnable() && v.DueLeft > rulingWait {
 			return "a waiting job was not made due"
 		}
 	case RescheduleAsked:
 		if e.At.IsZero() || !v.ScheduleTime.Equal(e.At) || !v.NextAt.Equal(e.At) || e.Window != 0 {
-			return "a wish was dropped that is not in place"
+			return "a request was dropped that is not in place"
 		}
 	case UpdateAsked:
 		if !e.Same {
@@ -334,7 +334,7 @@ func checkClosed(v View, e Evidence, d Decision) string {
 			return "an outcome settled another attempt"
 		}
 		if answered && s.Result == ResultUnknown && out.Result != ResultAccepted && !slices.Contains(v.Open, s.Attempt) {
-			return "not knowing reopened a settled attempt"
+			return "an unknown outcome reopened a settled attempt"
 		}
 	}
 	return ""
@@ -355,11 +355,11 @@ func checkCounters(v View, e Evidence, d Decision) string {
 	case d.Attempt < 0 || d.Attempt > v.Attempt:
 		return "a decision about an attempt that was never armed"
 	case fresh && d.Failures != 0, !fresh && d.Failures != v.Failures && !(proven && d.Failures == v.Failures+1):
-		return "failures moved by something else than a proven failure"
+		return "failures changed by something other than a proven failure"
 	case fresh && d.Claims != 0, !fresh && d.Claims != v.Claims && !(lease && d.Claims == v.Claims+1) && !(orderly && d.Claims == 0):
-		return "claims moved by something else than a lease"
+		return "claims changed by something other than a lease"
 	case resent && d.Round != v.Round+1, !resent && d.Round != v.Round:
-		return "round moved, and nobody wanted a new effect"
+		return "round changed, but no new effect was wanted"
 	}
 	return ""
 }
@@ -370,7 +370,7 @@ func checkTiming(v View, e Evidence, d Decision) string {
 	case d.Delay < 0 && (d.Delay != KeepDelay || d.To != v.State):
 		return "a negative delay"
 	case staying && d.Delay == 0:
-		return "due again at once: a hot loop"
+		return "due again immediately: a hot loop"
 	case v.State == Ambiguous && d.To == Retrying && d.Round > v.Round && v.FenceLeft > 0:
 		return "a new effect before the fence"
 	case d.Delay > MaxBackoff+time.Minute:
@@ -418,8 +418,8 @@ func checkEvidence(v View, e Evidence, d Decision) string {
 	return ""
 }
 
-// checkRequest: a request changes what it asks for, and nothing else asks for a
-// time of its own.
+// checkRequest checks that a request changes what it asks for, and that no other evidence
+// sets a time of its own.
 func checkRequest(v View, e Evidence, d Decision) string {
 	moves := Decision{NewWindow: d.NewWindow}
 	stays := true
@@ -431,7 +431,7 @@ func checkRequest(v View, e Evidence, d Decision) string {
 	case RunNowAsked:
 		moves.NewWindow = false
 		if v.DueLeft <= 0 {
-			return "made due what is due"
+			return "a due job was made due"
 		}
 	case UpdateAsked:
 		moves.NewWindow = false
@@ -441,18 +441,18 @@ func checkRequest(v View, e Evidence, d Decision) string {
 	case Restored:
 		moves.NewWindow, stays = false, false
 		if d.To != NeedsResolution || d.LastError == nil || d.Detail == "" || len(d.Settle) > 0 || d.CloseOpen != 0 {
-			return "a restore decided by itself, or said nothing"
+			return "a restore decided by itself, or without a message"
 		}
 	default:
 		stays = false
 	}
 	switch {
 	case !d.StartAt.Equal(moves.StartAt) || d.Reschedule != moves.Reschedule || d.Window != moves.Window || d.NewWindow != moves.NewWindow:
-		return "moved by something else than was asked for"
+		return "the times differ from those that were asked for"
 	case stays && d.To != v.State:
-		return "a wish moved the job to another state"
+		return "a request moved the job to another state"
 	case v.Resolution != nil && v.FenceLeft > 0 && d.To == Retrying && d.Delay < v.FenceLeft && requested(e):
-		return "due before the fence, on a person's word alone"
+		return "due before the fence, on a person's ruling alone"
 	}
 	return ""
 }
@@ -466,7 +466,7 @@ func requested(e Evidence) bool {
 	}
 }
 
-// TestRepeatsChangeNothing repeats each request on the job that it left behind.
+// TestRepeatsChangeNothing repeats each request on the job as the request left it.
 func TestRepeatsChangeNothing(t *testing.T) {
 	requests := []Evidence{
 		CancelAsked{}, LeaseOver{}, FenceOver{}, WindowOver{}, Restored{Since: viewNow}, RunNowAsked{},
@@ -486,7 +486,7 @@ func TestRepeatsChangeNothing(t *testing.T) {
 			after := applied(v, d)
 			again, err := Decide(after, e)
 			if err != nil || again.Action != ActNothing {
-				t.Fatalf("%s, %T%+v: the repeat in %s gave %+v, %v", v.State, e, e, after.State, again, err)
+				t.Fatalf("%s, %T%+v: the repeat in %s returned %+v, %v", v.State, e, e, after.State, again, err)
 			}
 		}
 	})
@@ -495,7 +495,7 @@ func TestRepeatsChangeNothing(t *testing.T) {
 	}
 }
 
-// applied is v after d, at the same moment.
+// applied returns v after d, at the same moment.
 func applied(v View, d Decision) View {
 	v.Open = openAfter(v, d)
 	v.State, v.Round, v.Failures, v.Claims, v.Looks, v.Negatives = d.To, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives
@@ -524,7 +524,8 @@ func applied(v View, d Decision) View {
 	return v
 }
 
-// mayUpdate says it once more: what an attempt rests on changes only before the first.
+// mayUpdate states the rule a second time: fields on which an attempt depends change only
+// before the first attempt.
 func mayUpdate(s State, e UpdateAsked) bool {
 	switch s {
 	case Scheduled:

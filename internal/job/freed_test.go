@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A job that waits behind its twin and is then moved to tomorrow waits for its
-// time: the twin's end must not start it today.
+// TestAMovedJobIsNotFreed checks a job that waits for another one with the same content and
+// is then moved to tomorrow. The other job's end must not start it today.
 func TestAMovedJobIsNotFreed(t *testing.T) {
 	now := viewNow
 	v := waiting(Scheduled)
@@ -22,8 +22,9 @@ func TestAMovedJobIsNotFreed(t *testing.T) {
 	}
 }
 
-// The looks that see an object against a refusal are spaced in time; neither a
-// twin's end nor a client's impatience makes a short time of it.
+// TestTheLooksBeforeALaterArmStaySpaced checks that neither the end of a job with the same
+// content nor a client's request shortens the time that the looks span which see an object
+// in spite of a refusal.
 func TestTheLooksBeforeALaterArmStaySpaced(t *testing.T) {
 	v := waiting(Retrying)
 	v.Class, v.Looks, v.Blocked, v.DueLeft = Observable, 4, "an object with this content was seen", 5*time.Minute
@@ -38,8 +39,8 @@ func TestTheLooksBeforeALaterArmStaySpaced(t *testing.T) {
 	}
 }
 
-// A chain of looks ends with what it asked about: a job whose last attempt turns
-// out to be refused, when looks could not be made, starts a new one.
+// TestALateRefusalEndsTheChainOfLooks checks that a chain of looks ends with its question: a
+// job whose last attempt turns out to be refused starts a new chain.
 func TestALateRefusalEndsTheChainOfLooks(t *testing.T) {
 	v := sending(Observable, Hold)
 	v.State, v.Looks, v.Negatives, v.FenceLeft = Ambiguous, 7, 1, -time.Hour

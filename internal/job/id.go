@@ -10,10 +10,10 @@ import (
 // millisecond in which they were made.
 type ID [16]byte
 
-// ErrBadID says that a text is not a UUID in its 36-character form.
+// ErrBadID is returned for a text that is not a UUID in its 36-character form.
 var ErrBadID = errors.New("not a UUID")
 
-// ParseID reads the 36-character form, upper or lower case.
+// ParseID parses the 36-character form, in upper or lower case.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -26,7 +26,7 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// String gives the lower-case 36-character form.
+// String returns the lower-case 36-character form.
 func (id ID) String() string {
 	var b [36]byte
 	hex.Encode(b[0:8], id[0:4])
@@ -38,7 +38,7 @@ func (id ID) String() string {
 	return string(b[:])
 }
 
-// IsZero tells whether the id is unset.
+// IsZero reports whether the id is unset.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // Micros cuts a time to whole microseconds, the resolution of every stored

@@ -8,9 +8,9 @@ import (
 // keyDigestDomain separates these digests from any other use of SHA-256.
 const keyDigestDomain = "fireonce idempotency key 1"
 
-// KeyDigest is what a store binds for an idempotency key: SHA-256 over a domain, the project
-// and the key, each after its length in four bytes, big-endian. It outlives the job, and the
-// key itself, which may name a person, does not.
+// KeyDigest returns what a store keeps for an idempotency key: SHA-256 over a domain, the
+// project and the key, each after its length in four bytes, big-endian. The digest is kept
+// longer than the job. The key itself, which may name a person, is not.
 func KeyDigest(project, key string) [sha256.Size]byte {
 	return keyDigest(keyDigestDomain, project, key)
 }

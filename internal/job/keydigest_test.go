@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKeyDigest holds the encoding still: stored digests depend on it. The value is that of
+// TestKeyDigest pins the encoding: stored digests depend on it. The value is that of
 // printf '\0\0\0\032fireonce idempotency key 1\0\0\0\007default\0\0\0\015order-42-paid' | sha256sum.
 func TestKeyDigest(t *testing.T) {
 	sum := KeyDigest("default", "order-42-paid")

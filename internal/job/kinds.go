@@ -1,51 +1,51 @@
 package job
 
-// Class says how a target lets a duplicate be prevented. It is a property of
-// the connection and is frozen on the job at its first arm.
+// Class is the way in which duplicates at a target can be prevented. It is a
+// property of the connection and is frozen on the job at its first arm.
 type Class uint8
 
 const (
-	// Keyed targets dedupe on our key inside a stated window.
+	// Keyed targets dedupe on the effect key within a stated window.
 	Keyed Class = iota + 1
 	// Handle targets work in two phases: a handle first, then one commit.
 	Handle
-	// Observable targets can be looked at, but do not dedupe.
+	// Observable targets do not dedupe, but can be asked which effects exist.
 	Observable
-	// Opaque targets do neither.
+	// Opaque targets offer neither.
 	Opaque
 )
 
-// String gives the contract's name of the class.
+// String returns the contract's name of the class.
 func (c Class) String() string { return name(classNames[:], uint8(c)) }
 
 var classNames = [...]string{Keyed: "KEYED", Handle: "HANDLE", Observable: "OBSERVABLE", Opaque: "OPAQUE"}
 
-// Policy says what becomes of a job whose outcome stays unknown.
+// Policy decides about a job whose outcome stays unknown.
 type Policy uint8
 
 const (
 	// Hold waits for a person. The default.
 	Hold Policy = iota + 1
-	// AssumeSent takes the effect as there: at most once, possibly lost.
+	// AssumeSent assumes that the effect exists: at most once, possibly lost.
 	AssumeSent
-	// Resend sends again with a new effect key: at least once, MAY DUPLICATE.
+	// Resend sends again with a new effect key: at least once, may duplicate.
 	Resend
 )
 
-// String gives the contract's name of the policy.
+// String returns the contract's name of the policy.
 func (p Policy) String() string { return name(policyNames[:], uint8(p)) }
 
 var policyNames = [...]string{Hold: "HOLD", AssumeSent: "ASSUME_SENT", Resend: "RESEND"}
 
-// FailureKind classifies what went wrong. Connectors classify; Decide judges.
+// FailureKind classifies a failure. Connectors classify; Decide judges.
 type FailureKind uint8
 
 const (
 	// FailAuth: the credential was refused.
 	FailAuth FailureKind = iota + 1
-	// FailPermanent: refused for good.
+	// FailPermanent: refused permanently.
 	FailPermanent
-	// FailRateLimited: refused with a time to come back at.
+	// FailRateLimited: refused until a stated time.
 	FailRateLimited
 	// FailTransient: proven to have had no effect; worth another attempt.
 	FailTransient
@@ -63,12 +63,12 @@ const (
 	FailPredecessorEnded
 	// FailAlreadyPresent: the content was there before the first attempt.
 	FailAlreadyPresent
-	// FailHeld: the start must wait (a hold, a gate, a shutdown). Costs nothing
-	// and is never stored as a job's error.
+	// FailHeld: the start must wait (for a hold, a content lock, or a shutdown). It
+	// costs no attempt and is never stored as a job's error.
 	FailHeld
 )
 
-// String gives the contract's name of the kind.
+// String returns the contract's name of the kind.
 func (k FailureKind) String() string { return name(kindNames[:], uint8(k)) }
 
 var kindNames = [...]string{
@@ -79,28 +79,29 @@ var kindNames = [...]string{
 	FailAlreadyPresent: "ALREADY_PRESENT", FailHeld: "HELD",
 }
 
-// AuthCause says why a credential holds its hold key. It is stored: values never change.
+// AuthCause is the reason why a refused credential holds its hold key. It is stored: values
+// never change.
 type AuthCause uint8
 
 const (
-	// AuthRefused: the platform refused the credential, and said no more.
+	// AuthRefused: the platform refused the credential, without a more specific reason.
 	AuthRefused AuthCause = iota + 1
-	// AuthExpired: the credential is past its end, and nothing here can renew it.
+	// AuthExpired: the credential has expired, and Fireonce cannot renew it.
 	AuthExpired
-	// AuthLoginEnded: the platform does not renew the login any more.
+	// AuthLoginEnded: the platform no longer renews the login.
 	AuthLoginEnded
-	// AuthRenewalLost: an answer to a renewal was lost, and the platform does not accept
-	// the old login any more.
+	// AuthRenewalLost: an answer to a renewal was lost, and the platform no longer accepts
+	// the old login.
 	AuthRenewalLost
-	// AuthPermission: the credential is good, but lacks a permission.
+	// AuthPermission: the credential is valid, but lacks a permission.
 	AuthPermission
 	// AuthAccountBarred: the platform has suspended, locked or closed the account.
 	AuthAccountBarred
-	// AuthOtherAccount: the credential belongs to another account than the connection.
+	// AuthOtherAccount: the credential belongs to an account other than the connection's.
 	AuthOtherAccount
 )
 
-// String gives the contract's name of the cause.
+// String returns the contract's name of the cause.
 func (c AuthCause) String() string { return name(authNames[:], uint8(c)) }
 
 var authNames = [...]string{
@@ -109,7 +110,7 @@ var authNames = [...]string{
 	AuthOtherAccount: "ACCOUNT_MISMATCH",
 }
 
-// Result is how an attempt ended. The zero Result is an attempt still open.
+// Result is how an attempt ended. An attempt with the zero Result is still open.
 type Result uint8
 
 const (
@@ -119,18 +120,18 @@ const (
 	ResultRejected
 	// ResultNotSent: no byte was written; there is no effect.
 	ResultNotSent
-	// ResultUnknown: no proof either way. May later become any other result.
+	// ResultUnknown: no proof either way. It may later become any other result.
 	ResultUnknown
-	// ResultAccepted: the platform gave a durable handle.
+	// ResultAccepted: the platform returned a durable handle.
 	ResultAccepted
-	// ResultSuperseded: unknown, and the question was closed by something else: a
-	// success under the same key, a person, or the job's policy.
+	// ResultSuperseded: unknown, and no longer open because of something else: a
+	// success under the same key, a person's ruling, or the job's policy.
 	ResultSuperseded
 	// ResultAbsent: looks at the platform proved that there is no effect.
 	ResultAbsent
 )
 
-// String gives the contract's name of the result.
+// String returns the contract's name of the result.
 func (r Result) String() string { return name(resultNames[:], uint8(r)) }
 
 var resultNames = [...]string{
@@ -139,11 +140,11 @@ var resultNames = [...]string{
 	ResultAbsent: "ABSENT",
 }
 
-// Open tells whether an attempt with this result may still turn out to have
-// had an effect that nobody has accounted for.
+// Open reports whether an attempt with this result may still turn out to have
+// had an effect that is not accounted for.
 func (r Result) Open() bool { return r == 0 || r == ResultUnknown }
 
-// Proof says why an effect is believed to exist.
+// Proof is the reason to believe that an effect exists.
 type Proof uint8
 
 const (
@@ -160,11 +161,11 @@ const (
 	ProofAssumed
 )
 
-// Direct tells whether the platform itself answered a send: such a proof beats
-// what a look, a person or an assumption says.
+// Direct reports whether the platform itself answered a send. Such a proof outranks
+// a look, a ruling and an assumption.
 func (p Proof) Direct() bool { return p == ProofResponse || p == ProofKeyReplay }
 
-// String gives the contract's name of the proof.
+// String returns the contract's name of the proof.
 func (p Proof) String() string { return name(proofNames[:], uint8(p)) }
 
 var proofNames = [...]string{
@@ -178,20 +179,20 @@ type Ruling uint8
 const (
 	// RuleSent: the effect exists.
 	RuleSent Ruling = iota + 1
-	// RuleNotSent: it does not, and must not be sent any more.
+	// RuleNotSent: the effect does not exist, and must not be sent any more.
 	RuleNotSent
-	// RuleResend: it does not; send it, in a new round.
+	// RuleResend: the effect does not exist; send it, in a new round.
 	RuleResend
-	// RuleCancel: it does not, and is no longer wanted.
+	// RuleCancel: the effect does not exist, and is no longer wanted.
 	RuleCancel
 )
 
-// String gives the contract's name of the ruling.
+// String returns the contract's name of the ruling.
 func (r Ruling) String() string { return name(rulingNames[:], uint8(r)) }
 
 var rulingNames = [...]string{RuleSent: "SENT", RuleNotSent: "NOT_SENT", RuleResend: "RESEND", RuleCancel: "CANCEL"}
 
-// Cause says why an event was written.
+// Cause is the reason why an event was written.
 type Cause uint8
 
 const (
@@ -204,7 +205,7 @@ const (
 	CauseFencePassed                       // no outcome until the fence
 	CauseWindowOver                        // the start window passed
 	CauseLooked                            // a look at the platform
-	CausePolled                            // the platform's word on a handle
+	CausePolled                            // the platform's answer to a poll of a handle
 	CausePolicy                            // the job's ambiguity policy
 	CauseLateEvidence                      // an outcome that came after its attempt was given up
 	CauseCancelRequested                   // a client's CancelJob
@@ -214,14 +215,14 @@ const (
 	CauseRunNow                            // a client's RunJobNow
 	CauseUpdated                           // a client's UpdateJob
 	CauseDuplicateEffect                   // a second effect was seen: an alarm
-	CauseRestored                          // the database was restored, and what happened since is unknown
+	CauseRestored                          // the database was restored, and later events are unknown
 	CauseEffectShared                      // another job names the same object as its effect: an alarm
 	CausePredecessorEnded                  // the job that it replies to ended without success
-	CauseSenderLost                        // the server that had claimed it, or was sending it, is gone, or seems to be
+	CauseSenderLost                        // the server that had claimed the job, or was sending it, is gone or seems to be
 	CauseAlreadyPresent                    // the content was there before the first attempt
 )
 
-// String gives the contract's name of the cause.
+// String returns the contract's name of the cause.
 func (c Cause) String() string { return name(causeNames[:], uint8(c)) }
 
 var causeNames = [...]string{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// claimedAgain is an OBSERVABLE job before its second arm.
+// claimedAgain returns an OBSERVABLE job before its second arm.
 func claimedAgain() View {
 	v := sending(Observable, Hold)
 	v.State, v.Open, v.FenceLeft, v.Claims = Claimed, nil, -time.Minute, 2
@@ -30,23 +30,23 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		{"absent: go on", nil, SawAbsent, false, 0, Claimed},
 		{"absent after a refusal: go on", nil, SawAbsent, true, 3, Claimed},
 		{"present: late evidence", nil, SawPresent, false, 0, Succeeded},
-		{"several: not asked about at once", nil, SawCandidates, false, 0, Retrying},
-		{"several, when nobody takes them: a person", nil, SawCandidates, false, 5, NeedsResolution},
+		{"several: no person is asked yet", nil, SawCandidates, false, 0, Retrying},
+		{"several that stay unclaimed: a person", nil, SawCandidates, false, 5, NeedsResolution},
 		{"several, and no time to wait: a person", late, SawCandidates, false, 0, NeedsResolution},
 		{"unread: not armed", nil, SawInconclusive, false, 0, Retrying},
 		{"unread for long: not armed either", nil, SawInconclusive, false, 1000, Retrying},
-		{"a handle says neither", nil, SawHandle, false, 0, Retrying},
-		{"present against a refusal: not believed at once", nil, SawPresent, true, 0, Retrying},
+		{"a handle is neither", nil, SawHandle, false, 0, Retrying},
+		{"present in spite of a refusal: not believed at the first look", nil, SawPresent, true, 0, Retrying},
 		{"nor at the fifth look", nil, SawPresent, true, 4, Retrying},
-		{"several against a refusal: not asked about at once", nil, SawCandidates, true, 0, Retrying},
-		{"but when nobody takes them", nil, SawCandidates, true, 5, NeedsResolution},
-		{"but when nobody else takes it", nil, SawPresent, true, 5, Succeeded},
+		{"several in spite of a refusal: no person is asked yet", nil, SawCandidates, true, 0, Retrying},
+		{"several that stay unclaimed, in spite of a refusal: a person", nil, SawCandidates, true, 5, NeedsResolution},
+		{"one that stays unclaimed, in spite of a refusal: success", nil, SawPresent, true, 5, Succeeded},
 		{"a person's round: a proof counts", person, SawPresent, false, 0, Succeeded},
 		{"a person's round: the candidates were ruled on", person, SawCandidates, false, 0, Claimed},
-		{"a person's round: unread, a moment's patience", person, SawInconclusive, false, 0, Retrying},
+		{"a person's round: unread, a short wait", person, SawInconclusive, false, 0, Retrying},
 		{"a person's round: unread, go on", person, SawInconclusive, false, 2, Claimed},
 		{"the policy's round: a proof counts", policy, SawPresent, false, 0, Succeeded},
-		{"the policy's round: several are a person's", policy, SawCandidates, false, 5, NeedsResolution},
+		{"the policy's round: several, a person decides", policy, SawCandidates, false, 5, NeedsResolution},
 		{"the policy's round: unread, go on", policy, SawInconclusive, false, 2, Claimed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

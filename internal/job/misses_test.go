@@ -9,14 +9,15 @@ import (
 // missWaits is the row of docs/protocol.md, section Waits, with its last wait repeated.
 var missWaits = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 5 * time.Minute}
 
-// accepted is a job whose handle is polled.
+// accepted returns a job whose handle is polled.
 func accepted(polls int) View {
 	v := sending(Handle, Hold)
 	v.State, v.Open, v.Handle, v.Looks, v.FenceLeft = Accepted, nil, "h", polls, -time.Hour
 	return v
 }
 
-// One poll that fails costs seconds, however many were answered before it.
+// TestAFailedPollIsRepeatedSoon checks that a failed poll delays a job by seconds, however
+// many polls were answered before.
 func TestAFailedPollIsRepeatedSoon(t *testing.T) {
 	unread := Outcome{Attempt: 1, Result: ResultUnknown, Message: "503", Polled: true}
 	answered := Outcome{Attempt: 1, Result: ResultAccepted, Handle: "h", Polled: true}
@@ -40,8 +41,9 @@ func TestAFailedPollIsRepeatedSoon(t *testing.T) {
 	}
 }
 
-// A look that cannot be read waits by its own table, not by the spacing of absences,
-// and changes nothing in their count or spacing.
+// TestAnUnreadableLookIsRepeatedSoon checks that an unreadable look is followed by the waits
+// of its own table, not by the spacing of absences, and that it changes neither the count of
+// absences nor their spacing.
 func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
 	v := sending(Observable, Hold)
 	v.State, v.FenceLeft = Ambiguous, -time.Hour
@@ -62,8 +64,9 @@ func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
 	}
 }
 
-// Absences that the platform's own word speaks against prove nothing, and no policy
-// decides: a person does, after as many of them as would prove it.
+// TestAContradictedAbsenceIsAPersons checks that absences which the platform's own answer
+// contradicts prove nothing. A person decides, not the policy, after as many of them as would
+// be a proof otherwise.
 func TestAContradictedAbsenceIsAPersons(t *testing.T) {
 	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
 		v := sending(Observable, policy)
@@ -79,7 +82,7 @@ func TestAContradictedAbsenceIsAPersons(t *testing.T) {
 		if d := must(t, v, absent); d.To != NeedsResolution || d.CloseOpen != 0 || d.Effect != nil {
 			t.Errorf("%v: %+v, want a person to decide", policy, d)
 		}
-		// One that something explains after all is a proof.
+		// An absence that is no longer contradicted is a proof.
 		absent.Contradicted = false
 		if d := must(t, v, absent); d.CloseOpen != ResultAbsent {
 			t.Errorf("%v: %+v, want the absence proven", policy, d)
@@ -87,7 +90,8 @@ func TestAContradictedAbsenceIsAPersons(t *testing.T) {
 	}
 }
 
-// A platform that wants to be left alone for longer is.
+// TestALimitedLookWaitsAsThePlatformSays checks that a wait that the platform asks for is
+// kept if it is longer than the table's.
 func TestALimitedLookWaitsAsThePlatformSays(t *testing.T) {
 	limited := Observation{Attempt: 1, Verdict: SawInconclusive, RetryAfter: 2 * time.Minute}
 	ambiguous := sending(Observable, Hold)
@@ -103,8 +107,8 @@ func TestALimitedLookWaitsAsThePlatformSays(t *testing.T) {
 	}
 }
 
-// A look that was not made, for a reason that passes by itself, is a miss like others.
-// One that waits for a person, or for its turn, is none.
+// TestALookThatWasNotMade checks that a look that was not made for a temporary reason counts
+// as a miss. One that waits for a person or a hold does not.
 func TestALookThatWasNotMade(t *testing.T) {
 	for kind, miss := range map[FailureKind]bool{FailTransient: true, FailPermanent: true, FailAuth: false, FailHeld: false} {
 		v := accepted(40)
@@ -119,7 +123,8 @@ func TestALookThatWasNotMade(t *testing.T) {
 	}
 }
 
-// A platform's refusal that may be from before the commit was answered, and is no miss.
+// TestAPollThatIsTooEarlyIsAnswered checks that a refusal that may be older than the commit
+// counts as an answered poll, not as a miss.
 func TestAPollThatIsTooEarlyIsAnswered(t *testing.T) {
 	v := sending(Handle, Hold)
 	v.State, v.Handle, v.Misses, v.Looks = Ambiguous, "h", 3, 3
@@ -129,8 +134,9 @@ func TestAPollThatIsTooEarlyIsAnswered(t *testing.T) {
 	}
 }
 
-// Misses rise by one with what could not be completed, stay with what has nothing to do
-// with looks, and are over with everything else.
+// TestMissesAreInARow checks that Misses rises by one with a look or poll that could not be
+// completed, stays with evidence that does not concern looks, and is reset by all other
+// evidence.
 func TestMissesAreInARow(t *testing.T) {
 	const before = 3
 	rises := 0

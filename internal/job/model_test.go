@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The simulated job: a record in memory that takes decisions as a store does,
-// workers that may crash, hang and answer late, and a platform that may apply,
-// refuse or lose each request. Time is seconds of one clock.
+// The simulated job is a record in memory to which decisions are applied as in a store. Its
+// workers may crash, hang and answer late, and its platform may apply, refuse or lose each
+// request. Time is in seconds of one clock.
 
 const (
 	simGrace     = 30
@@ -22,14 +22,14 @@ const (
 	simWindow    = 7200
 )
 
-// simAttempt is one armed try, with what really became of it.
+// simAttempt is one armed try, with its true outcome.
 type simAttempt struct {
 	number, round int
 	armedAt       int
 	result        Result // as recorded
 	sent, applied bool   // the truth: bytes written; effect (or the key's effect) exists
 	refused, lost bool   // the truth: the platform decided against it, or never got it
-	ended         bool   // the worker has gone: it can send no more
+	ended         bool   // the worker is gone and cannot send any more
 	reported      bool
 }
 
@@ -72,7 +72,7 @@ func newSimJob(t *rapid.T) *simJob {
 	return s
 }
 
-// view brings the clocks of the view up to now.
+// view returns the view with its durations as of now.
 func (s *simJob) view() View {
 	v := s.v
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
@@ -98,7 +98,7 @@ func (s *simJob) view() View {
 	return v
 }
 
-// give hands evidence to Decide and writes what it says.
+// give passes evidence to Decide and applies the decision.
 func (s *simJob) give(e Evidence) Decision {
 	before := s.view()
 	d, err := Decide(before, e)
@@ -141,7 +141,7 @@ func (s *simJob) last() *simAttempt {
 	return s.attempts[len(s.attempts)-1]
 }
 
-// arm writes an intent and holds it against I1 and I3, by the truth.
+// arm writes an intent and checks it against I1 and I3, by the true outcomes.
 func (s *simJob) arm() {
 	for _, a := range s.attempts {
 		if !a.ended && s.now < a.armedAt+simSend {
@@ -170,7 +170,7 @@ func (s *simJob) firstArm(round int) int {
 	return s.attempts[i].armedAt
 }
 
-// apply is the platform acting on a request that arrived.
+// apply makes the platform act on a request that arrived.
 func (s *simJob) apply(a *simAttempt) {
 	a.applied = true
 	first, known := s.keys[a.round]
@@ -181,8 +181,8 @@ func (s *simJob) apply(a *simAttempt) {
 	s.effects++
 }
 
-// settleOverdue lets the platform finish what reached its limit: a request acts
-// before the fence of its attempt or never.
+// settleOverdue ends the requests that have reached their limit: a request acts before the
+// fence of its attempt or never.
 func (s *simJob) settleOverdue() {
 	for _, a := range s.attempts {
 		if s.now >= a.armedAt+simSend {
@@ -194,7 +194,7 @@ func (s *simJob) settleOverdue() {
 	}
 }
 
-// pick draws an attempt that fits.
+// pick draws one of the attempts for which fits returns true.
 func (s *simJob) pick(t *rapid.T, fits func(*simAttempt) bool) *simAttempt {
 	var some []*simAttempt
 	for _, a := range s.attempts {
@@ -208,7 +208,7 @@ func (s *simJob) pick(t *rapid.T, fits func(*simAttempt) bool) *simAttempt {
 	return rapid.SampledFrom(some).Draw(t, "attempt")
 }
 
-// outcome is what a worker can honestly say of an attempt.
+// outcome returns an outcome that a worker can truthfully report for an attempt.
 func (s *simJob) outcome(a *simAttempt, t *rapid.T) Outcome {
 	o := Outcome{Attempt: a.number, Result: ResultUnknown, Kind: FailAmbiguous}
 	heard := rapid.Bool().Draw(t, "heard")
@@ -225,7 +225,7 @@ func (s *simJob) outcome(a *simAttempt, t *rapid.T) Outcome {
 	return o
 }
 
-// lookDue does what the reconciler does when the job's time came.
+// lookDue acts as the reconciler does when the job is due.
 func (s *simJob) lookDue() {
 	if s.v.State != Ambiguous || s.now < s.due {
 		return
@@ -245,7 +245,7 @@ func (s *simJob) lookDue() {
 	}
 }
 
-// lookFirst makes the look before a later arm and tells whether to go on.
+// lookFirst makes the look before a later arm and reports whether the arm may follow.
 func (s *simJob) lookFirst() bool {
 	if s.v.Class != Observable || s.v.Attempt == 0 {
 		return true
@@ -267,7 +267,7 @@ func (s *simJob) lookEnds(broken bool) {
 	s.give(Looked{Observation: o})
 }
 
-// check holds the record against the truth after every step.
+// check compares the record with the true outcomes after every step.
 func (s *simJob) check() {
 	limit := 1
 	if s.v.Policy == Resend || s.persons {
@@ -294,12 +294,13 @@ func (s *simJob) check() {
 	}
 }
 
-// rarely keeps what ends a job early from ending every job early.
+// rarely returns true once in 60 draws. Actions that end a job early use it, so that most
+// jobs do not end early.
 func rarely(t *rapid.T) bool { return rapid.IntRange(0, 59).Draw(t, "rarely") == 7 }
 
-// wish is a time that a client may ask for, or none. The second 0 of the model
-// is the Unix epoch's.
-func (s *simJob) wish(t *rapid.T) time.Time {
+// requestedTime draws a time for which a client may ask, or the zero time. Second 0 of the
+// model is the Unix epoch.
+func (s *simJob) requestedTime(t *rapid.T) time.Time {
 	if rapid.Bool().Draw(t, "now") {
 		return time.Time{}
 	}
@@ -366,22 +367,22 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 				a.lost = true
 			}
 		},
-		"worker dies": func(t *rapid.T) { s.pick(t, func(a *simAttempt) bool { return !a.ended }).ended = true },
-		"worker says": func(t *rapid.T) { s.give(s.outcome(s.pick(t, func(a *simAttempt) bool { return !a.ended }), t)) },
-		"said again":  func(t *rapid.T) { s.give(s.outcome(s.pick(t, func(a *simAttempt) bool { return a.reported }), t)) },
-		"lease over":  func(*rapid.T) { s.give(LeaseOver{}) },
-		"fence over":  func(*rapid.T) { s.give(FenceOver{}) },
-		"window over": func(*rapid.T) { s.give(WindowOver{}) },
-		"look due":    func(*rapid.T) { s.lookDue() },
+		"worker dies":          func(t *rapid.T) { s.pick(t, func(a *simAttempt) bool { return !a.ended }).ended = true },
+		"worker reports":       func(t *rapid.T) { s.give(s.outcome(s.pick(t, func(a *simAttempt) bool { return !a.ended }), t)) },
+		"worker reports again": func(t *rapid.T) { s.give(s.outcome(s.pick(t, func(a *simAttempt) bool { return a.reported }), t)) },
+		"lease over":           func(*rapid.T) { s.give(LeaseOver{}) },
+		"fence over":           func(*rapid.T) { s.give(FenceOver{}) },
+		"window over":          func(*rapid.T) { s.give(WindowOver{}) },
+		"look due":             func(*rapid.T) { s.lookDue() },
 		"cancel": func(t *rapid.T) {
 			if rarely(t) {
 				s.give(CancelAsked{})
 			}
 		},
-		"retry the job": func(t *rapid.T) { s.give(RetryAsked{At: s.wish(t)}) },
+		"retry the job": func(t *rapid.T) { s.give(RetryAsked{At: s.requestedTime(t)}) },
 		"reschedule": func(t *rapid.T) {
 			window := rapid.SampledFrom([]time.Duration{0, time.Hour, 3 * time.Hour}).Draw(t, "window")
-			s.give(RescheduleAsked{At: s.wish(t), Window: window})
+			s.give(RescheduleAsked{At: s.requestedTime(t), Window: window})
 		},
 		"run now": func(*rapid.T) { s.give(RunNowAsked{}) },
 		"update":  func(*rapid.T) { s.give(UpdateAsked{}) },
@@ -406,7 +407,7 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// drain stops all faults and lets the machinery run; I5 says that it ends.
+// drain stops all faults and runs the job until it ends, as invariant I5 demands.
 func (s *simJob) drain() {
 	for range 3000 {
 		if s.v.State.Terminal() || s.v.State == NeedsResolution {

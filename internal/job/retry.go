@@ -20,20 +20,20 @@ const (
 	DefaultAttemptTimeout = 30 * time.Second
 	// SendTimeout bounds the writing of a request, first byte to last.
 	SendTimeout = 10 * time.Second
-	// MaxSendTimeout bounds it for what has to be uploaded.
+	// MaxSendTimeout bounds it for uploads.
 	MaxSendTimeout = 10 * time.Minute
-	// MaxOpenTimeout bounds what comes before the intent when files have to be fetched.
+	// MaxOpenTimeout bounds the preparation before the intent when files have to be fetched.
 	MaxOpenTimeout = 5 * time.Minute
 	// MaxClaims is how many leases in a row may run out before an intent.
 	MaxClaims = 5
 	// MaxAttempts is the most attempts a job can ever arm, replays included.
 	MaxAttempts = 200
-	// jitterShare is the largest part of a wait that jitter takes off.
+	// jitterShare is the largest part of a wait that jitter removes.
 	jitterShare = 0.2
 )
 
 var (
-	// retryWaits are the waits after the first, second, … proven failure.
+	// retryWaits are the waits after the first, second, … failure that is proven.
 	retryWaits = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 	// replayWaits are the waits before an unknown KEYED attempt is repeated under
 	// its key. They start short: the receiver dedupes, so the only cost of an
@@ -54,7 +54,7 @@ var (
 	}()
 )
 
-// Attempts gives the budget of proven failures.
+// Attempts returns the budget of proven failures.
 func (p RetryPolicy) Attempts() int {
 	if p.MaxAttempts <= 0 {
 		return DefaultMaxAttempts
@@ -62,7 +62,7 @@ func (p RetryPolicy) Attempts() int {
 	return p.MaxAttempts
 }
 
-// InForce returns the policy with its defaults filled in. It makes the same waits.
+// InForce returns the policy with its defaults filled in. Its waits are the same.
 func (p RetryPolicy) InForce() RetryPolicy {
 	out := RetryPolicy{MaxAttempts: p.Attempts(), MinBackoff: p.MinBackoff, MaxBackoff: MaxBackoff, AttemptTimeout: p.Timeout()}
 	if p.MaxBackoff > 0 {
@@ -75,7 +75,7 @@ func (p RetryPolicy) InForce() RetryPolicy {
 	return out
 }
 
-// Timeout gives the time for one request's answer.
+// Timeout returns the time for one request's answer.
 func (p RetryPolicy) Timeout() time.Duration {
 	if p.AttemptTimeout <= 0 {
 		return DefaultAttemptTimeout
@@ -83,9 +83,9 @@ func (p RetryPolicy) Timeout() time.Duration {
 	return p.AttemptTimeout
 }
 
-// Backoff gives the wait after the n-th proven failure (n from 1). With a
-// MinBackoff the table keeps its ratios and starts there. jitter in [0,1) only
-// shortens, so that a stated maximum stays one.
+// Backoff returns the wait after the n-th proven failure (n from 1). With a
+// MinBackoff, the table starts there and keeps its ratios. jitter in [0,1) only
+// shortens the wait, so that a stated maximum holds.
 func (p RetryPolicy) Backoff(n int, jitter float64) time.Duration {
 	wait := at(retryWaits, n-1)
 	if p.MinBackoff > 0 {
@@ -94,7 +94,7 @@ func (p RetryPolicy) Backoff(n int, jitter float64) time.Duration {
 	return p.shorten(wait, jitter)
 }
 
-// Replay gives the wait before the n-th repeat of an unknown KEYED attempt.
+// Replay returns the wait before the n-th repeat of an unknown KEYED attempt.
 func (p RetryPolicy) Replay(n int, jitter float64) time.Duration {
 	return p.shorten(at(replayWaits, n-1), jitter)
 }
@@ -108,7 +108,7 @@ func (p RetryPolicy) shorten(wait time.Duration, jitter float64) time.Duration {
 	return wait - time.Duration(float64(wait)*jitterShare*jitter)
 }
 
-// at reads a table of waits; past its end the last one holds.
+// at returns the i-th wait of a table, and the last one for an index past the end.
 func at(waits []time.Duration, i int) time.Duration {
 	return waits[max(0, min(i, len(waits)-1))]
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPolicyInForce: a policy with its defaults filled in makes the waits that it made
-// without them.
+// TestPolicyInForce checks that a policy has the same waits before and after its defaults
+// are filled in.
 func TestPolicyInForce(t *testing.T) {
 	t.Parallel()
 	for _, p := range []RetryPolicy{

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A sender that is gone, or seems to be, changes nothing that needs the fence: only a
-// KEYED job that is to be repeated before it is taken up, and no other leaves SENDING.
+// TestASenderLostShortensNoFence checks that a lost sender changes nothing that needs the
+// fence: only a KEYED job that can be repeated before its fence leaves SENDING.
 func TestASenderLostShortensNoFence(t *testing.T) {
 	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
 		for _, policy := range []Policy{Hold, AssumeSent, Resend} {
@@ -37,8 +37,9 @@ func TestASenderLostShortensNoFence(t *testing.T) {
 	}
 }
 
-// A KEYED job that may not be repeated any more waits for its fence, whatever its policy:
-// the sender of an attempt that seemed lost may have its answer yet.
+// TestNoPolicyDecidesBeforeTheFence checks that a KEYED job that may no longer be repeated
+// waits for its fence, whatever its policy: the sender of an attempt that seemed lost may
+// still get its answer.
 func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
 	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
 		for _, not := range []string{"canceled", "too late", "key too old"} {
@@ -54,7 +55,8 @@ func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
 	}
 }
 
-// A repeat that is paced never waits longer than the fence would have it.
+// TestAPacedRepeatWaitsNoLongerThanTheFence checks that a delayed repeat is due at the fence
+// at the latest.
 func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
 	v := sending(Keyed, Hold)
 	v.Traits.Repeat = RepeatInFlight
@@ -63,8 +65,9 @@ func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
 	}
 }
 
-// A claim whose holder is gone goes back, whatever the class, and that counts as a death of
-// its worker. After another such death the job may be what ends the servers: it waits.
+// TestAClaimOfALostServerGoesBack checks that a claim whose holder is gone goes back, whatever
+// the class, and that this counts as a death of its worker. After a second such death the job
+// itself may be what crashes the servers, and it waits for its lease.
 func TestAClaimOfALostServerGoesBack(t *testing.T) {
 	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
 		for _, from := range []State{Scheduled, Retrying} {
@@ -90,8 +93,8 @@ func TestAClaimOfALostServerGoesBack(t *testing.T) {
 	}
 }
 
-// A job that is neither claimed nor being sent any more, or whose lease or fence has
-// passed, has lost no server.
+// TestASenderIsLostOnlyAtWork checks that SenderLost changes nothing for a job that is neither
+// claimed nor being sent, or whose lease or fence has passed.
 func TestASenderIsLostOnlyAtWork(t *testing.T) {
 	eachView(func(v View) {
 		if v.State == Sending && v.FenceLeft > 0 || v.State == Claimed && v.DueLeft > 0 {
@@ -103,9 +106,9 @@ func TestASenderIsLostOnlyAtWork(t *testing.T) {
 	})
 }
 
-// The word of a sender that was thought lost, about its own attempt, counts as ever, also while
-// another server repeats it.
-func TestALostSendersWordIsEvidence(t *testing.T) {
+// TestALostSendersOutcomeIsEvidence checks that an outcome from a sender that seemed lost
+// counts as any other, even while another server repeats the attempt.
+func TestALostSendersOutcomeIsEvidence(t *testing.T) {
 	lost := func() View {
 		v := sending(Keyed, Hold)
 		v.Traits.Repeat = RepeatInFlight
@@ -132,8 +135,8 @@ func TestALostSendersWordIsEvidence(t *testing.T) {
 	}
 }
 
-// A connection that says no longer that its target dedupes in flight has the repeat of a
-// lost attempt wait for its fence.
+// TestALostAttemptIsRepeatedAsTheConnectionSaysNow checks that the repeat of a lost attempt
+// waits for its fence if the connection no longer declares that its target dedupes in flight.
 func TestALostAttemptIsRepeatedAsTheConnectionSaysNow(t *testing.T) {
 	for _, repeat := range []Repeat{RepeatEnded, RepeatFenced, RepeatInFlight} {
 		v := sending(Keyed, Hold)

@@ -1,9 +1,9 @@
 package job
 
-// MayReplace tells whether this knowledge of an attempt replaces what was known
-// before: what the platform said replaces doubt, and nothing replaces a success.
-// Doubt takes back no proof, unless it brings a handle: then the platform has
-// taken up what was thought to be refused, unsent or absent.
+// MayReplace reports whether this result of an attempt replaces an earlier one. An
+// answer of the platform replaces an unknown result, and nothing replaces a success.
+// An unknown result does not replace a proof, unless it has a handle: then the
+// platform has accepted an attempt that was thought to be refused, unsent or absent.
 func (s Settled) MayReplace(was Result) bool {
 	switch s.Result {
 	case ResultSucceeded:
@@ -18,8 +18,8 @@ func (s Settled) MayReplace(was Result) bool {
 	}
 }
 
-// SaysNoEffect tells whether writing the decision on a job in state from claims
-// that no attempt had an effect. No attempt may be open then.
+// SaysNoEffect reports whether the decision, written on a job in state from, asserts
+// that no attempt had an effect. It may be written only if no attempt is open.
 func (d Decision) SaysNoEffect(from State) bool {
 	switch d.To {
 	case Retrying, Failed, Canceled, Expired:

@@ -2,8 +2,8 @@ package job
 
 import "testing"
 
-// TestMayReplace is the whole table: what is known of an attempt, by row, and
-// what is learnt, by column. h is UNKNOWN with a handle.
+// TestMayReplace is the whole table: the known result of an attempt by row, and the
+// new result by column. h is UNKNOWN with a handle.
 func TestMayReplace(t *testing.T) {
 	learnt := []Settled{
 		{Result: ResultSucceeded}, {Result: ResultRejected}, {Result: ResultNotSent}, {Result: ResultAccepted},

@@ -2,13 +2,13 @@ package job
 
 import "time"
 
-// Snapshot is a job as a store read it, with the store's clock and what is
-// known of its attempts: everything that Decide needs and a job row lacks.
+// Snapshot is a job as a store read it, with the store's clock and what is known
+// about its attempts: everything that Decide needs beyond the job's row.
 type Snapshot struct {
 	Job
 	// Now is the store's clock at the read.
 	Now time.Time
-	// Open numbers the attempts whose outcome is unknown or not yet recorded.
+	// Open lists the attempts whose outcome is unknown or not yet recorded.
 	Open []int
 	// Fence is when the last attempt can no longer act: its answer deadline plus
 	// grace. Zero when nothing was armed.
@@ -16,14 +16,14 @@ type Snapshot struct {
 	// RoundArmed is when the first attempt of the present round was armed. Zero
 	// when none was.
 	RoundArmed time.Time
-	// RoundKey is that attempt's effect key, which the round keeps. Empty when none was.
+	// RoundKey is that attempt's effect key, which the round keeps. Empty when none was armed.
 	RoundKey string
 	// Handle is the last attempt's saved handle, if any.
 	Handle string
 }
 
-// Complete completes a snapshot that has of its request only what changes write: the rest
-// is as it was before.
+// Complete fills in the request of a snapshot that has only those of its fields that
+// every change writes. The other fields are copied from before.
 func (s *Snapshot) Complete(before *Spec) {
 	hold, window := s.HoldKey, s.StartWindow
 	s.Spec = *before
@@ -36,7 +36,7 @@ func (s Snapshot) Of(before Spec) Snapshot {
 	return s
 }
 
-// View prepares the snapshot for Decide. jitter is in [0,1).
+// View returns the snapshot as Decide takes it. jitter is in [0,1).
 func (s Snapshot) View(t Traits, jitter float64) View {
 	v := View{
 		Job: s.Job, Now: s.Now, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),

@@ -25,7 +25,7 @@ const (
 	Succeeded
 	// Failed is terminal: no effect, and no further attempt.
 	Failed
-	// Canceled is terminal: cancelled, with no effect.
+	// Canceled is terminal: no effect, and none is wanted.
 	Canceled
 	// Expired is terminal: the start window passed, with no effect.
 	Expired
@@ -43,7 +43,7 @@ var stateNames = [...]string{
 	Succeeded: "SUCCEEDED", Failed: "FAILED", Canceled: "CANCELED", Expired: "EXPIRED",
 }
 
-// String gives the state's name as the contract and the docs write it.
+// String returns the state's name as the contract and the docs write it.
 func (s State) String() string {
 	if !s.Valid() {
 		return "NONE"
@@ -51,18 +51,18 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Valid tells whether s is one of States. The zero State is "no job yet".
+// Valid reports whether s is one of States. The zero State means that there is no job yet.
 func (s State) Valid() bool { return s >= Scheduled && s <= Expired }
 
-// Terminal tells whether s is an end. Ends are left only by RetryJob and by
+// Terminal reports whether s is an end. A job leaves an end only by RetryJob or by
 // late evidence of a success.
 func (s State) Terminal() bool { return s >= Succeeded && s <= Expired }
 
-// Unresolved reports whether s waits for a proof or a person: the outcome of an attempt is
-// unknown.
+// Unresolved reports whether a job in s waits for a proof or for a person, because the
+// outcome of an attempt is unknown.
 func (s State) Unresolved() bool { return s == Ambiguous || s == NeedsResolution }
 
-// BadEnd gives the state if it is an end without success, and zero otherwise.
+// BadEnd returns s if it is an end without success, and zero otherwise.
 func (s State) BadEnd() State {
 	if !s.Terminal() || s == Succeeded {
 		return 0
@@ -70,27 +70,28 @@ func (s State) BadEnd() State {
 	return s
 }
 
-// TellsReplies reports whether a move concerns the jobs that wait for this one: it
+// TellsReplies reports whether a move from s concerns the replies that wait for the job: it
 // ends, or goes on after an end.
 func (s State) TellsReplies(to State) bool { return s != to && (s.Terminal() || to.Terminal()) }
 
-// Runnable tells whether a claim may take a job in s.
+// Runnable reports whether a claim may take a job in s.
 func (s State) Runnable() bool { return s == Scheduled || s == Retrying }
 
-// InFlight tells whether a job in s counts against its connection's bound.
+// InFlight reports whether a job in s counts against its connection's bound.
 func (s State) InFlight() bool { return s == Claimed || s == Sending }
 
-// Gated tells whether a job in s keeps the open intent of its content.
+// Gated reports whether a job in s keeps the content lock: no other job with the same
+// content may be armed.
 func (s State) Gated() bool { return s == Sending || s == Ambiguous || s == Accepted }
 
 // Transition is one legal move. From is zero for a job's creation.
 type Transition struct{ From, To State }
 
-// Transitions is the whole status machine: every legal change of state. A move
-// that is not here is refused by Decide and, separately, by the SQL of every
-// store, whose copy of this table a test compares with this one. A write that
-// leaves the state as it was is no transition and is always legal. A store may write two
-// of them at once only if they are a pair of ClaimAndArm.
+// Transitions is the whole state machine: every legal change of state. Decide refuses a
+// move that is not listed here, and so does the SQL of every store; a test compares its
+// copy of this table with this one. A write that keeps the state is not a transition and
+// is always legal. A store may make two transitions in one write only if they are a pair
+// of ClaimAndArm.
 var Transitions = []Transition{
 	{0, Scheduled},
 
@@ -99,10 +100,10 @@ var Transitions = []Transition{
 	{Scheduled, Expired},         // window over
 	{Scheduled, NeedsResolution}, // the database was restored: it may have been sent since
 
-	{Claimed, Scheduled},       // lease over, hold, shutdown: where it was
-	{Claimed, Retrying},        // unsent and transient; or where it was
+	{Claimed, Scheduled},       // lease over, hold, shutdown: back to its earlier state
+	{Claimed, Retrying},        // unsent and transient; or back to its earlier state
 	{Claimed, Sending},         // arm
-	{Claimed, Failed},          // bad payload, egress, budget spent, poison
+	{Claimed, Failed},          // bad payload, egress, budget spent, crashes its workers
 	{Claimed, Canceled},        // cancel
 	{Claimed, Expired},         // window over
 	{Claimed, Accepted},        // late evidence
@@ -152,9 +153,9 @@ var Transitions = []Transition{
 	{Canceled, Succeeded},
 }
 
-// ClaimAndArm are the pairs of transitions that a store may make in one write: a claim whose
-// intent is at hand. The job is never seen CLAIMED, its version rises by two, and each of the
-// two has its event.
+// ClaimAndArm lists the pairs of transitions that a store may make in one write: a claim
+// whose intent was prepared before it. No read sees the job CLAIMED, its version rises by
+// two, and each of the two transitions has its event.
 var ClaimAndArm = [][2]Transition{
 	{{Scheduled, Claimed}, {Claimed, Sending}},
 	{{Retrying, Claimed}, {Claimed, Sending}},
@@ -168,7 +169,7 @@ var legal = func() map[Transition]bool {
 	return m
 }()
 
-// Legal tells whether a job may be written from one state to another. Staying
+// Legal reports whether a job may be written from one state to another. Staying
 // in a valid state is legal.
 func Legal(from, to State) bool {
 	return from == to && from.Valid() || legal[Transition{from, to}]

@@ -11,7 +11,7 @@ type Span struct {
 	SpanID  [8]byte
 }
 
-// ToSpan reads what Bytes returned. Anything else gives the zero Span.
+// ToSpan decodes what Bytes returned. It returns the zero Span for anything else.
 func ToSpan(b []byte) (s Span) {
 	if len(b) == len(s.TraceID)+len(s.SpanID) {
 		copy(s.TraceID[:], b)
@@ -23,7 +23,8 @@ func ToSpan(b []byte) (s Span) {
 // IsZero reports whether s names no span.
 func (s Span) IsZero() bool { return s == Span{} }
 
-// Bytes returns the trace's id and the span's, 24 bytes together, and nil for the zero Span.
+// Bytes returns the trace's id followed by the span's, 24 bytes together, and nil for the
+// zero Span.
 func (s Span) Bytes() []byte {
 	if s.IsZero() {
 		return nil
@@ -31,8 +32,8 @@ func (s Span) Bytes() []byte {
 	return append(append(make([]byte, 0, len(s.TraceID)+len(s.SpanID)), s.TraceID[:]...), s.SpanID[:]...)
 }
 
-// Names returns both ids as W3C Trace Context writes them, in hexadecimal; empty for the
-// zero Span.
+// Names returns both ids in hexadecimal, as W3C Trace Context writes them, and empty
+// strings for the zero Span.
 func (s Span) Names() (traceID, spanID string) {
 	if s.IsZero() {
 		return "", ""
