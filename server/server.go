@@ -38,7 +38,7 @@ type Vault interface {
 	Missing(used []string) []string
 	NextKeyID() string
 	// Rewrap seals what keyID has sealed with the key that Seal uses. It fails like Open.
-	Rewrap(sealed []byte, keyID string, at vault.Place) ([]byte, error)
+	Rewrap(sealed []byte, keyID string, at vault.Binding) ([]byte, error)
 	// Recognizes reports whether a fingerprint is that of a connection's secret, also one
 	// that was taken under an older key.
 	Recognizes(secret []byte, connection [16]byte, fingerprint string) bool

@@ -1,14 +1,14 @@
-// Package apikey makes and reads the keys of clients. It uses the standard library
-// only, and knows no store: who keeps a key keeps its hash.
+// Package apikey makes and parses the keys of clients. It uses the standard library
+// only and does not know the store: callers store the hash of a key.
 //
-// A key is "fo_", 16 hexadecimal digits of its id, "_", and 49 letters of base64url:
-// 32 random bytes, and the CRC-32 of all that comes before. Whoever looks for keys
-// that leaked finds them by
+// A key is "fo_", 16 hexadecimal digits of its id, "_", and 49 characters of base64url:
+// 32 random bytes, and the CRC-32 of everything before it. A scanner finds leaked keys by
 //
 //	fo_[0-9a-f]{16}_[A-Za-z0-9_-]{49}
 //
-// and tells by the sum, without asking anybody, what is none. The sum guards nothing
-// else; the 256 bits do, so a plain hash of the key is enough to know it by.
+// and recognizes false matches by the checksum alone, without a server. The checksum has
+// no other purpose. The 256 random bits make a key secure, so a plain hash of the key is
+// enough to recognize it.
 package apikey
 
 import (
@@ -29,23 +29,23 @@ const (
 	prefix     = "fo_"
 	idSize     = 8
 	secretSize = 32
-	// idEnd is where the id of a key ends.
+	// idEnd is the offset at which the id of a key ends.
 	idEnd = len(prefix) + 2*idSize
-	// length is that of a key: 32 bytes are 43 letters, the sum's 4 are 6.
+	// length is the length of a key: 32 bytes take 43 characters, the checksum's 4 take 6.
 	length = idEnd + 1 + 43 + 6
 )
 
-// ErrForm says that a text is no key. It does not repeat the text.
+// ErrForm is returned for a text that is not a key. It does not quote the text.
 var ErrForm = errors.New("not an API key")
 
 // Key is the key of a client. It is a secret.
 type Key struct {
-	// ID names the key. It is no secret.
+	// ID names the key. It is not secret.
 	ID   string
 	text string
 }
 
-// New makes a key. It fails when the system gives no randomness.
+// New makes a key. It fails if the system returns no randomness.
 func New() (Key, error) {
 	var b [idSize + secretSize]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -61,10 +61,10 @@ func sum(text string) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Looks tells whether a text claims to be a key of this kind.
+// Looks reports whether a text begins as a key of this kind does.
 func Looks(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Parse reads a key. It fails with ErrForm.
+// Parse parses a key. It fails with ErrForm.
 func Parse(text string) (Key, error) {
 	if len(text) != length || !Looks(text) || text[idEnd] != '_' {
 		return Key{}, ErrForm
@@ -81,20 +81,20 @@ func Parse(text string) (Key, error) {
 	return Key{ID: id, text: text}, nil
 }
 
-// Reveal gives the text that a client sends.
+// Reveal returns the text that a client sends.
 func (k Key) Reveal() string { return k.text }
 
-// Hash is what a key is known by.
+// Hash returns the hash by which a key is stored and recognized.
 func (k Key) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(k.text)) }
 
-// String names a key without its secret, so that none is printed by mistake.
+// String returns the key's name without its secret, so that no secret is printed by mistake.
 func (k Key) String() string { return prefix + k.ID + "_…" }
 
-// GoString is String.
+// GoString returns String's text.
 func (k Key) GoString() string { return k.String() }
 
-// Format is String, whatever the verb.
+// Format writes String's text for every verb.
 func (k Key) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, k.String()) }
 
-// LogValue is String.
+// LogValue returns String's text.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }

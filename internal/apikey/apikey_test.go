@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// form is what the package says that scanners may look for.
+// form is the pattern for scanners from the package comment.
 var form = regexp.MustCompile(`^fo_[0-9a-f]{16}_[A-Za-z0-9_-]{49}$`)
 
 func TestKeys(t *testing.T) {
@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestParseRefuses: a key with any other letter in any place is none.
+// TestParseRefuses checks that a text that differs from a key in one character is not a key.
 func TestParseRefuses(t *testing.T) {
 	k, err := New()
 	if err != nil {
@@ -56,14 +56,14 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%q: %v", other, err)
 		}
 	}
-	// What other programs make must be read for ever.
+	// Keys that exist must be valid forever.
 	const known = "fo_0123456789abcdef_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	if got, err := Parse(known + sum(known)); err != nil || got.ID != "0123456789abcdef" || sum(known) != knownSum {
 		t.Errorf("%v, %v, sum %s", got, err, sum(known))
 	}
 }
 
-// knownSum was made by another program (zlib.crc32).
+// knownSum was computed by another program (zlib.crc32).
 const knownSum = "95bTbg"
 
 func FuzzParse(f *testing.F) {

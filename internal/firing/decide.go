@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxBeats bounds the times that one decision passes. Those that are left are decided
-	// immediately after it.
+	// maxBeats bounds the times that one decision passes. The next decision, which follows
+	// immediately, takes the rest.
 	maxBeats = 5000
-	// maxLedger bounds the firings without a job that one decision writes down one by one,
-	// the newest. The others are only counted.
+	// maxLedger bounds the firings without a job that one decision writes to the ledger: the
+	// newest ones. The others are only counted.
 	maxLedger = store.MaxFirings - 2*MaxCaughtUp
 )
 
@@ -28,19 +28,19 @@ var errBadCursor = errors.New("the schedule's place in time is that of other tim
 type Plan struct {
 	Times    *recur.Schedule
 	Policies Policies
-	// Build makes the job of a firing; run is its number. An error refuses the job for
-	// good, and the schedule pauses.
+	// Build makes the job of a firing; run is its number. An error refuses the job
+	// permanently, and the schedule pauses.
 	Build func(beat recur.Beat, run int64) (store.NewJob, error)
-	// BuildItem makes the job of a firing from an item of the queue, in Build's place where
-	// the schedule is Queued. An error with ErrContent refuses the item alone.
+	// BuildItem makes the job of a firing from an item of the queue. It replaces Build if the
+	// schedule is Queued. An error with ErrContent refuses only the item.
 	BuildItem func(beat recur.Beat, run int64, item store.ScheduleItem) (store.NewJob, error)
 }
 
-// Begin is the cursor of a schedule that fires from an instant on: what is up to it is
+// Begin returns the cursor of a schedule that fires after an instant: times up to it are
 // passed.
 func Begin(times *recur.Schedule, at time.Time) (string, error) { return textOf(times.After(at)) }
 
-// At is the cursor of a stored schedule.
+// At returns the cursor of a stored schedule.
 func At(times *recur.Schedule, stored string) (recur.Cursor, error) {
 	return times.ParseCursor([]byte(stored))
 }
@@ -52,11 +52,11 @@ func textOf(c recur.Cursor) (string, error) {
 
 // Decide decides about a schedule at due.Now. A schedule that is not ACTIVE stays as it is.
 //
-//   - The buffered firing comes first: it makes its job once nothing is in its way.
+//   - The buffered firing comes first: it makes its job once no other job blocks it.
 //   - Due firings are taken in the order of their times, and each is passed once.
 //   - When the schedule pauses itself, its due firings are MISSED.
-//   - Firings up to due.HeldUntil are HELD, whatever else holds.
-//   - A queue whose items may have been sent before a restore pauses.
+//   - Firings up to due.HeldUntil are HELD, whatever the other rules say.
+//   - A schedule pauses if items of its queue may have been sent before a restore.
 //   - A firing of a queue takes the first item that waits, and makes no job if none does.
 func Decide(due store.DueSchedule, plan Plan) store.FireDecision {
 	d := newDecider(due, plan)
@@ -82,32 +82,33 @@ type decider struct {
 	policies Policies
 	s        store.Schedule
 	firings  []store.FiringDecision
-	// items are those that wait and have not been taken, refused those that can be no jobs.
+	// items are the waiting items that no firing has taken; refused are the items of which no
+	// job can be made.
 	items   []store.ScheduleItem
 	refused []store.RefusedItem
-	// made is the number of jobs that this decision makes: each is in the way of later ones.
+	// made is the number of jobs that this decision makes; each of them blocks later ones.
 	// latest is the last of them.
 	made   int
 	latest store.OpenJob
-	// silent is the number of firings that are counted and not written down.
+	// silent is the number of firings that are counted and not written to the ledger.
 	silent int
 }
 
 // dueBeat is a time that has come.
 type dueBeat struct {
 	recur.Beat
-	// before is the cursor with which it is the next one.
+	// before is the cursor from which it is the next beat.
 	before recur.Cursor
 }
 
-// span is what has come since the last decision.
+// span holds the times that have come since the last decision.
 type span struct {
 	beats []dueBeat
 	// passed is the cursor behind them.
 	passed recur.Cursor
-	// next is when the time after them comes; zero: there is none, or it is not known yet.
+	// next is when the next beat after them fires; zero: there is none, or it is not known yet.
 	next time.Time
-	// more: the time after them has come, too, or is not known.
+	// more: the beat after them is due too, or is not known.
 	more bool
 }
 
@@ -178,15 +179,16 @@ func (d *decider) collect(c recur.Cursor) span {
 		}
 	}
 	out.more = true
-	// Which of the latest are caught up, only a decision can say that sees them together.
+	// The latest beats are left to the next decision: only a decision that has all of them can
+	// choose which are caught up.
 	if n := len(out.beats) - MaxCaughtUp; n > 0 {
 		out.passed, out.beats = out.beats[n].before, out.beats[:n]
 	}
 	return out
 }
 
-// hold leaves firings without jobs that may have made theirs in a state of the database that
-// was lost, and returns the others.
+// hold makes no jobs for firings that may have made theirs in a state of the database that
+// was lost. It returns the other firings.
 func (d *decider) hold(beats []dueBeat) []dueBeat {
 	if b := d.s.Buffered; b != nil && d.lostBuffered(*b) {
 		d.dropBuffered("")
@@ -202,26 +204,27 @@ func (d *decider) hold(beats []dueBeat) []dueBeat {
 	return nil
 }
 
-// heldReason says why a firing is held.
+// heldReason is the reason of a held firing.
 const heldReason = "The database was restored to an earlier state. The firing may have made its job in the state that was lost: " +
 	"see what the platform has, then BackfillSchedule makes up for it."
 
 // lost reports whether the firing of a time may have made its job in a state that was lost.
 func (d *decider) lost(fire time.Time) bool { return !fire.After(d.due.HeldUntil) }
 
-// lostBuffered reports whether a firing waited already when the database was released: one
-// that a later decision has buffered, with a jitter maybe, has made no job before.
+// lostBuffered reports whether a firing was waiting already when the database was released. A
+// firing that a later decision buffered has made no job before, even if its nominal time is
+// earlier because of jitter.
 func (d *decider) lostBuffered(f store.Firing) bool {
 	return !f.Decided.After(d.due.HeldUntil)
 }
 
-// passedLost reports whether no firing of the lost time is left behind those that have come.
+// passedLost reports whether no further firing of the lost time follows those in came.
 func (d *decider) passedLost(came span) bool {
 	last := len(came.beats) - 1
 	return !came.more || last >= 0 && !d.lost(came.beats[last].Fire)
 }
 
-// dropBuffered writes down that the buffered firing, if there is one, makes no job.
+// dropBuffered records that the buffered firing, if there is one, makes no job.
 func (d *decider) dropBuffered(reason string) {
 	b := d.s.Buffered
 	if b == nil {
@@ -239,7 +242,7 @@ func (d *decider) dropBuffered(reason string) {
 	d.write(row)
 }
 
-// pass writes down how far the schedule has come.
+// pass records how far the schedule has come.
 func (d *decider) pass(came span) error {
 	text, err := textOf(came.passed)
 	if err != nil {
@@ -262,13 +265,13 @@ func (d *decider) full() bool {
 	return d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings
 }
 
-// end ends the schedule, which may be paused: a client can ask for its last job then.
+// end ends the schedule. It may be paused: a client's trigger can make its last job then.
 func (d *decider) end() {
 	d.dropBuffered("max_firings was reached before.")
 	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.ScheduleEnded, 0, "", time.Time{}
 }
 
-// firing is a due beat with what is to become of it.
+// firing is a due beat with the decision about it.
 type firing struct {
 	dueBeat
 	origin  store.FiringOrigin
@@ -277,9 +280,9 @@ type firing struct {
 	reason  string
 }
 
-// sort says what is to become of the times that have come, apart from other jobs: it tells
-// those that were missed, and which of them are caught up. A firing that makes no job in any
-// case is not caught up in the place of an earlier one.
+// sort decides about the times that have come, without regard to other jobs: it finds those
+// that were missed, and chooses which of them are caught up. A firing that makes no job in any
+// case is not chosen instead of an earlier one.
 func (d *decider) sort(came span) []firing {
 	out := make([]firing, 0, len(came.beats))
 	missed, late, timely := 0, 0, false // late and timely: of those that may make a job
@@ -343,11 +346,11 @@ func (d *decider) mayFire(b dueBeat) bool {
 	return !known && !slices.Contains(d.s.Skips, b.Name)
 }
 
-// take decides about one firing. passed is false for one that keeps its place in time; it
-// is decided again after wait, or when a job of the schedule ends.
+// take decides about one firing. passed is false for a firing that is not decided yet; the
+// schedule decides about it again after wait, or when one of its jobs ends.
 func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 	if _, known := d.due.Known[f.Name]; known {
-		return 0, true // decided and counted before: triggered twice by two servers' zone data, say
+		return 0, true // decided and counted before, for example by a server with other zone data
 	}
 	if d.skipped(f.dueBeat) {
 		return 0, true
@@ -382,7 +385,7 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 	return 0, true
 }
 
-// skipped passes a firing that a person skipped.
+// skipped passes the firing if a person skipped it, and reports whether it did.
 func (d *decider) skipped(b dueBeat) bool {
 	i := slices.Index(d.s.Skips, b.Name)
 	if i < 0 {
@@ -393,8 +396,8 @@ func (d *decider) skipped(b dueBeat) bool {
 	return true
 }
 
-// release makes the job of the buffered firing if nothing is in its way any more. Its start
-// window begins now. passed is false if it waits for further items to be read.
+// release makes the job of the buffered firing if no other job blocks it any more. Its start
+// window begins now. passed is false if it must wait until further items are read.
 func (d *decider) release() (passed bool) {
 	b := d.s.Buffered
 	if b == nil {
@@ -411,11 +414,11 @@ func (d *decider) release() (passed bool) {
 	return passed
 }
 
-// ReasonUnresolved is the reason of a buffered firing that waits until a job's outcome is known,
-// perhaps for a person.
+// ReasonUnresolved is the reason of a buffered firing that waits until a job's outcome is known.
+// That may need a person.
 const ReasonUnresolved = "It waits until the outcome of an earlier job is known. ResolveJob decides about it."
 
-// waiting returns a buffered firing with what it waits for now.
+// waiting returns a buffered firing with the job for which it waits now.
 func waiting(b store.Firing, blocking store.OpenJob) *store.Firing {
 	b.Blocking, b.Reason = blocking.ID, "It waits for the end of an earlier job."
 	if blocking.State.Unresolved() {
@@ -424,14 +427,14 @@ func waiting(b store.Firing, blocking store.OpenJob) *store.Firing {
 	return &b
 }
 
-// beatOf is the beat of a stored firing, whose times the schedule may no longer have.
+// beatOf returns the beat of a stored firing. The schedule may no longer have that time.
 func beatOf(f store.Firing) recur.Beat {
 	b := recur.Beat{Name: f.Name, Instant: f.Nominal, Fire: f.Nominal, Mark: recur.Mark(f.Mark)}
 	if local, err := time.Parse(time.RFC3339, f.LocalTime); err == nil {
 		_, b.Offset = local.Zone()
 	}
 	b.Civil = recur.CivilAt(b.Instant, b.Offset)
-	// The nominal time of one that was shifted is in its name only.
+	// For a beat that was shifted, only the name has the nominal time.
 	name, _, _ := strings.Cut(f.Name, "/")
 	if strings.HasPrefix(name, "g") {
 		_, name, _ = strings.Cut(name, ":")
@@ -442,12 +445,12 @@ func beatOf(f store.Firing) recur.Beat {
 	return b
 }
 
-// localTime is a beat's instant as its zone shows it.
+// localTime returns a beat's instant in its zone.
 func localTime(b recur.Beat) string {
 	return b.Instant.In(time.FixedZone("", b.Offset)).Format(time.RFC3339)
 }
 
-// overlap is what a firing has to do now, and the job that is in its way.
+// overlap returns the policy that applies to a firing now, and the job that blocks it.
 func (d *decider) overlap() (Overlap, store.OpenJob) {
 	out, blocking := Allow, store.OpenJob{}
 	if d.made > 0 && d.policies.Overlap != Allow {
@@ -478,11 +481,11 @@ func (d *decider) failures() int {
 	return n
 }
 
-// fire makes the job of a firing, or says why there is none. passed is false for a firing
-// that is decided again with further items.
+// fire makes the job of a firing, or records why there is none. passed is false for a firing
+// that must be decided again with further items.
 func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) (passed bool) {
 	if _, known := d.due.Known[b.Name]; known {
-		return true // decided before: a job, or a word of why there is none
+		return true // decided before: it has a job, or a recorded reason for having none
 	}
 	if outcome, reason, barred := d.barred(b); barred {
 		d.writeBarred(b, origin, outcome, reason)
@@ -497,7 +500,7 @@ func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) (p
 	switch {
 	case errors.Is(err, ErrMoreItems):
 		return false
-	case errors.Is(err, ErrNoContent): // those that waited were refused
+	case errors.Is(err, ErrNoContent): // the waiting items were refused
 		return d.fire(b, origin, at)
 	case err != nil:
 		d.s.Counts.Refused++
@@ -526,7 +529,7 @@ func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, mad
 	}
 }
 
-// missAll leaves due firings, and the buffered one, without jobs.
+// missAll records that the due firings and the buffered one make no jobs.
 func (d *decider) missAll(beats []dueBeat, reason string) {
 	d.dropBuffered(reason)
 	for _, b := range beats {
@@ -534,7 +537,7 @@ func (d *decider) missAll(beats []dueBeat, reason string) {
 	}
 }
 
-// miss counts a firing without a job, and writes it down if it is one of the newest.
+// miss counts a firing without a job, and writes it to the ledger if it is one of the newest.
 func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 	if _, known := d.due.Known[f.Name]; known {
 		return // counted before
@@ -556,13 +559,13 @@ func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 	d.write(d.row(f.Beat, f.origin, outcome, reason))
 }
 
-// Planned is a firing that would make a job.
+// Planned returns the row of a firing that would make a job.
 func Planned(b recur.Beat, origin store.FiringOrigin) store.Firing {
 	b.Name = BackfillName(b.Name)
 	return rowOf(b, origin, store.FiringFired, "")
 }
 
-// Emptied is a planned firing that found no item in the queue.
+// Emptied returns the row of a planned firing that found no item in the queue.
 func Emptied(f store.Firing) store.Firing {
 	f.Outcome, f.Reason = store.FiringNoContent, noItem
 	return f

@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// zones are those of all tests: reading one takes longer than deciding.
+// zones are shared by all tests: reading one takes longer than deciding.
 var zones = recur.NewZones("")
 
 var begin = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func newFixture(t *testing.T, p firing.Policies, cron ...string) *fixture {
 	return f
 }
 
-// at decides at a time after begin, and goes on from there.
+// at decides at a time after begin, and applies the decision.
 func (f *fixture) at(d time.Duration, open ...store.OpenJob) []store.FiringDecision {
 	f.due.Now, f.due.Open = begin.Add(d), open
 	out := firing.Decide(f.due, f.plan)
@@ -64,7 +64,7 @@ func (f *fixture) at(d time.Duration, open ...store.OpenJob) []store.FiringDecis
 	return out.Firings
 }
 
-// short says what became of firings: "FIRED 09:01, …".
+// short returns the outcomes of firings: "FIRED 09:01, …".
 func short(firings []store.FiringDecision) string {
 	names := map[store.FiringOutcome]string{
 		store.FiringFired: "FIRED", store.FiringSkippedByOverlap: "OVERLAP", store.FiringSkippedByPerson: "PERSON",
@@ -114,7 +114,7 @@ func TestOverlap(t *testing.T) {
 		open     []store.OpenJob
 		first    string // at 09:01 and 09:02
 		buffered string
-		released string // at 09:03, when nothing is in the way any more
+		released string // at 09:03, when no job blocks it any more
 	}{
 		{"buffer", firing.Policies{}, []store.OpenJob{sending}, "OVERLAP 09:02", "09:01", "FIRED 09:01"},
 		{"skip", firing.Policies{Overlap: firing.Skip}, []store.OpenJob{sending}, "OVERLAP 09:01, OVERLAP 09:02", "", "FIRED 09:03"},
@@ -130,7 +130,7 @@ func TestOverlap(t *testing.T) {
 			if b := f.due.Schedule.Buffered; b != nil {
 				got = b.Name[11:16]
 				if b.Blocking.IsZero() {
-					t.Error("the buffered firing names no job in its way")
+					t.Error("the buffered firing names no blocking job")
 				}
 			}
 			if got != c.buffered {
@@ -139,7 +139,7 @@ func TestOverlap(t *testing.T) {
 			f.at(2*time.Minute+30*time.Second, c.open...)
 			got = short(f.at(3 * time.Minute))
 			if c.buffered != "" {
-				// The released one is in the way of the one that is due.
+				// The released firing blocks the due one.
 				if b := f.due.Schedule.Buffered; b == nil || b.Name[11:16] != "09:03" {
 					t.Errorf("buffered %+v after the release", b)
 				}
@@ -153,7 +153,8 @@ func TestOverlap(t *testing.T) {
 
 // A firing that is kept by a job of the same decision names that job, and none that is not in
 // its way.
-// A firing that waits says for what, also when that changes: a person may have to decide.
+// TestWaitsForAnUnknownOutcome checks that the reason of a waiting firing follows what it waits
+// for, because a person may have to decide.
 func TestWaitsForAnUnknownOutcome(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	for i, c := range []struct {
@@ -206,7 +207,8 @@ func TestTheJobInTheWayMayBeOfTheSameDecision(t *testing.T) {
 	}
 }
 
-// A released firing's window begins at its release, and its payload has its own time.
+// TestRelease checks that a released firing's start window begins at its release, and that its
+// payload has its nominal time.
 func TestRelease(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	f.at(time.Minute, open(job.Claimed))
@@ -233,7 +235,7 @@ func TestCatchUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, c.policies)
-			got := f.at(outage) // 10:30 is half a minute late: an ordinary one
+			got := f.at(outage) // 10:30 is half a minute late: it counts as in time
 			s := f.due.Schedule
 			if s.Counts.Fired != c.fired || s.Counts.Missed != c.missed || s.Counts.Coalesced != c.coalesced || int64(len(got)) != c.rows {
 				t.Errorf("%d fired, %d missed, %d coalesced, %d written down; want %+v", s.Counts.Fired, s.Counts.Missed, s.Counts.Coalesced, len(got), c)
@@ -245,7 +247,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// The latest missed firing is caught up if none is on time, and its window begins now.
+// TestCatchUpLatest checks that the latest missed firing is caught up if none is in time, and that
+// its start window begins now.
 func TestCatchUpLatest(t *testing.T) {
 	f := newFixture(t, firing.Policies{}, "0 9 * * *")
 	got := f.at(28*time.Hour + 20*time.Minute) // 09:00 local is 08:00 UTC: of the next day, four hours ago
@@ -258,8 +261,8 @@ func TestCatchUpLatest(t *testing.T) {
 	}
 }
 
-// A firing that makes no job in any case, because a person skipped it or it was decided before, is
-// not caught up in the place of an earlier one.
+// TestCatchUpPassesSkips checks that a firing that makes no job in any case, because a person
+// skipped it or it was decided before, is not caught up instead of an earlier one.
 func TestCatchUpPassesSkips(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -301,7 +304,8 @@ func TestCatchUpPassesSkips(t *testing.T) {
 	}
 }
 
-// Caught-up jobs are paced, and what one decision cannot take follows in the next.
+// TestCatchUpIsBounded checks that caught-up jobs are paced, and that firings beyond the bound of
+// one decision follow in the next.
 func TestCatchUpIsBounded(t *testing.T) {
 	f := newFixture(t, firing.Policies{CatchUp: firing.CatchUpAll, Overlap: firing.Allow, CatchUpWindow: 30 * 24 * time.Hour})
 	const days = 20 * 24 * time.Hour
@@ -334,8 +338,8 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 }
 
-// With BUFFER_ONE, caught-up firings come one after the other, each after the end of the
-// one before, and none is dropped.
+// TestCatchUpOneByOne checks that with BUFFER_ONE, each caught-up firing waits for the end of the
+// one before, and that none is dropped.
 func TestCatchUpOneByOne(t *testing.T) {
 	f := newFixture(t, firing.Policies{CatchUp: firing.CatchUpAll, CatchUpWindow: 12 * time.Hour}, "0 * * * *")
 	now := 3*time.Hour + 30*time.Minute
@@ -394,7 +398,8 @@ func TestPausesItself(t *testing.T) {
 	}
 }
 
-// What another server, with other time zone data, has decided is not decided again.
+// TestKnownFirings checks that a firing that a server with other time zone data has decided is not
+// decided again.
 func TestKnownFirings(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	f.due.Known = map[string]store.Firing{"2026-11-02T09:01:00/1": {Name: "2026-11-02T09:01:00/1"}}
@@ -438,8 +443,8 @@ func TestSkipsAndEnds(t *testing.T) {
 	}
 }
 
-// TestRandomly: whatever the policies, outages and jobs, each time is passed once, in order,
-// nothing is made twice, and the counters tell all of it.
+// TestRandomly checks with random policies, outages and jobs that each time is passed once and in
+// order, that no job is made twice, and that the counters add up.
 func TestRandomly(t *testing.T) {
 	overlaps := []firing.Overlap{firing.BufferOne, firing.Skip, firing.Allow}
 	for seed := range uint64(40) {
@@ -475,7 +480,7 @@ func TestRandomly(t *testing.T) {
 			}
 		}
 		for f.due.Schedule.Buffered != nil || !f.due.Schedule.Next.After(f.due.Now) {
-			for _, one := range f.at(now) { // nothing is in the way any more
+			for _, one := range f.at(now) { // no job blocks it any more
 				if seen[one.Firing.Name] {
 					t.Fatalf("seed %d: %s decided twice", seed, one.Firing.Name)
 				}
@@ -499,7 +504,7 @@ func TestRandomly(t *testing.T) {
 	}
 }
 
-// A decision does not change what it was given.
+// TestDecideIsPure checks that Decide does not change its arguments.
 func TestDecideIsPure(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	f.due.Schedule.Skips = []string{"2026-11-02T09:01:00/1", "2026-11-02T09:02:00/1"}

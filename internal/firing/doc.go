@@ -1,4 +1,4 @@
-// Package firing decides what becomes of a schedule's firings: which make a job, wait, are
-// skipped, are caught up after an outage, or pause the schedule. Decide is a pure function;
-// store.DueSchedules.Fire writes what it decided in one transaction.
+// Package firing decides about the firings of schedules: which make a job, wait, are skipped,
+// are caught up after an outage, or pause the schedule. Decide is a pure function, and
+// store.DueSchedules.Fire writes its decision in one transaction.
 package firing

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Firings up to the release of a restored database make no job: they may have made one in the
-// state that was lost. Those after it do.
+// TestHeld checks that firings up to the release of a restored database make no job, because they
+// may have made one in the state that was lost, and that later firings do.
 func TestHeld(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -63,7 +63,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A firing that began to wait after the release was decided in this state of the database.
+// TestBufferedAfterARelease checks a firing that began to wait after the release: it was decided
+// in this state of the database.
 func TestBufferedAfterARelease(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	f.due.HeldUntil = begin.Add(30 * time.Second)
@@ -71,7 +72,8 @@ func TestBufferedAfterARelease(t *testing.T) {
 	want(t, f, f.at(90*time.Second), "FIRED 09:01")
 }
 
-// So was one whose nominal time is before the release, and whose jitter ends after it.
+// TestBufferedAfterAReleaseInItsJitter checks the same for a firing whose nominal time is before
+// the release, and whose jitter ends after it.
 func TestBufferedAfterAReleaseInItsJitter(t *testing.T) {
 	f := newFixture(t, firing.Policies{})
 	spec := f.plan.Times.Spec()
@@ -89,7 +91,8 @@ func TestBufferedAfterAReleaseInItsJitter(t *testing.T) {
 	want(t, f, f.at(beat.Fire.Sub(begin)+time.Second), "FIRED 09:01")
 }
 
-// A schedule that must not make further jobs says what becomes of the one that waits.
+// TestTheLastJobDropsWhatWaits checks that a schedule that may make no further jobs records the
+// outcome of the buffered firing.
 func TestTheLastJobDropsWhatWaits(t *testing.T) {
 	f := newFixture(t, firing.Policies{MaxFirings: 1})
 	f.at(time.Minute, open(job.Sending))
@@ -105,12 +108,13 @@ func TestTheLastJobDropsWhatWaits(t *testing.T) {
 	}
 }
 
-// However many times have come, the latest one is caught up, and with ALL the latest hundred:
-// also where they lie at the end of what one decision passes.
+// TestCatchUpAtTheBoundOfADecision checks that the latest firing is caught up, and with ALL the
+// latest hundred, however many times have come, even if they are at the end of what one decision
+// passes.
 func TestCatchUpAtTheBoundOfADecision(t *testing.T) {
 	for _, minutes := range []int{4999, 5000, 5001, 5050, 9900, 10000} {
 		for _, catchUp := range []firing.CatchUp{firing.CatchUpLatest, firing.CatchUpAll} {
-			// One that is a little late follows immediately, so no other may come meanwhile.
+			// A firing that is a little late follows immediately, so no other may come meanwhile.
 			f := newFixture(t, firing.Policies{CatchUp: catchUp, Overlap: firing.Allow, CatchUpWindow: 30 * 24 * time.Hour}, "* * * * *")
 			end := f.plan.Times.Spec()
 			end.End = begin.Add(time.Duration(minutes)*time.Minute + 1)
@@ -141,8 +145,8 @@ func TestCatchUpAtTheBoundOfADecision(t *testing.T) {
 	}
 }
 
-// A firing that a gap of the clock shifted has the time that its schedule says, also when it
-// has waited.
+// TestReleaseOfAShiftedFiring checks that a firing that a gap of the clock shifted keeps the time of
+// its schedule, even if it has waited.
 func TestReleaseOfAShiftedFiring(t *testing.T) {
 	f := newFixture(t, firing.Policies{}, "30 2 * * *")
 	gap := time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC)

@@ -2,13 +2,13 @@ package firing
 
 import "time"
 
-// Overlap is what a firing does while an earlier job of its schedule has not ended. The
+// Overlap is the policy for a firing while an earlier job of its schedule has not ended. The
 // numbers are the contract's.
 type Overlap int
 
 // The overlap policies, the strictest last.
 const (
-	// BufferOne has the first such firing wait, and skips those that come meanwhile.
+	// BufferOne makes the first such firing wait, and skips the firings that come meanwhile.
 	BufferOne Overlap = 2
 	// Skip makes no job.
 	Skip Overlap = 1
@@ -16,47 +16,48 @@ const (
 	Allow Overlap = 3
 )
 
-// CatchUp is what becomes of firings that were missed. The numbers are the contract's.
+// CatchUp is the policy for firings that were missed. The numbers are the contract's.
 type CatchUp int
 
 // The catch-up policies.
 const (
-	// CatchUpNone makes no job of any of them.
+	// CatchUpNone makes no jobs for them.
 	CatchUpNone CatchUp = iota + 1
-	// CatchUpLatest makes a job of the latest one inside the window.
+	// CatchUpLatest makes a job for the latest one within the window.
 	CatchUpLatest
-	// CatchUpAll makes a job of each one inside the window, the latest MaxCaughtUp at most.
+	// CatchUpAll makes a job for each one within the window, but at most for the latest
+	// MaxCaughtUp.
 	CatchUpAll
 )
 
 const (
-	// Late is from when on a firing counts as missed. It covers a restart and a pause of the
-	// machine; a firing that is less late is an ordinary one.
+	// Late is the delay above which a firing counts as missed. It covers a restart and a pause
+	// of the machine.
 	Late = time.Minute
 	// MaxCaughtUp bounds the jobs that one outage makes.
 	MaxCaughtUp = 100
-	// Pace is the distance of caught-up jobs.
+	// Pace is the time between two caught-up jobs.
 	Pace = time.Second
-	// DefaultCatchUpWindow is how old a missed firing may be unless the schedule says it.
+	// DefaultCatchUpWindow is how old a missed firing may be if the schedule does not say.
 	DefaultCatchUpWindow = time.Hour
 )
 
 // Policies are a schedule's rules beside its times, with the defaults filled in.
 type Policies struct {
 	// Overlap applies while an earlier job waits or is sent, WhileUnresolved while the
-	// outcome of one is unknown. Where both apply, the stricter one counts.
+	// outcome of an earlier job is unknown. If both apply, the stricter one counts.
 	Overlap, WhileUnresolved Overlap
 	CatchUp                  CatchUp
 	CatchUpWindow            time.Duration
-	// PauseAfterFailures pauses the schedule when so many of its jobs in a row ended
+	// PauseAfterFailures pauses the schedule when this many of its jobs in a row ended
 	// without an effect; 0: never.
 	PauseAfterFailures int
-	// PauseOnAuthHold pauses it instead of firing while the connection has no usable
-	// credential.
+	// PauseOnAuthHold pauses the schedule, instead of firing, while the connection has no
+	// usable credential.
 	PauseOnAuthHold bool
 	// MaxPerDay bounds the jobs of one date; 0: there is no bound.
 	MaxPerDay int64
-	// MaxFirings ends the schedule after so many jobs; 0: never.
+	// MaxFirings ends the schedule after this many jobs; 0: never.
 	MaxFirings int64
 }
 

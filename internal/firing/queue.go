@@ -13,36 +13,38 @@ import (
 )
 
 // Rules of this file:
-//   - a firing of a queue takes the first item that waits. One that can be no job is refused,
-//     and the firing takes the next one: bad content stops neither the queue nor the schedule.
-//     Many bad ones in a row are hardly the items' fault, and pause it before all are refused.
-//     They are counted in the schedule, because a decision sees a part of the queue;
-//   - a date is that of the nominal time in the zone. The transaction that makes its jobs
-//     counts them in the schedule: no ledger is read, and none that was pruned is missed. Only the newest date is known: a firing of an older one, which was
-//     buffered until a trigger began a new date, counts for the newest.
+//   - a firing of a queue takes the first item that waits. An item of which no job can be made
+//     is refused, and the firing takes the next one: bad content stops neither the queue nor the
+//     schedule. But many bad items in a row are hardly the fault of the items: the schedule
+//     pauses before all of them are refused. The count of refusals in a row is kept in the
+//     schedule, because a decision sees only a part of the queue;
+//   - the date of a firing is that of its nominal time in the zone. The transaction that makes
+//     the jobs of a date counts them in the schedule, so the count does not depend on a ledger
+//     that may have been pruned. Only the newest date is counted: a firing of an older date,
+//     which was buffered until a trigger began a new date, counts for the newest.
 
 const (
 	// maxReason bounds the reason of a refused item, in bytes.
 	maxReason = 500
-	// maxRefused is how many items in a row are refused until the schedule pauses.
+	// maxRefused is how many items in a row are refused before the schedule pauses.
 	maxRefused = 10
 )
 
-// lostQueue says why a schedule with a queue pauses after its database was restored: an item
-// that was used in the lost state waits again, and would be the job of another firing.
+// lostQueue is why a schedule with a queue pauses after its database was restored: an item
+// that was used in the lost state waits again, and another firing would make a job of it.
 const lostQueue = "The database was restored to an earlier state. Items that wait may have been sent in the state that was lost: " +
 	"see what the platform has, remove those, then ResumeSchedule."
 
-// ErrContent marks the error of Plan.BuildItem that is the item's fault.
+// ErrContent marks an error of Plan.BuildItem that the item's content causes.
 var ErrContent = errors.New("the item's content")
 
-// ErrNoContent says that no item waits in the queue.
+// ErrNoContent is returned if no item waits in the queue.
 var ErrNoContent = errors.New("no item waits in the schedule's queue")
 
-// ErrMoreItems says that the items of a decision are used up, and others wait.
+// ErrMoreItems is returned if a decision has used up its items while others wait.
 var ErrMoreItems = errors.New("further items wait")
 
-// make builds the job of a firing. item is the one that it takes.
+// make builds the job of a firing. item is the item that the firing takes.
 func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error) {
 	if !d.s.Queued {
 		made, err = d.plan.Build(b, d.s.Run+1)
@@ -70,15 +72,15 @@ func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error)
 	return made, item, ErrNoContent
 }
 
-// cut cuts a text to maxReason, between two letters.
+// cut shortens a text to maxReason bytes, between two characters.
 func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// noItem says why a firing of a queue makes no job.
+// noItem is why a firing of a queue makes no job.
 const noItem = "No item waited."
 
-// barred reports whether a firing makes no job whatever other jobs there are, and why.
+// barred reports whether a firing makes no job, regardless of other jobs, and why.
 func (d *decider) barred(b recur.Beat) (outcome store.FiringOutcome, reason string, barred bool) {
 	switch {
 	case d.dayFull(b):
@@ -90,7 +92,7 @@ func (d *decider) barred(b recur.Beat) (outcome store.FiringOutcome, reason stri
 	}
 }
 
-// writeBarred writes down a firing that is barred.
+// writeBarred records a firing that is barred.
 func (d *decider) writeBarred(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) {
 	if outcome == store.FiringNoContent {
 		d.s.Counts.NoContent++
@@ -100,16 +102,16 @@ func (d *decider) writeBarred(b recur.Beat, origin store.FiringOrigin, outcome s
 	d.write(d.row(b, origin, outcome, reason))
 }
 
-// dateOf is the date of a time in its zone.
+// dateOf returns the date of a beat in its zone.
 func dateOf(b recur.Beat) string { return localTime(b)[:len(time.DateOnly)] }
 
-// dayFull reports whether the date of a firing has all its jobs.
+// dayFull reports whether the date of a firing has as many jobs as it may.
 func (d *decider) dayFull(b recur.Beat) bool {
 	return d.policies.MaxPerDay > 0 && dateOf(b) <= d.s.Day && d.s.DayCount >= d.policies.MaxPerDay
 }
 
-// count counts a job for the date of its firing. The past that a backfill makes up for is
-// over.
+// count counts a job for the date of its firing. Jobs of a backfill do not count: their dates
+// are over.
 func count(s *store.Schedule, b recur.Beat, origin store.FiringOrigin) {
 	switch date := dateOf(b); {
 	case date > s.Day:
@@ -119,8 +121,8 @@ func count(s *store.Schedule, b recur.Beat, origin store.FiringOrigin) {
 	}
 }
 
-// Assign returns which of the first items of a schedule's queue each of its next firings
-// takes if nothing changes until then. Zero: none.
+// Assign returns the item of a schedule's queue that each of its next firings takes if nothing
+// changes until then. Zero: none.
 func Assign(s store.Schedule, p Policies, beats []recur.Beat, items []job.ID) []job.ID {
 	d := &decider{policies: p.Filled(), s: s}
 	out := make([]job.ID, len(beats))

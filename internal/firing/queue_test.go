@@ -14,14 +14,14 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// queue is a schedule whose items are in a list. Those that are bad are refused.
+// queue is a schedule whose items are in a list. Bad items are refused.
 type queue struct {
 	*fixture
 	waiting       []store.ScheduleItem
 	bad           map[job.ID]bool
 	used, refused []job.ID
 	next          byte
-	// head bounds the items that one decision has; 0: all of them.
+	// head bounds the items that one decision gets; 0: all of them.
 	head int
 }
 
@@ -108,7 +108,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Bad content is passed over, and stops nothing until many in a row are bad.
+// TestQueueRefuses checks that bad content is skipped, and stops the schedule only after many bad
+// items in a row.
 func TestQueueRefuses(t *testing.T) {
 	q := newQueue(t, firing.Policies{Overlap: firing.Allow})
 	q.add(4, 0, 1)
@@ -127,7 +128,8 @@ func TestQueueRefuses(t *testing.T) {
 	}
 }
 
-// Refusals are counted over all decisions: one sees a few large items at most.
+// TestQueueRefusesInParts checks that refusals are counted across decisions: one decision sees only
+// a few large items.
 func TestQueueRefusesInParts(t *testing.T) {
 	q := newQueue(t, firing.Policies{Overlap: firing.Allow})
 	q.head = 4
@@ -143,7 +145,7 @@ func TestQueueRefusesInParts(t *testing.T) {
 	if s := q.due.Schedule; s.State != store.SchedulePaused || s.PauseCause != store.PausedByRefusal || s.Counts.Refused != 1 || s.RefusedInRow != 10 {
 		t.Errorf("schedule %+v", s)
 	}
-	// One good item begins the count anew, also for a trigger of the schedule that is paused.
+	// One good item resets the count, even for a trigger of a paused schedule.
 	q.waiting = nil
 	q.add(1)
 	q.due.Items = q.waiting
@@ -153,7 +155,8 @@ func TestQueueRefusesInParts(t *testing.T) {
 	}
 }
 
-// A refusal that is not the item's fault pauses the schedule, and the item goes on waiting.
+// TestQueuePauses checks that a refusal that the item does not cause pauses the schedule, and that
+// the item keeps waiting.
 func TestQueuePauses(t *testing.T) {
 	for name, edit := range map[string]func(*queue){
 		"the builder": func(q *queue) {
@@ -175,7 +178,7 @@ func TestQueuePauses(t *testing.T) {
 	}
 }
 
-// A buffered firing takes its item when it is released.
+// TestQueueBuffers checks that a buffered firing takes its item when it is released.
 func TestQueueBuffers(t *testing.T) {
 	q := newQueue(t, firing.Policies{})
 	q.wants(t, q.at(t, time.Minute, open(job.Sending)), "EMPTY 09:01", 0, 0, 0)
@@ -190,7 +193,8 @@ func TestQueueBuffers(t *testing.T) {
 	}
 }
 
-// An item that waits in a restored database may have been sent: a person looks first.
+// TestQueueAfterRestore checks that a queue in a restored database waits for a person, because its
+// items may have been sent.
 func TestQueueAfterRestore(t *testing.T) {
 	q := newQueue(t, firing.Policies{Overlap: firing.Allow})
 	q.add(2)
@@ -207,7 +211,8 @@ func TestQueueAfterRestore(t *testing.T) {
 	q.wants(t, q.at(t, time.Minute), "FIRED 09:01", 0, 1, 0)
 }
 
-// Items that a decision does not have are there for the next one, which follows immediately.
+// TestQueueIsReadInParts checks that the next decision, which follows immediately, takes the items
+// that one decision did not get.
 func TestQueueIsReadInParts(t *testing.T) {
 	q := newQueue(t, firing.Policies{Overlap: firing.Allow, CatchUp: firing.CatchUpAll})
 	q.head = 2
@@ -231,7 +236,7 @@ func TestQueueIsReadInParts(t *testing.T) {
 	q.wants(t, q.at(t, time.Minute+time.Second), "FIRED 09:01", 0, 1, 1)
 }
 
-// At most so many jobs for one date in the zone, whatever the outage.
+// TestMaxPerDay checks the bound of jobs for one date in the zone, after an outage too.
 func TestMaxPerDay(t *testing.T) {
 	f := newFixture(t, firing.Policies{Overlap: firing.Allow, MaxPerDay: 2, CatchUp: firing.CatchUpAll, CatchUpWindow: 48 * time.Hour}, "0 * * * *")
 	f.at(3*time.Hour + time.Second)
@@ -251,7 +256,8 @@ func TestMaxPerDay(t *testing.T) {
 	}
 }
 
-// A firing of yesterday that waited until a trigger began today counts for today.
+// TestMaxPerDayBuffered checks that a firing of yesterday that waited until a trigger began today
+// counts for today.
 func TestMaxPerDayBuffered(t *testing.T) {
 	f := newFixture(t, firing.Policies{MaxPerDay: 1}, "0 9 * * *")
 	f.at(25*time.Hour, open(job.Sending)) // 09:00 of the 3rd waits
@@ -285,7 +291,7 @@ func TestTriggerTakesAnItem(t *testing.T) {
 	if err != nil || len(some.Firings) != 2 || len(left.Empty) != 0 || len(left.Later) != 1 || left.Later[0].Name != "c" {
 		t.Errorf("made up %+v of a part of the queue, left %+v, %v", some, left, err)
 	}
-	// What it has is bad: it is refused, and a trigger is to be asked again.
+	// All items that it gets are bad: they are refused, and the trigger must be repeated.
 	q.due.Items = q.due.Items[:1]
 	got, err = firing.Trigger(q.due, q.plan, "k", false)
 	if !errors.Is(err, firing.ErrMoreItems) || len(got.Firings) != 0 || len(got.RefusedItems) != 1 || got.Schedule.RefusedInRow != 1 {
@@ -293,9 +299,9 @@ func TestTriggerTakesAnItem(t *testing.T) {
 	}
 }
 
-// TestQueueRandomly: whatever the policies, outages and jobs, each item is used once or
-// refused once, in order, none is lost, no date has more jobs than it may, and what Assign
-// says comes true if nothing changes.
+// TestQueueRandomly checks with random policies, outages and jobs that each item is used once or
+// refused once, in order, that none is lost, that no date has more jobs than it may, and that
+// Assign's result comes true if nothing changes.
 func TestQueueRandomly(t *testing.T) {
 	overlaps := []firing.Overlap{firing.BufferOne, firing.Skip, firing.Allow}
 	for seed := range uint64(60) {
@@ -351,7 +357,7 @@ func TestQueueRandomly(t *testing.T) {
 	}
 }
 
-// What Assign says comes true if nothing changes.
+// TestAssign checks that Assign's result comes true if nothing changes.
 func TestAssign(t *testing.T) {
 	q := newQueue(t, firing.Policies{MaxPerDay: 2}, "0 */5 * * *")
 	q.at(t, 2*time.Hour, open(job.Sending)) // nothing waits yet: 10:00 is empty
@@ -380,7 +386,7 @@ func TestAssign(t *testing.T) {
 			item = f.Item
 		}
 		if item != assigned[i] {
-			t.Errorf("%s took item %d, and was to take %d", b.Name, item[15], assigned[i][15])
+			t.Errorf("%s took item %d, want %d", b.Name, item[15], assigned[i][15])
 		}
 		if !item.IsZero() {
 			taken++

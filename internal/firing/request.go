@@ -11,26 +11,26 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a client asks for firings whose time has not come by itself. They have
-// names of their own, so that none of them is taken for a firing of the schedule's times,
-// and asking twice makes nothing twice. A refusal of a firing stores nothing, and pauses
-// nothing; bad items on the way to a good one are refused as ever.
+// Rules of this file: a client asks for firings that the schedule's times do not cause. They
+// have names of their own, so that none of them is taken for a firing of the schedule's times,
+// and a repeated request makes no second job. A firing that is refused stores nothing and does
+// not pause the schedule; bad items before a good one are refused as always.
 
 const (
 	triggerPrefix  = "t:"
 	backfillPrefix = "b:"
 )
 
-// ErrEnded says that a schedule has made as many jobs as it may.
+// ErrEnded is returned for a schedule that has made as many jobs as it may.
 var ErrEnded = errors.New("max_firings is reached")
 
-// ErrDoubtful says that the items of a queue may have been sent before a restore.
+// ErrDoubtful is returned if items of a queue may have been sent before a restore.
 var ErrDoubtful = errors.New("the database was restored, and items that wait in the queue may have been sent before: " +
 	"see what the platform has, remove those, then ResumeSchedule")
 
-// Lost returns why a schedule makes no firing that a client asks for: store.ErrUndecided
-// while its lost time is to be decided first, ErrDoubtful while a person has to look at its
-// queue.
+// Lost returns why a schedule makes no firing that a client asks for after a restore:
+// store.ErrUndecided while the schedule must decide about its lost time first, ErrDoubtful
+// while a person has to check its queue, and nil otherwise.
 func Lost(s store.Schedule) error {
 	switch err := store.Settled(s.State, s.HeldUntil, s.State); {
 	case err != nil:
@@ -42,12 +42,12 @@ func Lost(s store.Schedule) error {
 	}
 }
 
-// A BlockedError says that an earlier job is in the way.
+// A BlockedError is returned if an earlier job blocks a firing.
 type BlockedError struct{ Job job.ID }
 
 func (e *BlockedError) Error() string { return "job " + e.Job.String() + " has not ended" }
 
-// Halt pauses a schedule about which nothing can be decided.
+// Halt returns the decision that pauses a schedule that cannot be evaluated.
 func Halt(due store.DueSchedule, note string) store.FireDecision {
 	d := &decider{due: due, s: due.Schedule}
 	if d.s.State == store.ScheduleActive {
@@ -59,10 +59,10 @@ func Halt(due store.DueSchedule, note string) store.FireDecision {
 // passRounds bounds the rounds of one Pass, of maxBeats each.
 const passRounds = 20
 
-// Pass leaves the firings of an ACTIVE schedule whose times have come at now without jobs: a
-// caller is about to stop it, or to have it fire by another spec. It returns the schedule behind
-// them, and the newest of them, at most maxLedger. The buffered firing stays. It fails where the
-// schedule's place in time cannot be read.
+// Pass makes no jobs for the firings of an ACTIVE schedule that are due at now: the caller is
+// about to stop the schedule or to change its spec. It returns the schedule with its cursor
+// behind them, and the newest of them, at most maxLedger. The buffered firing stays. It fails if
+// the schedule's cursor cannot be read.
 func Pass(s store.Schedule, times *recur.Schedule, now time.Time, reason string) (store.Schedule, []store.Firing, error) {
 	d := newDecider(store.DueSchedule{Schedule: s.Clone(), Now: now}, Plan{Times: times})
 	cursor, err := At(times, s.Cursor)
@@ -91,13 +91,14 @@ func Pass(s store.Schedule, times *recur.Schedule, now time.Time, reason string)
 	return d.s, out, nil
 }
 
-// TriggerName is the name of the firing that a trigger makes.
+// TriggerName returns the name of the firing that a trigger makes.
 func TriggerName(key string) string { return triggerPrefix + key }
 
 // Trigger makes a job now, for the firing with a trigger's name, unless an earlier job of the
-// schedule is in the way. It fails as Lost does, with *BlockedError, ErrEnded, ErrNoContent, or the
-// refusal of the job, and then writes nothing but the schedule's revision. It fails with
-// ErrMoreItems when all items that it has are bad: then it writes that, and is to be asked again.
+// schedule blocks it. It fails as Lost does, with *BlockedError, ErrEnded, ErrNoContent, or the
+// refusal of the job; then the decision writes only the schedule's revision. It fails with
+// ErrMoreItems if all items that it has are bad: then the decision refuses them, and the caller
+// must call again.
 func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (store.FireDecision, error) {
 	d := newDecider(due, plan)
 	name := TriggerName(key) // the caller has it in FireParams.Names
@@ -117,25 +118,25 @@ func Trigger(due store.DueSchedule, plan Plan, key string, allowOverlap bool) (s
 	return d.decision(), err
 }
 
-// BeatAt is the beat of a firing whose time is an instant and no time of the schedule.
+// BeatAt returns the beat of a firing at an instant that is not a time of the schedule.
 func BeatAt(times *recur.Schedule, name string, at time.Time) recur.Beat {
 	at = at.UTC()
 	offset := times.Zone().Offset(at)
 	return recur.Beat{Name: name, Instant: at, Fire: at, Offset: offset, Civil: recur.CivilAt(at, offset)}
 }
 
-// Left are times of a backfill that it made no jobs for.
+// Left holds the times of a backfill for which it made no jobs.
 type Left struct {
-	// Empty found no item in the queue.
+	// Empty are the times for which the queue had no item.
 	Empty []recur.Beat
-	// Later are to be asked about again: further items wait than one decision has.
+	// Later are the times that need another call: more items wait than one decision has.
 	Later []recur.Beat
 }
 
 // Backfill makes jobs for times that have passed, a Pace apart, as far as a queue has items.
-// Each has the name of its time with a prefix, and those that are known already are left out.
-// It fails as Lost does, with ErrEnded or the refusal of a job, and then writes nothing but the
-// schedule's revision.
+// The name of each firing is the name of its time with a prefix; firings that exist already are
+// left out. It fails as Lost does, with ErrEnded or the refusal of a job; then the decision
+// writes only the schedule's revision.
 func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireDecision, Left, error) {
 	if err := Lost(due.Schedule); err != nil {
 		return store.FireDecision{Schedule: due.Schedule}, Left{}, err
@@ -163,15 +164,15 @@ func Backfill(due store.DueSchedule, plan Plan, beats []recur.Beat) (store.FireD
 	return d.decision(), left, nil
 }
 
-// BackfillName is the name of the firing that makes up for one with the given name.
+// BackfillName returns the name of the firing that makes up for the one with the given name.
 func BackfillName(name string) string { return backfillPrefix + name }
 
-// MadeUp is the name of the firing that one with the given name makes up for: its own, unless
-// a backfill made it.
+// MadeUp returns the name of the firing for which the one with the given name makes up. That is
+// its own name, unless a backfill made it.
 func MadeUp(name string) string { return strings.TrimPrefix(name, backfillPrefix) }
 
-// ask makes the jobs of firings that a client asked for, up to the first one that cannot be
-// made. done is how many it made.
+// ask makes the jobs of firings that a client asked for, up to the first one that fails. done
+// is how many it made.
 func (d *decider) ask(beats []recur.Beat, origin store.FiringOrigin) (done int, err error) {
 	for i, b := range beats {
 		if d.full() {

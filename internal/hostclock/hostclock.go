@@ -1,6 +1,7 @@
-// Package hostclock reads this machine's clocks: the wall clock, which can be set;
-// the boot clock, which cannot, and which runs on while the machine sleeps; and what
-// the kernel knows about them. Crash tests shift the readings (internal/failpoint).
+// Package hostclock reads this machine's clocks: the wall clock, which can be set, and
+// the boot clock, which cannot be set and continues while the machine sleeps. It also
+// reads what the kernel knows about them. Crash tests shift the readings
+// (internal/failpoint).
 package hostclock
 
 import (
@@ -12,12 +13,13 @@ import (
 // Wall returns the wall clock's time.
 func Wall() time.Time { return time.Now().Add(failpoint.WallShift()) }
 
-// Boot returns the time since the machine started, sleep included. Where the system
-// has no such clock it is the time since the process started, sleep left out.
+// Boot returns the time since the machine started, including sleep. On a system without
+// such a clock it returns the time since the process started, without sleep.
 func Boot() time.Duration { return boot() }
 
-// BootID names the machine's present run; empty where the system has no such name. A
-// reading of Boot can be compared with one of another process under the same name only.
+// BootID returns a name for the time since the machine last started, and an empty string
+// if the system has none. Boot readings of two processes are comparable only under the
+// same BootID.
 func BootID() string {
 	if id := failpoint.BootID(); id != "" {
 		return id
@@ -25,8 +27,8 @@ func BootID() string {
 	return bootID()
 }
 
-// Synchronized reports whether the kernel says that something keeps its wall clock
-// synchronized. Setting the time by hand ends that.
+// Synchronized reports whether the kernel considers its wall clock synchronized, by NTP
+// for example. Setting the time by hand ends that.
 func Synchronized() bool {
 	if known, synced := failpoint.ClockSynchronized(); known {
 		return synced

@@ -11,7 +11,7 @@ import (
 func boot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		// Kernels since 2.6.39 have it; without it, the monotonic clock stands in.
+		// Kernels since 2.6.39 have it. Without it, the monotonic clock replaces it.
 		return time.Since(processStart)
 	}
 	return time.Duration(ts.Nano())

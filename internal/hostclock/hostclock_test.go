@@ -11,7 +11,7 @@ func TestReadings(t *testing.T) {
 		t.Errorf("the wall clock says %v", Wall())
 	}
 	if id := BootID(); id != BootID() {
-		t.Error("one run of the machine has two names")
+		t.Error("BootID has changed without a restart of the machine")
 	}
-	_ = Synchronized() // either answer is one
+	_ = Synchronized() // either answer is valid
 }

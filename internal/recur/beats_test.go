@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// goroot returns where the Go distribution is, which has the zone data that programs embed.
+// goroot returns the directory of the Go distribution, which has the zone data that programs embed.
 var goroot = sync.OnceValue(func() string {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -30,7 +30,7 @@ var goroot = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// embeddedZones writes out the zone data that Go embeds, so that no test depends on the system's.
+// embeddedZones writes the zone data that Go embeds to a directory, so that no test depends on the system's.
 func embeddedZones(t testing.TB) (*Zones, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func compile(t testing.TB, spec Spec, zones *Zones) *Schedule {
 	return s
 }
 
-// The output of testdata/beats.py for zones and years.
+// pythonBeats compares beats with the output of testdata/beats.py for zones and years.
 type pythonBeats struct {
 	t     *testing.T
 	zones *Zones
@@ -94,7 +94,7 @@ type pythonBeats struct {
 	zone       string
 	count      int
 	schedules  []*Schedule // of the zone
-	want, got  []string    // what one transition did something to
+	want, got  []string    // the beats that one transition affects
 	at         time.Time
 }
 
@@ -140,7 +140,7 @@ func (p *pythonBeats) expression(line string) {
 	}
 }
 
-// eachBeat calls yield with the beats of a stretch of time, and returns their number.
+// eachBeat calls yield with the beats from begin to end, and returns their number.
 func eachBeat(s *Schedule, begin, end time.Time, yield func(Beat)) int {
 	c := s.After(begin.Add(-time.Nanosecond))
 	for n := 0; ; n++ {
@@ -159,7 +159,7 @@ func sum(count int, digest hash.Hash) string {
 	return fmt.Sprintf("%d %s", count, hex.EncodeToString(digest.Sum(nil))[:16])
 }
 
-// transition looks at an hour before a transition and one after it.
+// transition checks an hour before a transition and one after it.
 func (p *pythonBeats) transition(line string) {
 	text, want, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339, text)
@@ -188,8 +188,8 @@ func (p *pythonBeats) endTransition() {
 	p.got, p.want = nil, nil
 }
 
-// The golden file is Python's, computed minute by minute from the rules. After an update of Go's zone data:
-// PYTHONTZPATH=<zoneinfo.zip, unpacked> testdata/beats.py 2024 5 >testdata/beats.golden.
+// TestBeatsAgainstGolden compares beats with a golden file that a Python program computed from the rules, minute by minute.
+// After an update of Go's zone data: PYTHONTZPATH=<zoneinfo.zip, unpacked> testdata/beats.py 2024 5 >testdata/beats.golden.
 func TestBeatsAgainstGolden(t *testing.T) {
 	zones, _ := embeddedZones(t)
 	file, err := os.Open("testdata/beats.golden")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Civil is what a calendar and a clock on the wall show, without a zone: the seconds
-// since 1970-01-01T00:00:00 on that clock.
+// Civil is the date and time that a calendar and a wall clock show, without a zone: the
+// seconds since 1970-01-01T00:00:00 on that clock.
 type Civil int64
 
 const (
@@ -31,7 +31,7 @@ func civilOf(year int, month time.Month, day int) Civil {
 	return Civil(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix())
 }
 
-// ParseCivil reads a civil time such as 2026-03-29T02:30:00, in the years 1970 to 2199.
+// ParseCivil parses a civil time such as 2026-03-29T02:30:00, in the years 1970 to 2199.
 func ParseCivil(text string) (Civil, error) {
 	return parseCivil(civilLayout, text)
 }
@@ -52,7 +52,7 @@ func parseCivilIn(layout, text string, first, last int) (Civil, error) {
 	return Civil(t.Unix()), nil
 }
 
-// CivilAt returns what a clock on the wall shows at an instant, offset seconds east of UTC.
+// CivilAt returns the civil time at an instant, offset seconds east of UTC.
 func CivilAt(instant time.Time, offset int) Civil { return Civil(instant.Unix() + int64(offset)) }
 
 func (c Civil) time() time.Time { return time.Unix(int64(c), 0).UTC() }
@@ -63,12 +63,12 @@ func (c Civil) String() string { return c.time().Format(civilLayout) }
 // Date returns the date as 2026-03-29.
 func (c Civil) Date() string { return c.time().Format(dateLayout) }
 
-// day is the number of the day, counted from 1970-01-01.
+// day returns the number of the day, counted from 1970-01-01.
 func (c Civil) day() int64 { return floorDiv(int64(c), secondsPerDay) }
 
 func (c Civil) dayStart() Civil { return Civil(c.day() * secondsPerDay) }
 
-// minuteEnd is the beginning of the next minute.
+// minuteEnd returns the beginning of the next minute.
 func (c Civil) minuteEnd() Civil {
 	return Civil((floorDiv(int64(c), secondsPerMinute) + 1) * secondsPerMinute)
 }

@@ -12,19 +12,19 @@ import (
 	gocron "github.com/netresearch/go-cron"
 )
 
-// cron is a compiled cron expression: the library's, with what the library does not say of it.
+// cron is a compiled cron expression: the library's, and facts that the library does not expose.
 type cron struct {
 	spec    *gocron.SpecSchedule
-	elapsed bool // the hour field moves with the clock: it has * or /
+	elapsed bool // the hour field follows elapsed time: it has * or /
 	gap     atomic.Pointer[gap]
 }
 
-// A gap is where nothing matches: after a civil time, up to the next match.
+// A gap is a stretch without a match: after a civil time, up to the next match.
 type gap struct{ after, found Civil }
 
 const (
 	maxCronText = 256
-	// Each of them makes the library look at a day once more.
+	// Each of them makes the library check a day once more.
 	maxCronExtended = 5
 	// A 29 February on one weekday is 40 years from the next one, where 2100 is between them.
 	cronYears = 50
@@ -54,7 +54,7 @@ func parseCron(text string) (*cron, error) {
 	if len(text) > maxCronText {
 		return nil, &fault{"", fmt.Sprintf("the expression has more than %d bytes", maxCronText)}
 	}
-	// In capitals, the library takes the H of THU for Jenkins' hash.
+	// In capital letters, the library reads the H of THU as Jenkins' hash.
 	text = strings.ToLower(strings.TrimSpace(text))
 	fields := strings.Fields(text)
 	c := &cron{elapsed: text == "@hourly"}
@@ -97,7 +97,8 @@ func parseCron(text string) (*cron, error) {
 	return c, nil
 }
 
-// checkCronField refuses what the library refuses, with the name of the field, and what it would read otherwise than it is meant.
+// checkCronField refuses a field that the library refuses, with the field's name, and a field that the library would
+// misread.
 func checkCronField(fields []string, i int) error {
 	field := fields[i]
 	var reason string
@@ -118,7 +119,7 @@ func checkCronField(fields []string, i int) error {
 	return &fault{cronFields[i], "the " + cronFields[i] + ": " + reason}
 }
 
-// checkCronItems returns what is wrong with an item of a list.
+// checkCronItems returns why an item of a list is invalid.
 func checkCronItems(field string, i int) string {
 	extended := 0
 	for item := range strings.SplitSeq(field, ",") {
@@ -133,7 +134,7 @@ func checkCronItems(field string, i int) string {
 		case i == weekdayField && strings.HasSuffix(item, "l") && !strings.HasSuffix(item, "#l"):
 			return quote(item) + " is not a day; the last Friday of a month is FRI#L or 5#L"
 		case i == weekdayField && stepped && strings.Contains(span, "-") && (len(span) != 3 || span[0] > span[2]):
-			// The library counts Sunday twice where a range goes over it, as 0 and as 7.
+			// The library counts Sunday twice if a range passes it, as 0 and as 7.
 			return "the range before the step is not in rising numbers, as in 1-5/2: " + quote(item)
 		}
 		if i == dayField && strings.ContainsAny(item, "lw") || i == weekdayField && strings.Contains(item, "#") {
@@ -146,7 +147,7 @@ func checkCronItems(field string, i int) string {
 	return ""
 }
 
-// askLibrary returns what the library has against a field alone, so that the field at fault is known.
+// askLibrary returns the library's error for one field alone, so that the invalid field is known.
 func askLibrary(field string, i int) string {
 	alone := []string{"*", "*", "*", "*", "*"}
 	alone[i] = field
@@ -169,7 +170,7 @@ func (c *cron) next(after Civil) (Civil, bool) {
 	if g := c.gap.Load(); g != nil && after >= g.after && after < g.found {
 		return g.found, g.found < never
 	}
-	// The last second of a minute: the library would go to the next one second by second.
+	// The last second of a minute: otherwise the library would step to the next minute second by second.
 	from := max(minCivil, after.minuteEnd()) - 1
 	found := never
 	if from < maxCivil {
@@ -188,7 +189,7 @@ func (c *cron) matches(at Civil) bool {
 	return ok && found == minute
 }
 
-// through returns the end of what matches without a hole around a civil time that matches.
+// through returns the end of the uninterrupted matches around a civil time that matches.
 func (c *cron) through(at Civil) Civil {
 	switch {
 	case c.spec.Minute&allMinutes != allMinutes:

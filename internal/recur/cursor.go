@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A Cursor is how far a schedule was passed. It belongs to one generation of it. It marshals to JSON that
-// Schedule.ParseCursor reads.
+// A Cursor is a position in the beats of a schedule. It belongs to one generation of the schedule. It marshals to JSON
+// that Schedule.ParseCursor reads.
 type Cursor struct {
 	generation int64
 	positions  []position
@@ -52,7 +52,7 @@ func (p position) append(b []byte) []byte {
 	return strconv.AppendInt(b, int64(p.pass), 10)
 }
 
-// ParseCursor reads a stored cursor of this schedule's generation. It takes exactly what MarshalJSON writes.
+// ParseCursor parses a stored cursor of this schedule's generation. It accepts exactly what MarshalJSON writes.
 func (s *Schedule) ParseCursor(text []byte) (Cursor, error) {
 	if len(text) > maxCursorBytes {
 		return Cursor{}, fmt.Errorf("the cursor has more than %d bytes", maxCursorBytes)
@@ -79,7 +79,7 @@ func (s *Schedule) ParseCursor(text []byte) (Cursor, error) {
 		}
 		c.positions[i] = p
 	}
-	// Duplicate names, other capitals and spaces are read by the decoder, and written by nobody.
+	// The decoder accepts duplicate names, other letter cases and spaces, but MarshalJSON writes none of them.
 	if again, err := json.Marshal(c); err != nil || !bytes.Equal(again, text) {
 		return Cursor{}, errors.New("the cursor is damaged: it is not written as cursors are")
 	}

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says what is wrong with one field of a spec.
+// An Error is one fault of a spec, in one field.
 type Error struct {
 	Path   string // where in the spec: cron[1], exclude.dates[0], zone
 	Field  string // which part of that: hour, BYDAY; empty for the whole
-	Reason string // what is wrong, in plain words, fit for a person
+	Reason string // the fault, in plain words for a user
 }
 
 func (e *Error) Error() string { return e.Path + ": " + e.Reason }
 
-// Errors is all that is wrong with a spec. It is never empty.
+// Errors lists all faults of a spec. It is never empty.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -26,12 +26,12 @@ func (e Errors) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// fault is a reason and the part of the text that it is about.
+// fault is the reason of an error and the part of the text that it concerns.
 type fault struct{ field, reason string }
 
 func (f *fault) Error() string { return f.reason }
 
-// maxQuoted bounds what a message repeats of the spec.
+// maxQuoted bounds how much of the spec a message quotes.
 const maxQuoted = 40
 
 func quote(text string) string {

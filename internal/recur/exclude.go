@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Exclusions name civil times and days that have no beat. A beat is judged by its nominal civil time, so one that was shifted
-// out of a gap by the time that does not exist.
+// Exclusions name civil times and days without beats. A beat is excluded by its nominal civil time. For a beat that was
+// shifted out of a gap, that is the civil time that does not exist.
 type Exclusions struct {
 	Cron      []string // each minute that matches
 	RRules    []RRule  // each time that matches; whole days where Start is a date
@@ -26,7 +26,8 @@ type exclusions struct {
 
 type dayRange struct{ first, last int64 }
 
-// after returns the end of what excludes a civil time, as far as it is known without a search; false if nothing does. Each rule that it asks is work.
+// after returns the end of the exclusion that covers a civil time, as far as it is known without a search, and false if the
+// time is not excluded. Each rule that it evaluates counts as work.
 func (x *exclusions) after(at Civil, w *work) (Civil, bool) {
 	day := at.day()
 	if i := sort.Search(len(x.days), func(i int) bool { return x.days[i].last >= day }); i < len(x.days) && x.days[i].first <= day {

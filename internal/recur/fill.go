@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Placeholders are the names that CheckText and Fill know, as {{run}}. {{{{ stands for {{ itself.
+// Placeholders are the names that CheckText and Fill accept, written as {{run}}. {{{{ is a literal {{.
 var Placeholders = []string{"nominal_time", "nominal_date", "nominal_name", "instant", "zone", "run", "schedule_id"}
 
-// CheckText reports the first placeholder of a text that is unknown or open. The path goes into the error, an *Error.
+// CheckText returns an *Error with the given path for the first placeholder of a text that is unknown or unclosed.
 func CheckText(path, text string) error {
 	err := eachPart(text, func(string) bool { return true }, func(string) bool { return true })
 	if err != nil {
@@ -19,8 +19,9 @@ func CheckText(path, text string) error {
 	return nil
 }
 
-// Fill replaces the placeholders of a text by a beat's values: run is the number of the run, counted by the caller. It fails where the result
-// would have more than limit bytes. The caller applies it to strings whose meaning it may change, and never to a key or to a URL's host.
+// Fill replaces the placeholders of a text with a beat's values. run is the number of the run, which the caller counts. It
+// fails if the result would have more than limit bytes. The caller must not apply it to a key or to a URL's host, or to
+// any other text whose meaning it may not change.
 func (s *Schedule) Fill(text string, b Beat, run int64, limit int) (string, error) {
 	var out strings.Builder
 	put := func(part string) bool {
@@ -54,8 +55,8 @@ func (s *Schedule) Fill(text string, b Beat, run int64, limit int) (string, erro
 	return out.String(), nil
 }
 
-// eachPart calls plain with each part of a text that stands for itself, and value with the name of each placeholder, until
-// one returns false because the result is too long.
+// eachPart calls plain with each literal part of a text and value with the name of each placeholder, until one of them
+// returns false because the result is too long.
 func eachPart(text string, plain, value func(string) bool) error {
 	for text != "" {
 		before, rest, found := strings.Cut(text, "{{")

@@ -46,7 +46,7 @@ import (
 	"github.com/rickar/cal/v2/za"
 )
 
-// Holidays are known for these years. Outside of them a calendar excludes nothing.
+// Holidays are known for these years. A calendar excludes no days outside them.
 const (
 	firstHolidayYear = 2020
 	lastHolidayYear  = 2050
@@ -141,8 +141,8 @@ var calendars = map[string][]*cal.Holiday{
 	"ZA":     za.Holidays,
 }
 
-// The library computes days in this zone. In the machine's own, a midnight that does not exist would
-// move a holiday to the day before.
+// init sets the zone in which the library computes days. In the machine's own zone, a midnight that does not exist
+// would move a holiday to the day before.
 func init() { cal.DefaultLoc = time.UTC }
 
 // Calendars returns the names of the holiday calendars, in order.
@@ -153,8 +153,7 @@ var holidayCache struct {
 	days map[string][]dayRange
 }
 
-// holidays returns the days that nobody works on: each holiday and, where one falls on a weekend, the day that
-// is free in its place.
+// holidays returns the days off of a calendar: each holiday and, if it falls on a weekend, the day off that replaces it.
 func holidays(name string) ([]dayRange, error) {
 	list, found := calendars[name]
 	if !found {

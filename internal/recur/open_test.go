@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/internal/recur"
 )
 
-// A folder that an operator names is read, and one without zone data is refused instead of
-// being passed over.
+// TestOpenZones checks that a directory that an operator names is read, and that one without zone
+// data is refused instead of ignored.
 func TestOpenZones(t *testing.T) {
 	data := []byte("TZif2" + strings.Repeat("\x00", 15+16) + "\x00\x00\x00\x01\x00\x00\x00\x04" + "\x00\x00\x00\x00\x00\x00UTC\x00" +
 		"TZif2" + strings.Repeat("\x00", 15+16) + "\x00\x00\x00\x01\x00\x00\x00\x04" + "\x00\x00\x00\x00\x00\x00UTC\x00\nUTC0\n")
@@ -31,7 +31,7 @@ func TestOpenZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := recur.OpenZones(dir); err == nil {
-		t.Error("a file UTC that is no zone was taken")
+		t.Error("a file UTC that is not a zone was accepted")
 	}
 	for name, text := range map[string]string{"UTC": string(data), "+VERSION": "2031a\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

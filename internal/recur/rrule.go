@@ -13,14 +13,14 @@ import (
 	rrulego "github.com/teambition/rrule-go"
 )
 
-// rrule is a compiled RRULE. The library can only walk from the start on, so the walk is kept, with the times that it
-// found last: searches that go forward, or a little back, do not begin anew.
+// rrule is a compiled RRULE. The library can only walk forward from the start, so the walk is kept, with the times that it
+// found last: a search that continues forward, or goes back a little, does not start again.
 type rrule struct {
 	rule *rrulego.RRule
 
 	mu    sync.Mutex
 	walk  rrulego.Next
-	after Civil   // what follows it is in times, or the walk has not come to it
+	after Civil   // times has the matches after it, as far as the walk has come
 	times []Civil // at most keptTimes
 }
 
@@ -30,13 +30,13 @@ const (
 	maxPositions = 12
 	maxInterval  = 10_000
 	maxCount     = 10_000
-	maxWeek      = 51 // the library takes some days of January for a 52nd or 53rd week that they are not in
+	maxWeek      = 51 // the library puts some days of January into a 52nd or 53rd week to which they do not belong
 	maxClocks    = 24 // times of one day: the library holds those of a whole year in memory
 
 	keptTimes = 256
 
-	// The library walks as far as the year 9999 to find that nothing matches, and cannot be stopped. So it is given later years: the calendar
-	// repeats itself every 400 years, weekdays included.
+	// The library walks to the year 9999 before it finds that no time matches, and cannot be stopped. So it gets later years: the calendar
+	// repeats every 400 years, weekdays included.
 	rruleShift = 19 * 146_097 * secondsPerDay
 )
 
@@ -84,7 +84,7 @@ func parseRRule(text string, start Civil, zone *Zone) (*rrule, error) {
 			kept = append(kept, part)
 			continue
 		}
-		// The library takes a date for its midnight, and an instant for a civil time.
+		// The library reads a date as its midnight, and an instant as a civil time.
 		var err error
 		if until, err = readUntil(value, zone); err != nil {
 			return nil, err
@@ -137,7 +137,7 @@ func checkRulePart(part, name, value string, twice bool) error {
 			return &fault{name, fmt.Sprintf("the %s %s is not in 1 to %d", name, value, limit)}
 		}
 	}
-	// Alone, so that the library's error is about this part.
+	// The part is parsed alone, so that the library's error is about this part.
 	option, err := rrulego.StrToROption("FREQ=YEARLY;" + part)
 	if err == nil {
 		_, err = rrulego.NewRRule(*option)
@@ -148,7 +148,7 @@ func checkRulePart(part, name, value string, twice bool) error {
 	return nil
 }
 
-// checkRule refuses what RFC 5545 excludes, and what the library gets wrong or takes long for.
+// checkRule refuses rules that RFC 5545 excludes, and rules that the library evaluates wrongly or slowly.
 func checkRule(o *rrulego.ROption) error {
 	// A value that is there twice would match twice.
 	slices.Sort(o.Byhour)
@@ -187,19 +187,19 @@ func checkWeekdays(o *rrulego.ROption) error {
 	case numbered == 0:
 		return nil
 	case numbered < len(o.Byweekday):
-		// The library would want both at once.
+		// The library would demand both together.
 		return &fault{"BYDAY", "BYDAY has numbers before all of its days, or before none"}
 	case o.Freq > rrulego.MONTHLY || len(o.Byweekno) > 0:
 		return &fault{"BYDAY", "a BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY, and no BYWEEKNO"}
 	case (low < -5 || high > 5) && (o.Freq == rrulego.MONTHLY || len(o.Bymonth) > 0):
-		// The library would read behind the end of its table of days.
+		// The library would read past the end of its table of days.
 		return &fault{"BYDAY", "the number of a BYDAY counts in a month here, and is not in -5 to 5"}
 	default:
 		return nil
 	}
 }
 
-// readUntil reads a date (all of that day), a civil time, or an instant in UTC.
+// readUntil parses a date (all of that day), a civil time, or an instant in UTC.
 func readUntil(text string, zone *Zone) (Civil, error) {
 	if c, err := parseCivil("20060102", text); err == nil {
 		return c + secondsPerDay - 1, nil
@@ -215,7 +215,8 @@ func readUntil(text string, zone *Zone) (Civil, error) {
 	return 0, &fault{"UNTIL", fmt.Sprintf("the UNTIL %s is not a time like 20261231, 20261231T235959 or 20261231T235959Z, in the years %d to %d", quote(text), minYear, maxYear)}
 }
 
-// start of a rule: with a date alone the rule is about whole days, which only exclusions may be.
+// parseStart parses the start of a rule. A date without a time makes it a rule about whole days, which only exclusions
+// may have.
 func parseStart(text string, date bool) (at Civil, wholeDay bool, err error) {
 	if date && len(text) == len(time.DateOnly) {
 		at, err = parseCivil(dateLayout, text)
@@ -231,7 +232,7 @@ func parseStart(text string, date bool) (at Civil, wholeDay bool, err error) {
 
 func toRule(c Civil) time.Time { return (c + rruleShift).time() }
 
-// elapsing is false: a rule names times that each of its days has.
+// elapsing returns false: an RRULE names times that each of its days has.
 func (r *rrule) elapsing() bool { return false }
 
 // next returns the first match after a civil time, on a clock without transitions.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The golden file is python-dateutil's: testdata/rrules.py >testdata/rrules.golden.
+// TestRRulesAgainstGolden compares rules with a golden file of python-dateutil's results:
+// testdata/rrules.py >testdata/rrules.golden.
 func TestRRulesAgainstGolden(t *testing.T) {
 	text, err := os.ReadFile("testdata/rrules.golden")
 	if err != nil {
@@ -36,7 +37,7 @@ func TestRRulesAgainstGolden(t *testing.T) {
 		if got := fmt.Sprintf("%d %s %s %s", len(times), times[0], times[len(times)-1], digest); got != strings.Join(part[:4], " ") {
 			t.Errorf("%s from %s: %s, want %s", part[5], part[4], got, strings.Join(part[:4], " "))
 		}
-		// Back through what is kept, and to where the walk has to begin anew.
+		// Back through the kept times, and to where the walk has to start again.
 		for i := len(times) - 1; i >= 0; i-- {
 			c, _ := ParseCivil(times[i])
 			if again, _ := r.next(c - 1); again != c {

@@ -17,17 +17,17 @@ type Schedule struct {
 	start, end int64 // in seconds: beats are at start or later, and before end
 }
 
-// A Mark says what the zone did to a beat.
+// A Mark records how a transition of the zone affected a beat.
 type Mark int
 
 const (
-	// Plain: nothing.
+	// Plain: not at all.
 	Plain Mark = iota
-	// Shifted: the civil time does not exist; the beat is at the first instant after the gap.
+	// Shifted: the civil time does not exist, and the beat is at the first instant after the gap.
 	Shifted
-	// FirstOfTwo: the civil time occurs twice; the beat is in the first pass.
+	// FirstOfTwo: the civil time occurs twice, and the beat is at its first occurrence.
 	FirstOfTwo
-	// Repeated: the beat is in the second pass of a civil time that occurs twice.
+	// Repeated: the civil time occurs twice, and the beat is at its second occurrence.
 	Repeated
 )
 
@@ -61,12 +61,12 @@ const maxWork = 5_000
 // Zone returns the schedule's zone.
 func (s *Schedule) Zone() *Zone { return s.zone }
 
-// Spec returns what was compiled.
+// Spec returns the spec that was compiled.
 func (s *Schedule) Spec() Spec { return s.spec }
 
 // After returns the cursor behind all beats up to an instant.
 func (s *Schedule) After(t time.Time) Cursor {
-	// Before the year 1 and after 292 billion, Unix wraps around.
+	// Unix wraps around before the year 1 and after the year 292 billion.
 	at := min(max(floorSecond(t), s.start-1), s.end)
 	c := Cursor{generation: s.spec.Generation, positions: make([]position, len(s.sources))}
 	for i := range s.sources {
@@ -88,8 +88,8 @@ func floorSecond(t time.Time) int64 {
 
 // Next returns the first beat after a cursor of this schedule, and the cursor behind it.
 //
-// It returns false where no beat follows: the new cursor is then Done. It also returns false after a bounded number of excluded times,
-// with a cursor that is not Done, from which the search goes on.
+// It returns false if no beat follows; the new cursor is then Done. It also returns false after a bounded number of excluded
+// times, with a cursor that is not Done and from which the search can continue.
 func (s *Schedule) Next(c Cursor) (Beat, Cursor, bool) {
 	w := &work{maxWork}
 	found, next, ok := s.merge(c, w)
@@ -118,8 +118,8 @@ type choice struct {
 	source int
 }
 
-// merge returns the earliest candidate of all sources. Those at the same instant are one beat, which
-// the first source names, and all of them are passed by it.
+// merge returns the earliest candidate of all sources. Candidates at the same instant are one beat: the first source names
+// it, and the new cursor is behind all of them.
 func (s *Schedule) merge(c Cursor, w *work) (choice, Cursor, bool) {
 	next := Cursor{generation: c.generation, positions: make([]position, len(s.sources))}
 	copy(next.positions, c.positions)
@@ -170,7 +170,7 @@ func (s *Schedule) hasBeat() bool {
 	return false
 }
 
-// name writes the identity of a beat. Stored names depend on it: it must not change.
+// name returns the name of a beat, which is its identity. Names are stored, so their form must not change.
 func (s *Schedule) name(src *source, p position) string {
 	var b []byte
 	if s.spec.Generation > 1 {
@@ -185,8 +185,8 @@ func (s *Schedule) name(src *source, p position) string {
 	return string(p.append(b))
 }
 
-// jitter returns how long after its instant a beat fires. It follows from the schedule's id and the beat's name, and ends before
-// the next beat's instant, so that jitter never changes the order.
+// jitter returns how long after its instant a beat fires. It is derived from the schedule's id and the beat's name, and ends
+// before the next beat's instant, so that jitter never changes the order.
 func (s *Schedule) jitter(name string, at int64, next Cursor) time.Duration {
 	bound := s.spec.Jitter
 	if bound <= 0 {
@@ -196,7 +196,7 @@ func (s *Schedule) jitter(name string, at int64, next Cursor) time.Duration {
 	if following, _, ok := s.merge(next, w); ok {
 		bound = min(bound, time.Duration(min(following.at-at, int64(maxJitter/time.Second)+1))*time.Second)
 	} else if w.left < 0 {
-		return 0 // what follows is not known
+		return 0 // the next beat is not known
 	}
 	h := sha256.New()
 	h.Write([]byte("fireonce:schedule-jitter\x00"))

@@ -12,32 +12,32 @@ type source struct {
 // A rule is a set of civil times, on a clock without transitions.
 type rule interface {
 	next(after Civil) (Civil, bool)
-	// elapsing reports whether the rule goes with the clock, in both passes of an hour that occurs twice,
-	// instead of naming hours that each day has.
+	// elapsing reports whether the rule follows elapsed time, so that it matches in both passes of an hour that
+	// occurs twice. Otherwise it names hours that each day has once.
 	elapsing() bool
 }
 
-// A position is how far a source was passed: a civil time in its pass, or the index of an interval. It is not an instant, so
-// that a changed zone neither repeats nor skips a nominal time.
+// A position is how far the search in a source has come: a civil time and its pass, or the index of an interval. It is not
+// an instant, so that changed zone data neither repeat nor skip a nominal time.
 type position struct {
 	civil Civil
 	pass  int // 0 for an interval
 	index int64
 }
 
-// A candidate is what a source has next.
+// A candidate is the next time of a source.
 type candidate struct {
 	at   int64
 	pos  position
 	mark Mark
 }
 
-// work bounds one search: how often it may ask a rule for what it has next.
+// work bounds one search: it is how many more times the search may ask a rule for its next time.
 type work struct{ left int }
 
 func (w *work) spend() bool { w.left--; return w.left >= 0 }
 
-// after returns the position behind all that a source has up to an instant.
+// after returns the position behind all times of a source up to an instant.
 func (s *Schedule) after(src *source, instant int64) position {
 	switch {
 	case src.civil == nil:
@@ -53,8 +53,8 @@ func (s *Schedule) elapsedPosition(instant int64) position {
 	return position{civil: s.zone.wall(instant), pass: s.zone.pass(instant)}
 }
 
-// next returns what a source has after a position; false if that is nothing, or if the work is used up, whereupon
-// the position is where to go on.
+// next returns the first candidate of a source after a position. It returns false if there is none, or if the work is used
+// up; then the returned position is where the search continues.
 func (s *Schedule) next(src *source, from position, w *work) (candidate, position, bool) {
 	switch {
 	case src.civil == nil:
@@ -77,7 +77,7 @@ func (s *Schedule) nextInterval(src *source, from position, w *work) (candidate,
 		if !excluded {
 			return candidate{at: at, pos: position{index: index}}, from, true
 		}
-		// The wall clock gets there within this offset, or it changes before.
+		// The wall clock reaches the end of the exclusion at this offset, or the offset changes before.
 		i := s.zone.index(at)
 		free := min(int64(end)-s.zone.spans[i].offset, s.zone.end(i))
 		from.index = max(index, floorDiv(free-1-src.phase, src.every))
@@ -93,11 +93,11 @@ func (s *Schedule) nextElapsed(r rule, from position, w *work) (candidate, posit
 		c, ok := r.next(z.wall(at))
 		next := int64(c) - z.spans[i].offset
 		if !ok || next >= z.end(i) {
-			// A rule that is over may go on where the clock is set back.
+			// A rule without further matches may match again where the clock is set back.
 			if i+1 == len(z.spans) || z.end(i) >= s.end || !ok && z.spans[i+1].offset > z.spans[i].offset {
 				break
 			}
-			// All up to the transition is passed, and what the clock shows at it is not.
+			// All times before the transition are passed; the civil time at the transition is not.
 			i++
 			at = z.spans[i].from - 1
 			if c, ok = r.next(Civil(at + z.spans[i].offset)); !ok {
@@ -136,7 +136,7 @@ func (s *Schedule) instantOf(p position) int64 {
 		return n < p.pass
 	})
 	if n == 0 {
-		return s.zone.reach(p.civil) - 1 // in a gap: what the clock shows after it is not passed
+		return s.zone.reach(p.civil) - 1 // in a gap: the civil times after the gap are not passed
 	}
 	return at
 }
@@ -164,8 +164,8 @@ func (s *Schedule) nextFixed(r rule, from position, w *work) (candidate, positio
 	return candidate{}, from, false
 }
 
-// swallowed reports whether an earlier time of the same rule has the same instant, as the times in a gap have, and the
-// time at its end. Their firing has the name of the first.
+// swallowed reports whether an earlier time of the same rule has the same instant. That is so for the times in a gap and
+// the time at its end: they are one firing, with the name of the first of them.
 func (s *Schedule) swallowed(r rule, c Civil, at int64, w *work) bool {
 	if s.zone.spans[s.zone.index(at)].from != at {
 		return false

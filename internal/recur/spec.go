@@ -11,7 +11,7 @@ import (
 
 const (
 	maxSources    = 20
-	maxRRules     = 5 // to see that one never matches takes milliseconds
+	maxRRules     = 5 // detecting that an RRULE never matches takes milliseconds
 	maxExclusions = 20
 	maxDates      = 1000
 	maxIDBytes    = 128
@@ -23,8 +23,8 @@ const (
 
 // A Spec says when a schedule has beats. It has one source or more: cron expressions, RRULEs and intervals.
 type Spec struct {
-	ID         string // the schedule's; jitter and placeholders use it
-	Generation int64  // raised by the caller with each change of the spec; from 2 on a part of each name
+	ID         string // the schedule's id; jitter and placeholders use it
+	Generation int64  // the caller raises it with each change of the spec; from 2 on it is a part of each name
 	Zone       string // an IANA name
 
 	Cron      []string // five fields, or a macro such as @daily
@@ -33,10 +33,10 @@ type Spec struct {
 	Exclude   Exclusions
 
 	Start time.Time // the first instant that may be a beat; zero for no bound
-	End   time.Time // the first instant that may no longer be one; zero for no bound
+	End   time.Time // the first instant after Start that may no longer be a beat; zero for no bound
 
 	Jitter time.Duration // how far Fire may be after Instant
-	// Counted and applied by the caller.
+	// MaxRuns is counted and applied by the caller.
 	MaxRuns int64
 }
 
@@ -46,13 +46,13 @@ type RRule struct {
 	Start string // DTSTART: a civil time in the schedule's zone, 2026-03-29T02:30:00
 }
 
-// An Interval counts elapsed time; zones do not matter to it.
+// An Interval counts elapsed time, independent of zones.
 type Interval struct {
 	Every time.Duration // whole seconds, 10 s to 366 days
 	Phase time.Duration // whole seconds from the Unix epoch to a beat, below Every
 }
 
-// builder collects what is wrong with a spec.
+// builder collects the faults of a spec.
 type builder struct {
 	spec Spec
 	zone *Zone
@@ -79,7 +79,7 @@ func (b *builder) bound(path string, n, limit int) {
 	}
 }
 
-// Compile checks a spec and makes it ready for evaluation. Its error is Errors.
+// Compile checks a spec and compiles it. It fails with Errors.
 func Compile(spec Spec, zones *Zones) (*Schedule, error) {
 	b := &builder{spec: spec}
 	zone, err := zones.Load(spec.Zone)
@@ -143,7 +143,7 @@ func (b *builder) sources() []source {
 	if len(b.errs) > 0 {
 		return nil // perhaps far too many
 	}
-	// This order decides which name an instant has that several sources name.
+	// This order decides which name an instant gets that several sources share.
 	var list []source
 	for i, text := range b.spec.Cron {
 		path := fmt.Sprintf("cron[%d]", i)

@@ -130,7 +130,7 @@ func TestExclusions(t *testing.T) {
 	}
 }
 
-// An exclusion ends where its minutes, hours, days and times end.
+// TestExclusionsEnd checks that an exclusion ends where its minutes, hours, days and times end.
 func TestExclusionsEnd(t *testing.T) {
 	zones, _ := embeddedZones(t)
 	for _, one := range []struct {
@@ -162,7 +162,8 @@ func TestExclusionsEnd(t *testing.T) {
 	}
 }
 
-// Only a field that begins with a star makes both fields count.
+// TestAStarInsideOfAListMatchesEachDay checks that only a field that begins with a star makes the
+// day fields combine as in cron.
 func TestAStarInsideOfAListMatchesEachDay(t *testing.T) {
 	zones, _ := embeddedZones(t)
 	for expression, want := range map[string]string{"0 9 1,* * MON": "2026-01-07T09:00:00/1", "0 9 *,1 * MON": "2026-01-12T09:00:00/1"} {
@@ -180,7 +181,8 @@ func TestAStepMakesAnHourFieldElapsed(t *testing.T) {
 	}
 }
 
-// Searches at different places do not disturb each other.
+// TestGoroutinesShareASchedule checks that concurrent searches at different times do not affect
+// each other.
 func TestGoroutinesShareASchedule(t *testing.T) {
 	zones, _ := embeddedZones(t)
 	spec := Spec{Cron: []string{"0 3 * * MON"}, RRules: []RRule{{Rule: "FREQ=DAILY", Start: "2020-01-01T09:00:00"}}, Exclude: Exclusions{Cron: []string{"* * 13 * *"}, RRules: []RRule{{Rule: "FREQ=MONTHLY", Start: "2020-01-01"}}}}
@@ -194,12 +196,12 @@ func TestGoroutinesShareASchedule(t *testing.T) {
 	all.Wait()
 	for i := range after {
 		if want := beats(t, compile(t, spec, zones), after[i], 600); len(want) != 600 || !slices.Equal(got[i], want) {
-			t.Errorf("the beats after %s differ from those of a schedule that nobody shares", after[i])
+			t.Errorf("the beats after %s differ from those of a schedule that is not shared", after[i])
 		}
 	}
 }
 
-// The library's own bounds would end these.
+// TestRareTimesAreFound checks times that are beyond the library's own bounds.
 func TestRareTimesAreFound(t *testing.T) {
 	zones, _ := embeddedZones(t)
 	for _, one := range []struct{ expression, want string }{
@@ -246,7 +248,8 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// New rules for a zone, while a schedule is under way: no nominal time has two beats, and none is left out.
+// TestChangedZoneRules changes the rules of a zone while a schedule is in use: no nominal time may have two beats, and none
+// may be left out.
 func TestChangedZoneRules(t *testing.T) {
 	_, dir := embeddedZones(t)
 	with := func(name string) *Zones {
@@ -337,7 +340,7 @@ func FuzzSchedule(f *testing.F) {
 	})
 }
 
-// Whatever the text, a library neither panics nor goes back.
+// FuzzRules checks that for any text, the libraries neither panic nor go back in time.
 func FuzzRules(f *testing.F) {
 	zones, _ := embeddedZones(f)
 	zone, err := zones.Load("Europe/Vienna")
@@ -400,7 +403,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// What the search for something that never comes costs, and the walk from a start of long ago.
+// BenchmarkCompile measures the search for a time that never comes, and the walk from a start long ago.
 func BenchmarkCompile(b *testing.B) {
 	zones, _ := embeddedZones(b)
 	zone, err := zones.Load("UTC")

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// A Zone maps instants to what its clocks on the wall show, and back. It holds the offsets of all years in which
-// a beat can be, so that crossing a transition costs a search in memory.
+// A Zone maps instants to civil times, and back. It holds the offsets of all years in which a beat can be, so that crossing
+// a transition costs a search in memory.
 type Zone struct {
 	name  string
 	loc   *time.Location
 	spans []span
 }
 
-// A span is a time of one offset. It ends where the next one begins.
+// A span is a stretch of time with one offset. It ends where the next one begins.
 type span struct{ from, offset int64 }
 
 const (
-	// No wall clock differs from UTC by more: RFC 8536 bounds offsets at 25 and 26 hours.
+	// No wall clock differs from UTC by more: RFC 8536 bounds offsets to 25 and 26 hours.
 	maxOffset = 26 * secondsPerHour
 	maxSpans  = 5000
 )
@@ -47,7 +47,7 @@ func newZone(name string, loc *time.Location) (*Zone, error) {
 			return z, nil
 		}
 		if !end.After(at) {
-			// Go ends years after 365 days, where a rule goes on for ever: on the last day of a leap year the end is past.
+			// Where a rule continues forever, Go ends each year after 365 days: on the last day of a leap year, that end is past.
 			end = at.Add(secondsPerDay * time.Second)
 		}
 		at = end
@@ -77,8 +77,8 @@ func (z *Zone) offset(instant int64) int64 { return z.spans[z.index(instant)].of
 
 func (z *Zone) wall(instant int64) Civil { return Civil(instant + z.offset(instant)) }
 
-// reach returns the first instant at which the wall clock shows c or has gone past it. It never falls
-// while c rises, whatever the zone does.
+// reach returns the first instant at which the wall clock shows c or has passed it. It never decreases
+// while c increases, whatever the zone's transitions are.
 func (z *Zone) reach(c Civil) int64 {
 	for i := max(0, z.index(int64(c)-maxOffset)); ; i++ {
 		if at := max(z.spans[i].from, int64(c)-z.spans[i].offset); at < z.end(i) {
@@ -87,7 +87,7 @@ func (z *Zone) reach(c Civil) int64 {
 	}
 }
 
-// reached returns the latest that the wall clock has shown up to the instant: the inverse of reach.
+// reached returns the latest civil time that the wall clock has shown up to the instant: the inverse of reach.
 func (z *Zone) reached(instant int64) Civil {
 	i := z.index(instant)
 	latest := instant + z.spans[i].offset
@@ -120,8 +120,8 @@ func (z *Zone) pass(instant int64) int {
 	return n
 }
 
-// Resolve returns the instant of a civil time under the rule of fixed hours: the first pass of one that
-// occurs twice, the first instant after the gap for one that does not occur.
+// Resolve returns the instant of a civil time under the rule of fixed hours: the first pass of a time that occurs twice,
+// and the first instant after the gap for a time that does not exist.
 func (z *Zone) Resolve(c Civil) (time.Time, Mark) {
 	at, mark := z.resolve(c)
 	return time.Unix(at, 0).UTC(), mark

@@ -20,8 +20,8 @@ const (
 	maxZones    = 1024 // tzdata has about 600 names
 )
 
-// Zones loads time zones and keeps them. It reads a directory first, if one is given, and then what Go finds: $ZONEINFO, the
-// system's zone data, and the data embedded in the program.
+// Zones loads and caches time zones. It reads a directory first, if one is set, and then the places where Go looks: $ZONEINFO,
+// the system's zone data, and the data embedded in the program.
 type Zones struct {
 	dir string
 
@@ -29,13 +29,13 @@ type Zones struct {
 	zones map[string]*Zone
 }
 
-// NewZones returns zones that are read from a directory of compiled tzdata, or with "" from none.
+// NewZones returns zones that are read first from a directory of compiled tzdata, if dir is not empty.
 func NewZones(dir string) *Zones {
 	return &Zones{dir: dir, zones: map[string]*Zone{}}
 }
 
-// OpenZones is NewZones for a directory that an operator names. It fails for one without zone
-// data, which would have every zone come from elsewhere.
+// OpenZones is NewZones for a directory that an operator names. It fails for a directory without
+// zone data: otherwise every zone would silently come from elsewhere.
 func OpenZones(dir string) (*Zones, error) {
 	if dir == "" {
 		return NewZones(""), nil
@@ -110,26 +110,26 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return os.ReadFile(path) //nolint:gosec // the operator names the directory, and zoneName bounds the rest
 }
 
-// A DataVersion says which zone data is in use.
+// A DataVersion identifies the zone data in use.
 type DataVersion struct {
 	Source  string // a directory, a zip file, or "embedded"
-	Version string // 2025c; "unknown" where the source does not say
+	Version string // such as 2025c; "unknown" if the source has no version
 }
 
 const (
 	embedded       = "embedded"
 	unknownVersion = "unknown"
 
-	// The tzdata that this series of Go embeds. Its data has no version inside; a test compares this with the
-	// script that Go made it with.
+	// The tzdata that this series of Go embeds. The data contains no version; a test compares this with the
+	// script with which Go generated it.
 	embeddedGo      = "go1.26"
 	embeddedVersion = "2025c"
 )
 
-// systemDirs are where time.LoadLocation looks before it takes the embedded data.
+// systemDirs are the directories where time.LoadLocation looks before it uses the embedded data.
 var systemDirs = []string{"/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/usr/lib/locale/TZ", "/etc/zoneinfo"}
 
-// Version returns the source that is read first, and its version. A zone that this source lacks comes from the next one.
+// Version returns the source that is read first, and its version. A zone that this source lacks is read from the next one.
 func (z *Zones) Version() DataVersion {
 	for _, source := range append([]string{z.dir, os.Getenv("ZONEINFO")}, systemDirs...) {
 		if source == "" {
@@ -150,7 +150,7 @@ func (z *Zones) Version() DataVersion {
 
 var dataVersion = regexp.MustCompile(`^(?:# version )?([0-9]{4}[a-z]{1,2}[-0-9a-z]{0,40})\s*$`)
 
-// dirVersion reads the version as zic's makefile and as BSDs write it.
+// dirVersion returns the version that zic's makefile or a BSD wrote into a directory.
 func dirVersion(dir string) string {
 	for _, name := range []string{"tzdata.zi", "+VERSION", "version"} {
 		data, err := readBounded(filepath.Join(dir, name), maxZoneFile)

@@ -1,8 +1,8 @@
-// Package retention removes what is no longer kept: a slow loop beside the engine,
-// in short steps of the store with pauses between them.
+// Package retention removes jobs and events that are no longer kept. It is a slow loop
+// beside the engine, in short steps of the store with pauses between them.
 //
-// Every server runs it, and the store lets one of them clean at a time; the others
-// ask again later.
+// Every server runs it. The store allows one of them to clean at a time, and the others
+// try again later.
 package retention
 
 import (
@@ -15,40 +15,40 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Config says what is kept, and who removes the rest.
+// Config configures what is kept, and identifies the server that removes the rest.
 type Config struct {
 	Store store.Retention
 	Keep  store.Keep
-	// Owner tells this server from others.
+	// Owner identifies this server.
 	Owner job.ID
 	Log   *slog.Logger
 }
 
 const (
-	// every is how often a pass begins.
+	// every is the time between the beginnings of two passes.
 	every = time.Minute
-	// lease is for how long nobody else cleans when a server has died.
+	// lease is how long no other server cleans after the cleaning one has died.
 	lease = 3 * every
 	// batch bounds the jobs of a step.
 	batch = store.MaxBatch
-	// A step is followed by a pause of rest times what it took: of a store that is
-	// shared with the work no more than a quarter is used. leastPause lets what has
-	// queued behind a short step go first.
+	// After a step the loop pauses for rest times the step's duration, so that it uses at
+	// most a quarter of a store that jobs need too. The pause is at least leastPause, so
+	// that work that has queued behind a short step runs first.
 	rest       = 3
 	leastPause = 5 * time.Millisecond
 	// stepTimeout bounds one call to the store.
 	stepTimeout = 30 * time.Second
 )
 
-// Run removes what is no longer kept, until ctx ends. Where jobs and events are kept for
-// ever, it still forgets the keys and objects of jobs that were erased.
+// Run removes jobs and events that are no longer kept, until ctx ends. If both are kept
+// forever, it still removes the keys and objects of jobs that were erased.
 func Run(ctx context.Context, c Config) {
 	for sleep(ctx, every) {
 		c.pass(ctx)
 	}
 }
 
-// pass goes once over the database.
+// pass cleans the whole database once.
 func (c Config) pass(ctx context.Context) {
 	p := store.RetainParams{Keep: c.Keep, Owner: c.Owner, Lease: lease, Limit: batch}
 	var sum store.Retained
@@ -61,7 +61,7 @@ func (c Config) pass(ctx context.Context) {
 		sum.Jobs, sum.Events = sum.Jobs+r.Jobs, sum.Events+r.Events
 		sum.Keys, sum.Objects, sum.Firings = sum.Keys+r.Keys, sum.Objects+r.Objects, sum.Firings+r.Firings
 		if err != nil || r.Busy || r.Done {
-			c.tell(ctx, sum, err, time.Since(begun), worked)
+			c.log(ctx, sum, err, time.Since(begun), worked)
 			return
 		}
 		p.After = r.Next
@@ -77,21 +77,21 @@ func (c Config) step(ctx context.Context, p store.RetainParams) (store.Retained,
 	return c.Store.Retain(ctx, p)
 }
 
-// tell logs how a pass ended. Under a quarantine, and while the clock is not believed,
-// nothing is removed, and others have logged why.
-func (c Config) tell(ctx context.Context, sum store.Retained, err error, took, worked time.Duration) {
+// log logs how a pass ended. Under a quarantine and while the clock is suspect, a pass
+// removes nothing, and the store has logged why.
+func (c Config) log(ctx context.Context, sum store.Retained, err error, took, worked time.Duration) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrQuarantined) && !errors.Is(err, store.ErrClockSuspect) {
-		c.Log.Error("what is no longer kept could not be removed; it is tried again", "err", err)
+		c.Log.Error("jobs and events that are no longer kept could not be removed; trying again", "err", err)
 	}
 	if sum == (store.Retained{}) || sum == (store.Retained{Done: true}) {
 		return
 	}
-	c.Log.Info("removed what is no longer kept", "jobs", sum.Jobs, "events", sum.Events, "keys", sum.Keys,
+	c.Log.Info("removed jobs and events that are no longer kept", "jobs", sum.Jobs, "events", sum.Events, "keys", sum.Keys,
 		"objects", sum.Objects, "firings", sum.Firings,
 		"took", took.Round(time.Millisecond).String(), "worked", worked.Round(time.Millisecond).String())
 }
 
-// sleep waits, and tells whether ctx is still going on.
+// sleep waits for d, and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/fireonce/fireonce/store/memory"
 )
 
-// scripted is a store whose steps take time and answer by a script.
+// scripted is a store whose steps take time and return scripted answers.
 type scripted struct {
 	takes   time.Duration
 	answers []answer
@@ -44,7 +44,7 @@ func (s *scripted) Retain(_ context.Context, p store.RetainParams) (store.Retain
 	return a.out, a.err
 }
 
-// runFor runs the loop for a time of the bubble's clock and gives its log.
+// runFor runs the loop for a time of the bubble's clock and returns its log.
 func runFor(t *testing.T, s store.Retention, keep store.Keep, d time.Duration) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -81,12 +81,13 @@ func TestStepsWithPauses(t *testing.T) {
 	})
 }
 
-// TestShortStepsPauseToo: whoever queued behind a step that took no time goes first.
+// TestShortStepsPauseToo checks that the loop pauses even after a step that took no time, so
+// that work queued behind it runs first.
 func TestShortStepsPauseToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{answers: []answer{{out: store.Retained{Next: "a"}}}}
 		if log := runFor(t, s, keeping, every+time.Second); log != "" {
-			t.Errorf("a pass that removed nothing says %s", log)
+			t.Errorf("a pass that removed nothing logged %s", log)
 		}
 		if len(s.calls) != 2 || s.calls[1].at.Sub(s.calls[0].at) != leastPause {
 			t.Errorf("steps: %+v", s.calls)
@@ -94,8 +95,8 @@ func TestShortStepsPauseToo(t *testing.T) {
 	})
 }
 
-// TestPassesEnd: a busy store, a quarantine and a failure end a pass; the next one
-// begins at the beginning.
+// TestPassesEnd checks that a busy store, a quarantine and a failure end a pass, and that the
+// next pass starts at the beginning.
 func TestPassesEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  answer
@@ -120,9 +121,9 @@ func TestPassesEnd(t *testing.T) {
 	}
 }
 
-// TestForEver: where jobs and events are kept for ever, the key of an erased job is still
-// free after its time, and a job that is there stays.
-func TestForEver(t *testing.T) {
+// TestForever checks that if jobs and events are kept forever, the key of an erased job still
+// becomes free after its time, and other jobs stay.
+func TestForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.Open(memory.Options{})
 		erased, kept := canceledJob(t, s, 2), canceledJob(t, s, 3)
@@ -149,7 +150,7 @@ func TestForEver(t *testing.T) {
 			t.Error("the key is bound after its time")
 		}
 		if _, err := s.Job(t.Context(), store.Ref{ID: kept}); err != nil {
-			t.Errorf("a job that is kept for ever: %v", err)
+			t.Errorf("a job that is kept forever: %v", err)
 		}
 	})
 }
@@ -180,7 +181,7 @@ func canceledJob(t *testing.T, s *memory.Store, n byte) job.ID {
 	return snap.ID
 }
 
-// TestOnAStore: what is over goes, in one pass.
+// TestOnAStore checks that one pass removes everything whose time is over.
 func TestOnAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.Open(memory.Options{})

@@ -1,9 +1,9 @@
-// Package rollup counts the event log in buckets of time: a slow loop beside the engine,
-// in short steps of the store with pauses between them. Nothing that writes a job waits
+// Package rollup counts the event log in buckets of time. It is a slow loop beside the
+// engine, in short steps of the store with pauses between them. No write of a job waits
 // for it.
 //
-// Every server runs it, and the store lets one of them count at a time; the others ask
-// again later.
+// Every server runs it. The store allows one of them to count at a time, and the others
+// try again later.
 package rollup
 
 import (
@@ -16,30 +16,31 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Config says who counts.
+// Config identifies the server that counts.
 type Config struct {
 	Store store.Rollups
-	// Owner tells this server from others.
+	// Owner identifies this server.
 	Owner job.ID
 	Log   *slog.Logger
 }
 
 const (
-	// every is how often the loop looks for new events: counts are so far behind, and the
-	// time for a step or two.
+	// every is the time between two reads of new events. Counts are behind by this time and
+	// a step or two.
 	every = 2 * time.Second
-	// lease is for how long nobody else counts when a server has died.
+	// lease is how long no other server counts after the counting one has died.
 	lease = 30 * time.Second
-	// A step is followed by a pause of rest times what it took: of a store that is
-	// shared with the work no more than a quarter is used. leastPause lets what has
-	// queued behind a short step go first.
+	// After a step the loop pauses for rest times the step's duration, so that it uses at
+	// most a quarter of a store that jobs need too. The pause is at least leastPause, so
+	// that work that has queued behind a short step runs first.
 	rest       = 3
 	leastPause = 5 * time.Millisecond
-	// A loop that has not caught up for behind takes a half, so that it does.
+	// A loop that has not caught up for the time behind pauses for hurry times a step, and so
+	// uses half of the store, to catch up.
 	behind, hurry = 10 * time.Second, 1
-	// A step that leaves more to count and took less than quick is followed by one of
-	// twice its size, up to store.MaxRollSize, because counts that several events share
-	// are written once; one that took longer than slow by one of half of it.
+	// A step that leaves more to count and took less than quick is followed by a step of
+	// twice its size, up to store.MaxRollSize: counts that several events share are written
+	// once. A step that took longer than slow is followed by a step of half its size.
 	quick, slow = 100 * time.Millisecond, 300 * time.Millisecond
 	// stepTimeout bounds one call to the store.
 	stepTimeout = 30 * time.Second
@@ -54,7 +55,7 @@ func Run(ctx context.Context, c Config) {
 			failing = failed
 			switch {
 			case failed:
-				c.Log.Error("the event log could not be counted; it is tried again", "err", err)
+				c.Log.Error("the event log could not be counted; trying again", "err", err)
 			case err == nil:
 				c.Log.Info("the event log is counted again")
 			}
@@ -62,7 +63,7 @@ func Run(ctx context.Context, c Config) {
 	}
 }
 
-// catchUp counts until there is nothing more to count.
+// catchUp counts until all events are counted.
 func (c Config) catchUp(ctx context.Context) error {
 	late, size := time.Now().Add(behind), 1
 	for {
@@ -83,7 +84,7 @@ func (c Config) catchUp(ctx context.Context) error {
 	}
 }
 
-// resized is the size of the step after one that took so long.
+// resized returns the size of the step after one that took this long.
 func resized(size int, took time.Duration) int {
 	switch {
 	case took < quick:
@@ -100,12 +101,12 @@ func (c Config) step(ctx context.Context, size int) (more bool, err error) {
 	defer cancel()
 	r, err := c.Store.Roll(ctx, store.RollParams{Owner: c.Owner, Lease: lease, Size: size})
 	if errors.Is(err, store.ErrStale) {
-		return true, nil // somebody else has counted these events
+		return true, nil // another server has counted these events
 	}
 	return r.More, err
 }
 
-// sleep waits, and reports whether ctx is still going on.
+// sleep waits for d, and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// scripted gives one answer after the other, then that there is nothing to count.
+// scripted returns its answers one after the other, and then that nothing is left to count.
 type scripted struct {
 	answers []func() (store.Rolled, error)
 	calls   []time.Time
@@ -51,8 +51,8 @@ func run(t *testing.T, s *scripted, d time.Duration) string {
 	return log.String()
 }
 
-// TestSteps: steps follow each other with pauses as long as there is more to count, and
-// then the loop waits.
+// TestSteps checks that steps follow each other with pauses while there is more to count, and
+// that the loop then waits.
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{answers: []func() (store.Rolled, error){taking(time.Millisecond), taking(100 * time.Millisecond)}}
@@ -80,7 +80,7 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// TestHurry: a loop that does not catch up rests less.
+// TestHurry checks that a loop that does not catch up pauses for a shorter time.
 func TestHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = time.Second
@@ -101,8 +101,8 @@ func TestHurry(t *testing.T) {
 	})
 }
 
-// TestSizes: steps grow while they are quick, within a bound, and shrink when they are
-// slow; a loop that has caught up begins with the smallest again.
+// TestSizes checks that steps grow up to a bound while they are quick, shrink when they are
+// slow, and start with the smallest size again after the loop has caught up.
 func TestSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{}
@@ -121,8 +121,8 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// TestFailures: a failure is logged once, and so is its end; a step that another server
-// has done is none.
+// TestFailures checks that a failure and its end are each logged once, and that a step that
+// another server has done does not count as a failure.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := func() (store.Rolled, error) { return store.Rolled{}, errors.New("broken") }

@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// BenchmarkPlan measures what a firing costs beside its job: to read and compile a schedule
-// that was not used lately, and to find its next time.
+// BenchmarkPlan measures the cost of a firing without its job: to read and compile a schedule
+// that is not cached, and to find its next time.
 func BenchmarkPlan(b *testing.B) {
 	for name, spec := range map[string]*fireoncev1.ScheduleSpec{
 		"cron":     {TimeZone: "Europe/Vienna", CronExpressions: []string{"0 9 * * 1-5"}},

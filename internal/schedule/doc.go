@@ -1,3 +1,4 @@
-// Package schedule makes recurring schedules fire. It reads their messages of the contract,
-// fills their templates in, and has internal/firing decide and the store write what is due.
+// Package schedule makes recurring schedules fire. It reads their contract messages and fills
+// in their templates; internal/firing decides about due firings, and the store writes the
+// decisions.
 package schedule

@@ -15,9 +15,9 @@ import (
 	"github.com/fireonce/fireonce/internal/recur"
 )
 
-// Rules of this file: placeholders stand in texts that people read and in bodies. What says
-// where something goes (addresses, URLs, names of headers, ids) has none, so that no value
-// changes the target. Values are made of letters, digits and "_+-:/." alone, so they need no
+// Rules of this file: placeholders may be in texts that people read and in bodies. Fields that
+// determine the target (addresses, URLs, names of headers, ids) may have none, so that no value
+// changes the target. Values consist of letters, digits and "_+-:/." only, so they need no
 // quoting in JSON, HTML or a query.
 
 // filled is the whole table of the fields that may have placeholders, by their messages.
@@ -33,8 +33,8 @@ var filled = map[protoreflect.FullName][]protoreflect.Name{
 	"fireonce.v1.CustomPayload":   {"data"},
 }
 
-// CheckTexts finds the placeholders of a payload that are unknown or open. It returns a
-// SpecError, whose paths begin in the payload.
+// CheckTexts returns a SpecError if placeholders of a payload are unknown or unclosed. Its paths
+// begin in the payload.
 func CheckTexts(p *fireoncev1.Payload) error {
 	var out SpecError
 	eachText(p.ProtoReflect(), "", func(path, text string) (string, bool) {
@@ -48,14 +48,14 @@ func CheckTexts(p *fireoncev1.Payload) error {
 		return text, true
 	})
 	if len(out) > 0 {
-		// Fields are visited in no order.
+		// The order in which fields are visited is random.
 		slices.SortFunc(out, func(a, b Violation) int { return strings.Compare(a.Field, b.Field) })
 		return out
 	}
 	return nil
 }
 
-// fill returns a payload with the values of a firing.
+// fill returns a payload with its placeholders replaced by the values of a firing.
 func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int64) (*fireoncev1.Payload, error) {
 	out := proto.CloneOf(p)
 	var failed error
@@ -69,8 +69,8 @@ func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int
 	return out, failed
 }
 
-// eachText calls f with each text that may have placeholders and its path, and puts in its
-// place what f returns, until f returns false. Bytes that are no text have no placeholders.
+// eachText calls f with each text that may have placeholders and with its path, and replaces the
+// text with f's result, until f returns false. Bytes that are not text have no placeholders.
 func eachText(m protoreflect.Message, path string, f func(path, text string) (string, bool)) bool {
 	may := make(map[protoreflect.Name]bool)
 	for _, name := range filled[m.Descriptor().FullName()] {

@@ -19,7 +19,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// neverFilled are the fields of payloads without placeholders, and why.
+// neverFilled maps the fields of payloads that may have no placeholders to the reason.
 var neverFilled = map[string]string{
 	"SocialPost.reply_to_id": "where to", "SocialPost.language": "a code",
 	"XOptions.quote_post_id": "where to", "BlueskyOptions.quote_uri": "where to", "BlueskyOptions.quote_cid": "where to",
@@ -30,7 +30,8 @@ var neverFilled = map[string]string{
 	"HttpRequest.id_json_pointer": "where to look", "HttpHeader.name": "a code", "CustomPayload.schema": "a code", "CustomPayload.content_type": "a code",
 }
 
-// Each text of a payload is either filled in, or listed as never filled in.
+// TestEveryTextIsThoughtOf checks that each text of a payload is either filled in or listed as
+// never filled in.
 func TestEveryTextIsThoughtOf(t *testing.T) {
 	seen := make(map[string]bool)
 	var walk func(d protoreflect.MessageDescriptor, wrap func(protoreflect.Message) *fireoncev1.Payload)
@@ -111,7 +112,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.Mes
 	return nil
 }
 
-// All that is wrong is found, each with its path, in the same order.
+// TestCheckTexts checks that all faults are found, each with its path, in a fixed order.
 func TestCheckTexts(t *testing.T) {
 	p := &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
 		Subject: "{{nominal_date}} {{what}}", TextBody: "{{{{ is literal, {{run", HtmlBody: "{{run}}",
@@ -137,11 +138,11 @@ func TestCheckTexts(t *testing.T) {
 		Content: &fireoncev1.Webhook_Body{Body: []byte("\xff{{what}}")},
 	}}}
 	if err := schedule.CheckTexts(binary); err != nil {
-		t.Errorf("bytes that are no text: %v", err)
+		t.Errorf("bytes that are not text: %v", err)
 	}
 }
 
-// headed is a template whose header, once it is filled in, is longer by a number of letters.
+// headed returns a template whose header, once filled in, is over by a number of characters.
 func headed(over int) *fireoncev1.JobTemplate {
 	t := template("x")
 	value := strings.Repeat("h", 4096+over-len("01234567-89ab-cdef-0123-456789abcdef")) + "{{schedule_id}}"
@@ -149,8 +150,8 @@ func headed(over int) *fireoncev1.JobTemplate {
 	return t
 }
 
-// What the contract bounds is bounded once it is filled in: a firing whose job ScheduleJob
-// would not take makes none.
+// TestFilledObeysTheContract checks that the contract's bounds apply after the placeholders are
+// filled in: a firing makes no job that ScheduleJob would refuse.
 func TestFilledObeysTheContract(t *testing.T) {
 	onBoth(t, func(w *world) {
 		fits := w.schedule(minutelySpec(), nil, func(s *store.Schedule) { s.Template = encoded(w.T, headed(0)) })
@@ -159,7 +160,7 @@ func TestFilledObeysTheContract(t *testing.T) {
 		is(w, w.once(), 1, "fired")
 		is(w, len(w.jobs(fits)), 1, "jobs of the one that fits")
 		is(w, len(w.jobs(long)), 0, "jobs of the one that is too long")
-		is(w, w.told(long), "REFUSED 09:01", "ledger")
+		is(w, w.outcomes(long), "REFUSED 09:01", "ledger")
 		want := "payload.webhook.headers[0].value: must have at most 4096 characters with the placeholders filled in"
 		is(w, w.ledger(long)[0].Reason, want, "reason")
 		got := w.read(long)
@@ -171,7 +172,8 @@ func TestFilledObeysTheContract(t *testing.T) {
 	})
 }
 
-// An item is judged with its template, which may have changed since it was added.
+// TestItemObeysTheContract checks that an item is validated together with its template, which may
+// have changed since the item was added.
 func TestItemObeysTheContract(t *testing.T) {
 	in(t, func(w *world) {
 		labels := func(n int, prefix string) map[string]string {

@@ -23,7 +23,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// A schedule fires at its time, and the job is what its template says.
+// TestFires checks that a schedule fires at its time, and that the job follows its template.
 func TestFires(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := w.schedule(minutely())
@@ -34,7 +34,7 @@ func TestFires(t *testing.T) {
 		is(w, w.once(), 0, "fired again")
 		w.clock.advance(61 * time.Second)
 		is(w, w.once(), 1, "fired")
-		is(w, w.told(s), "FIRED 09:01, FIRED 09:02", "ledger")
+		is(w, w.outcomes(s), "FIRED 09:01, FIRED 09:02", "ledger")
 
 		jobs := w.jobs(s)
 		is(w, len(jobs), 2, "jobs")
@@ -65,7 +65,7 @@ func TestFires(t *testing.T) {
 	})
 }
 
-// A plan is kept for a version of its schedule, and for no other.
+// TestPlanFollowsVersions checks that a cached plan is used only for its version of the schedule.
 func TestPlanFollowsVersions(t *testing.T) {
 	in(t, func(w *world) {
 		s := w.schedule(minutely())
@@ -104,7 +104,8 @@ func TestPlanFollowsVersions(t *testing.T) {
 	})
 }
 
-// A schedule that cannot be evaluated pauses itself, and keeps no other.
+// TestUnreadableSchedulePauses checks that a schedule that cannot be evaluated pauses itself, and
+// does not stop others.
 func TestUnreadableSchedulePauses(t *testing.T) {
 	for name, edit := range map[string]func(*store.Schedule){
 		"spec":     func(s *store.Schedule) { s.Spec = []byte{0xff} },
@@ -132,13 +133,13 @@ func TestUnreadableSchedulePauses(t *testing.T) {
 				if !strings.Contains(log.String(), "paused itself") || !strings.Contains(log.String(), broken.ID.String()) {
 					t.Errorf("log %q", log)
 				}
-				is(w, w.told(sound), "FIRED 09:01", "the other one's ledger")
+				is(w, w.outcomes(sound), "FIRED 09:01", "the other one's ledger")
 			})
 		})
 	}
 }
 
-// A job that cannot be made is refused, and its schedule pauses.
+// TestRefusals checks that a job that cannot be made is refused, and that its schedule pauses.
 func TestRefusals(t *testing.T) {
 	big := strings.Repeat("x", job.MaxPayload-50)
 	for name, tt := range map[string]struct {
@@ -175,7 +176,7 @@ func TestRefusals(t *testing.T) {
 				if f := w.ledger(s); len(f) != 1 || f[0].Outcome != store.FiringRefused || !strings.Contains(f[0].Reason, tt.want) {
 					t.Errorf("ledger %+v, want a reason with %q", f, tt.want)
 				}
-				// A client's firing is refused too, and then nothing is stored.
+				// A client's firing is refused too, and is not stored.
 				_, _, err := w.s.Trigger(w.ctx, ref(s), "k", true)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("trigger: %v, want %q", err, tt.want)
@@ -191,7 +192,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// While a connector's program is away, jobs are made all the same.
+// TestHeldConnectorFires checks that jobs are made even while a connector's program is unreachable.
 func TestHeldConnectorFires(t *testing.T) {
 	in(t, func(w *world) {
 		s := w.schedule(minutely())
@@ -211,7 +212,8 @@ func (w *world) connect(name string) store.Connection {
 	return c
 }
 
-// Schedulers of several servers that fire the same schedules make one job of each time.
+// TestTwoSchedulers checks that the schedulers of several servers together make one job for each
+// time.
 func TestTwoSchedulers(t *testing.T) {
 	w := onPostgres(t)
 	const schedules, minutes = 7, 12
@@ -240,7 +242,7 @@ func TestTwoSchedulers(t *testing.T) {
 		for i := range minutes {
 			want = append(want, fmt.Sprintf("FIRED 09:%02d", i+1))
 		}
-		is(w, w.told(s), strings.Join(want, ", "), "ledger")
+		is(w, w.outcomes(s), strings.Join(want, ", "), "ledger")
 		is(w, len(w.jobs(s)), minutes, "jobs")
 		got := w.read(s)
 		is(w, got.Counts, store.ScheduleCounts{Fired: minutes}, "counts")
@@ -267,8 +269,8 @@ func (c *closedStore) Fire(ctx context.Context, p store.FireParams) ([]store.Fir
 	return c.Store.Fire(ctx, p)
 }
 
-// Run fires what comes at its time, hears of schedules that are made, and goes on after the
-// store has failed.
+// TestRun checks that Run fires schedules at their times, notices new schedules, and continues after
+// the store has failed.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inBubble(t)
@@ -322,7 +324,7 @@ func TestTrigger(t *testing.T) {
 		is(w, w.jobs(s)[0].ID, f.Job, "job")
 		is(w, w.read(s).Next, s.Next, "next")
 
-		// Its own job is in the way of others, not of its repeats.
+		// Its own job blocks other triggers, but not its repeats.
 		w.clock.advance(time.Second)
 		again, created, err := w.s.Trigger(w.ctx, ref(s), "k", false)
 		w.ok(err)
@@ -336,7 +338,7 @@ func TestTrigger(t *testing.T) {
 		w.ok(err)
 		is(w, created, true, "created in spite of another job")
 
-		// A paused schedule takes triggers, too, and the last one ends it.
+		// A paused schedule accepts triggers too, and the last one ends it.
 		s = w.change(s, func(s *store.Schedule) {
 			s.State, s.PauseCause, s.Next, s.Note = store.SchedulePaused, store.PausedByPerson, time.Time{}, "why"
 		})
@@ -369,8 +371,8 @@ func TestTrigger(t *testing.T) {
 	})
 }
 
-// The last job that a schedule may make ends it, also one that a client asks for while another
-// waits in the buffer.
+// TestTriggerEndsActive checks that the last job that a schedule may make ends it, even if a client
+// triggers that job while another firing is buffered.
 func TestTriggerEndsActive(t *testing.T) {
 	onBoth(t, func(w *world) {
 		spec, _ := minutely()
@@ -386,11 +388,11 @@ func TestTriggerEndsActive(t *testing.T) {
 		got := w.read(s)
 		is(w, got.State, store.ScheduleEnded, "state")
 		is(w, got.Counts, store.ScheduleCounts{Fired: 2, Missed: 1}, "counts")
-		is(w, w.told(s), "FIRED 09:00, FIRED 09:01, MISSED 09:01", "ledger")
+		is(w, w.outcomes(s), "FIRED 09:00, FIRED 09:01, MISSED 09:01", "ledger")
 	})
 }
 
-// Concurrent triggers under one key are one job, whoever asks.
+// TestConcurrentTriggers checks that concurrent triggers under one key make one job, on any server.
 func TestConcurrentTriggers(t *testing.T) {
 	w := onPostgres(t)
 	s := w.schedule(&fireoncev1.ScheduleSpec{TimeZone: "UTC", CronExpressions: []string{"@yearly"}}, nil)
@@ -424,8 +426,8 @@ func TestBackfill(t *testing.T) {
 		w.clock.advance(10*time.Minute + 30*time.Second)
 		_, err := w.s.Backfill(w.ctx, ref(s), begin, until, admitted)
 		w.fails(err, schedule.ErrUndecided)
-		w.once() // nobody fired for a while: the last one is in time
-		is(w, strings.Count(w.told(s), "FIRED"), 1, "fired")
+		w.once() // no server fired for a while: the last firing is in time
+		is(w, strings.Count(w.outcomes(s), "FIRED"), 1, "fired")
 		missed := 10 - 1
 
 		planned, err := w.s.Backfill(w.ctx, ref(s), begin.Add(time.Second), until.Add(time.Second), nil)
@@ -474,7 +476,8 @@ func at(jobs []job.Snapshot, id job.ID) time.Time {
 	return time.Time{}
 }
 
-// A range with more times than one call makes is done in several, and each time once.
+// TestBackfillPages checks that a range with more times than one call makes takes several calls, and
+// that each time gets one job.
 func TestBackfillPages(t *testing.T) {
 	in(t, func(w *world) {
 		spec, policies := minutely()
@@ -518,8 +521,8 @@ func (w *world) allJobs(s store.Schedule) map[job.ID]bool {
 	return out
 }
 
-// A time that has a job has none made for it under another generation of the spec, nor one
-// that waits in the buffer.
+// TestBackfillAcrossAChange checks that a time that has a job, or a buffered firing, gets no second
+// job under another generation of the spec.
 func TestBackfillAcrossAChange(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := w.schedule(minutely())
@@ -546,8 +549,8 @@ func TestBackfillAcrossAChange(t *testing.T) {
 	})
 }
 
-// A time that has a job has none made for it by a server whose zone data has it at another
-// instant, also where the range begins between the two.
+// TestBackfillWithOtherZoneData checks that a time that has a job gets no second job from a server
+// whose zone data has the time at another instant, even if the range begins between the two.
 func TestBackfillWithOtherZoneData(t *testing.T) {
 	onBoth(t, func(w *world) {
 		registry, err := connector.NewRegistry(w.plug)
@@ -563,7 +566,7 @@ func TestBackfillWithOtherZoneData(t *testing.T) {
 		is(w, w.once(), 1, "fired")
 		w.clock.advance(24*time.Hour - time.Minute)
 		w.once()
-		is(w, w.told(s), "FIRED 09:00", "ledger")
+		is(w, w.outcomes(s), "FIRED 09:00", "ledger")
 
 		// By the other data that 9:00 was at 8:00 UTC of the next day.
 		at := time.Date(2026, 11, 3, 8, 0, 0, 0, time.UTC)
@@ -578,7 +581,8 @@ func TestBackfillWithOtherZoneData(t *testing.T) {
 	})
 }
 
-// A backfill ends at max_firings, whole or not at all.
+// TestBackfillEnds checks that a backfill that would exceed max_firings makes no jobs, and that one
+// that reaches it ends the schedule.
 func TestBackfillEnds(t *testing.T) {
 	in(t, func(w *world) {
 		spec, policies := minutely()
@@ -601,7 +605,7 @@ func TestBackfillEnds(t *testing.T) {
 	})
 }
 
-// Upcoming says what will be fired, and what was skipped.
+// TestUpcoming checks that Upcoming returns the next firings, and marks the skipped ones.
 func TestUpcoming(t *testing.T) {
 	in(t, func(w *world) {
 		spec, policies := minutely()

@@ -11,14 +11,14 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a server without the data of a time zone, with older data or another
-// directory than the others, fires no schedule of that zone and does not pause it: servers that
-// have the data fire it. So it does with a schedule whose connector it does not have. It passes
-// such a schedule over for a while, so that those due behind it have their turn, and then looks
-// whether the schedule has changed.
+// Rules of this file: a server may lack the data of a time zone, because its data is older or in
+// another directory than that of other servers. It neither fires nor pauses a schedule of that
+// zone: servers that have the data fire it. It treats a schedule whose connector it lacks in the
+// same way. It passes over such a schedule for a while, so that the due schedules behind it are
+// not delayed, and then checks whether the schedule has changed.
 
 const (
-	// maxLeft bounds the schedules that a server passes over. One more is put off for all
+	// maxLeft bounds the schedules that a server passes over. Further ones are delayed for all
 	// servers, by store.BufferedLook.
 	maxLeft = store.MaxExcept
 	// leftFor is how long a server passes a schedule over before it reads it again.
@@ -27,7 +27,7 @@ const (
 	maxNoted = 100
 )
 
-// NoZoneError says that this server has no data of a schedule's time zone.
+// NoZoneError is returned if this server has no data of a schedule's time zone.
 type NoZoneError struct {
 	Zone string
 	Err  error
@@ -38,34 +38,34 @@ func (e *NoZoneError) Error() string { return fmt.Sprintf("this server lacks the
 // Unwrap returns the cause.
 func (e *NoZoneError) Unwrap() error { return e.Err }
 
-// NoConnectorError says that this server does not have the connector of a schedule.
+// NoConnectorError is returned if this server does not have the connector of a schedule.
 type NoConnectorError struct{ Connector string }
 
 func (e *NoConnectorError) Error() string {
 	return fmt.Sprintf("this server does not have the connector %q", e.Connector)
 }
 
-// Left is what a Scheduler leaves to other servers.
+// Left reports what a Scheduler leaves to other servers.
 type Left struct {
 	// Schedules is how many due schedules it passes over now; at most 1000.
 	Schedules int
-	// Zones are the time zones without data that schedules had since it was made, sorted; at
-	// most 100.
+	// Zones are the time zones, of schedules since the Scheduler was made, for which this server
+	// has no data; sorted, at most 100.
 	Zones []string
-	// Connectors are those that this server does not have, as Zones.
+	// Connectors are the connectors that this server does not have; sorted, at most 100.
 	Connectors []string
 }
 
-// left are the schedules that a server passes over.
+// left holds the schedules that a server passes over.
 type left struct {
 	mu    sync.Mutex
 	until map[job.ID]time.Time
-	// zones and connectors are those that were noted.
+	// zones and connectors are the ones that were logged.
 	zones, connectors map[string]bool
 }
 
-// add passes a schedule over from now on, because of a zone or a connector. first reports
-// whether that is noted for the first time, and ok is false if there are too many schedules.
+// add passes over a schedule from now on, because of a zone or a connector. first reports
+// whether the name is noted for the first time. ok is false if there are too many schedules.
 func (l *left) add(id job.ID, noted map[string]bool, name string, now time.Time) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *left) add(id job.ID, noted map[string]bool, name string, now time.Time)
 	return first, true
 }
 
-// ids are those that are passed over now.
+// ids returns the schedules that are passed over now.
 func (l *left) ids(now time.Time) []job.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()

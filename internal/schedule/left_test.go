@@ -25,10 +25,10 @@ import (
 	"github.com/fireonce/fireonce/store/memory"
 )
 
-// newZone is a zone that only servers with newer data know, an hour ahead of UTC.
+// newZone is a zone, an hour ahead of UTC, that only newer zone data has.
 const newZone = "Test/New"
 
-// newer is zone data that has it.
+// newer returns zone data that has newZone.
 func newer(t *testing.T) *recur.Zones {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func newer(t *testing.T) *recur.Zones {
 	return recur.NewZones(dir)
 }
 
-// server is a scheduler with zone data and a log of its own.
+// server returns a scheduler with zone data and a log of its own.
 func (w *world) server(s schedule.Store, z *recur.Zones) (*schedule.Scheduler, *bytes.Buffer) {
 	w.Helper()
 	registry, err := connector.NewRegistry(w.plug)
@@ -54,7 +54,7 @@ func (w *world) server(s schedule.Store, z *recur.Zones) (*schedule.Scheduler, *
 	}), log
 }
 
-// inNewZone stores a schedule of each minute in the new zone.
+// inNewZone stores a schedule in the new zone that fires each minute.
 func (w *world) inNewZone(z *recur.Zones) store.Schedule {
 	w.Helper()
 	spec, policies := minutely()
@@ -68,8 +68,8 @@ func (w *world) inNewZone(z *recur.Zones) store.Schedule {
 	})
 }
 
-// TestLeavesAZoneItLacks: of two servers on one database, the one with older zone data leaves a
-// schedule to the other one and fires the rest. It says so once.
+// TestLeavesAZoneItLacks checks two servers on one database: the server with older zone data leaves
+// a schedule to the other one, fires the rest, and logs that once.
 func TestLeavesAZoneItLacks(t *testing.T) {
 	onBoth(t, func(w *world) {
 		z := newer(w.T)
@@ -95,7 +95,7 @@ func TestLeavesAZoneItLacks(t *testing.T) {
 			w.Errorf("left: %+v", left)
 		}
 		if n := strings.Count(log.String(), "lacks the data of a time zone"); n != 1 {
-			w.Errorf("said %d times:\n%s", n, log)
+			w.Errorf("logged %d times:\n%s", n, log)
 		}
 		_, _, err := with.Once(w.ctx)
 		w.ok(err)
@@ -105,8 +105,8 @@ func TestLeavesAZoneItLacks(t *testing.T) {
 	})
 }
 
-// TestLeavesAConnectorItLacks: a server without a schedule's connector leaves the schedule to
-// others, and does not pause it.
+// TestLeavesAConnectorItLacks checks that a server without a schedule's connector leaves the
+// schedule to others, and does not pause it.
 func TestLeavesAConnectorItLacks(t *testing.T) {
 	onBoth(t, func(w *world) {
 		other := w.connect("other")
@@ -122,7 +122,7 @@ func TestLeavesAConnectorItLacks(t *testing.T) {
 			is(w, n, 1, "firings")
 			is(w, more, false, "more")
 		}
-		is(w, w.told(ours), "FIRED 09:01, FIRED 09:02", "firings of a connector that it has")
+		is(w, w.outcomes(ours), "FIRED 09:01, FIRED 09:02", "firings of a connector that it has")
 		if after := w.read(theirs); !reflect.DeepEqual(after, before) {
 			w.Errorf("the other one is %+v, and was %+v", after, before)
 		}
@@ -130,7 +130,7 @@ func TestLeavesAConnectorItLacks(t *testing.T) {
 			w.Errorf("left: %+v", left)
 		}
 		if n := strings.Count(log.String(), "does not have a connector"); n != 1 {
-			w.Errorf("said %d times:\n%s", n, log)
+			w.Errorf("logged %d times:\n%s", n, log)
 		}
 		_, _, err := server.Trigger(w.ctx, ref(theirs), "k", true)
 		if lacks := new(schedule.NoConnectorError); !errors.As(err, &lacks) || lacks.Connector != "other" {
@@ -139,7 +139,7 @@ func TestLeavesAConnectorItLacks(t *testing.T) {
 	})
 }
 
-// counting counts the looks of a scheduler.
+// counting counts a scheduler's reads of due schedules.
 type counting struct {
 	store.Store
 	fires atomic.Int64
@@ -150,8 +150,8 @@ func (c *counting) Fire(ctx context.Context, p store.FireParams) ([]store.Fired,
 	return c.Store.Fire(ctx, p)
 }
 
-// TestDoesNotSpinForAZone: a server that lacks the only schedule's zone looks no more often than
-// an idle one, and fires once the schedule has a zone that it knows.
+// TestDoesNotSpinForAZone checks that a server that lacks the only schedule's zone reads no more
+// often than an idle one, and fires once the schedule has a zone that it has.
 func TestDoesNotSpinForAZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inBubble(t)
@@ -166,7 +166,7 @@ func TestDoesNotSpinForAZone(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Minute)
 		if n := looks.fires.Load(); n < 20 || n > 200 {
-			t.Errorf("%d looks in 10 minutes", n)
+			t.Errorf("%d reads in 10 minutes", n)
 		}
 		is(w, w.read(s).State, store.ScheduleActive, "state")
 		w.change(s, func(to *store.Schedule) {
@@ -186,8 +186,8 @@ func TestDoesNotSpinForAZone(t *testing.T) {
 	})
 }
 
-// TestLeavesManySchedules: what a server passes over is bounded. Schedules beyond it are put off
-// for all, and those behind them have their turn.
+// TestLeavesManySchedules checks that the number of schedules that a server passes over is bounded.
+// Schedules beyond the bound are delayed for all servers, and those behind them fire.
 func TestLeavesManySchedules(t *testing.T) {
 	c := &clock{at: begin}
 	w := newWorld(t, c, memory.Open(memory.Options{Now: c.now}))

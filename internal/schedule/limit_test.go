@@ -6,8 +6,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestNextLimit: a look asks for about as many schedules as the last one could write, and for
-// all again once they fit.
+// TestNextLimit checks that a read asks for about as many schedules as the last one could write, and
+// for the full number again once they fit.
 func TestNextLimit(t *testing.T) {
 	for _, tt := range []struct {
 		limit, decided int

@@ -29,10 +29,10 @@ type Plan struct {
 	Terms    *fireoncev1.SchedulePolicies
 }
 
-// maxPlans bounds the plans that are kept. One takes some 10 kB.
+// maxPlans bounds the cached plans. One takes about 10 kB.
 const maxPlans = 10_000
 
-// plans keeps what was compiled, so that a schedule that fires often is compiled once.
+// plans caches compiled schedules, so that a schedule that fires often is compiled once.
 type plans struct {
 	zones *recur.Zones
 
@@ -41,13 +41,13 @@ type plans struct {
 }
 
 type keptPlan struct {
-	// A restored database may come to the same version again, with other contents.
+	// A restored database may reach the same version again, with other contents.
 	version int64
 	updated time.Time
 	plan    *Plan
 }
 
-// of reads a stored schedule.
+// of returns the plan of a stored schedule.
 func (p *plans) of(s store.Schedule) (*Plan, error) {
 	p.mu.Lock()
 	kept, ok := p.kept[s.ID]
@@ -93,9 +93,9 @@ func (p *plans) read(s store.Schedule) (*Plan, error) {
 	return out, nil
 }
 
-// JobOf fills a template in for a firing. The connector has not seen the job yet, so it has
-// no hold key. It fails with ErrTooLarge, or *connector.InputError, if CheckTexts passes the
-// payload.
+// JobOf makes the job of a firing from a template. The connector has not checked the job yet, so
+// it has no hold key. For a payload that CheckTexts accepts, it fails only with ErrTooLarge or
+// *connector.InputError.
 func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, beat recur.Beat, run int64) (store.NewJob, error) {
 	payload, err := fill(template.GetPayload(), times, beat, run)
 	if err != nil {
@@ -104,8 +104,8 @@ func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, b
 	return jobWith(id, times, template, payload, template.GetLabels(), beat)
 }
 
-// ItemJobOf puts the content of an item in a template, as it is: an item has no placeholders.
-// The connector has not seen the job yet, so it has no hold key.
+// ItemJobOf makes the job of a firing from a template and the unchanged content of an item: an
+// item has no placeholders. The connector has not checked the job yet, so it has no hold key.
 func ItemJobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, item store.ScheduleItem, beat recur.Beat) (store.NewJob, error) {
 	payload := &fireoncev1.Payload{}
 	if err := proto.Unmarshal(item.Payload, payload); err != nil {
@@ -126,7 +126,7 @@ func jobWith(
 	if err := checkRules(id, request, beat); err != nil {
 		return store.NewJob{}, err
 	}
-	// No client can submit under the key of a firing, so its fingerprint only has to be one.
+	// No client can submit under the key of a firing, so any valid fingerprint will do.
 	var fingerprint job.Fingerprint
 	fingerprint.Set("schedule_id", []byte(id.String()))
 	fingerprint.Set("firing", []byte(beat.Name))
@@ -140,8 +140,8 @@ func jobWith(
 	return store.NewJob{Spec: spec, Recipients: submit.Recipients(payload)}, nil
 }
 
-// checkRules judges the request of a firing by the rules that ScheduleJob has for its own:
-// placeholders that are filled in make texts longer. It fails with *connector.InputError.
+// checkRules checks the request of a firing against ScheduleJob's rules: placeholders that are
+// filled in make texts longer. It fails with *connector.InputError.
 func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Beat) error {
 	rules, err := contract.Rules()
 	if err != nil {
@@ -149,7 +149,7 @@ func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Be
 	}
 	whole := proto.CloneOf(request)
 	whole.IdempotencyKey = store.FiringKey(id, beat.Name)
-	// Some id of a connection: which one it is, the template's own rules have judged.
+	// Any id of a connection: the template's own rules have checked the real one.
 	whole.Connection = &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: id.String()}
 	err = rules.Validate(whole, protovalidate.WithFailFast())
 	broken := new(protovalidate.ValidationError)
@@ -163,11 +163,11 @@ func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Be
 	}
 }
 
-// Queued reports whether the jobs of a template have their content from the queue. It is
-// store.Schedule.Queued.
+// Queued reports whether the jobs of a template get their content from the queue. The result is
+// stored as store.Schedule.Queued.
 func Queued(t *fireoncev1.JobTemplate) bool { return t.GetQueue() != nil }
 
-// Labels are those of an item's job. One of the item comes in the place of the template's.
+// Labels returns the labels of an item's job: the template's, overridden by the item's.
 func Labels(t *fireoncev1.JobTemplate, item map[string]string) map[string]string {
 	if len(item) == 0 {
 		return t.GetLabels()
@@ -178,7 +178,7 @@ func Labels(t *fireoncev1.JobTemplate, item map[string]string) map[string]string
 	return out
 }
 
-// Why a firing's job is refused, beside what its connector says of it.
+// Reasons why a firing's job is refused, besides those of its connector.
 var (
 	ErrNoConnection = errors.New("the connection was deleted")
 	// ErrTooLarge: the payload has more than job.MaxPayload bytes with its placeholders
@@ -187,9 +187,8 @@ var (
 	errNoTemplate = errors.New("the schedule has no template")
 )
 
-// build makes the job of a firing, of an item if there is one, as its connector can send it.
-// It does no I/O: the service of a connector that is another program checks the content before
-// it is sent.
+// build makes the job of a firing, from an item if there is one, in a form that its connector can
+// send. It does no I/O: a remote connector's service checks the content later, before it is sent.
 func (s *Scheduler) build(
 	plan *Plan, due store.DueSchedule, beat recur.Beat, run int64, item *store.ScheduleItem,
 ) (out store.NewJob, err error) {
@@ -227,7 +226,7 @@ func (s *Scheduler) build(
 	return out, err
 }
 
-// firingPlan is the form that decisions need.
+// firingPlan returns the plan in the form that decisions need.
 func (s *Scheduler) firingPlan(plan *Plan, due store.DueSchedule) firing.Plan {
 	return firing.Plan{
 		Times: plan.Times, Policies: plan.Policies,
@@ -239,7 +238,7 @@ func (s *Scheduler) firingPlan(plan *Plan, due store.DueSchedule) firing.Plan {
 	}
 }
 
-// ofItem marks the errors that are the fault of an item, and not of its schedule or its
+// ofItem marks an error with firing.ErrContent if the item causes it, and not its schedule or its
 // connection.
 func ofItem(err error) error {
 	input, ok := errors.AsType[*connector.InputError](err)
@@ -259,7 +258,7 @@ type contentError struct{ error }
 
 func (e contentError) Unwrap() []error { return []error{e.error, firing.ErrContent} }
 
-// checkPresence refuses a job that would look for its content where that cannot be found.
+// checkPresence refuses a job that asks for a look at its content if its connector cannot find it.
 func checkPresence(code connector.Connector, class job.Class, spec job.Spec) error {
 	if spec.SkipIfPresent == 0 {
 		return nil

@@ -15,23 +15,23 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxPreview bounds the steps of one preview: a step finds a time, or passes thousands that
-// are excluded.
+// maxPreview bounds the steps of one preview: a step finds a time, or passes thousands of
+// excluded times.
 const maxPreview = 2000
 
-// Planned is a firing to come.
+// Planned is a future firing.
 type Planned struct {
 	recur.Beat
 	// Skipped: it will make no job.
 	Skipped bool
-	// Item is the one of the queue that it takes if nothing changes until then: see
+	// Item is the item of the queue that it takes if nothing changes until then: see
 	// AssignItems.
 	Item job.ID
-	// Deadline is until when its job may start, if it is made in time; zero: not known.
+	// Deadline is when its job must have started, if the job is made in time; zero: not known.
 	Deadline time.Time
 }
 
-// Due returns beats as they are planned with a template. Without one they have no Deadline.
+// Due returns the planned firings of beats. Without a template they have no Deadline.
 func Due(beats []recur.Beat, template *fireoncev1.JobTemplate) []Planned {
 	window := job.DefaultWindow
 	if w := template.GetStartWindow(); w != nil {
@@ -47,7 +47,7 @@ func Due(beats []recur.Beat, template *fireoncev1.JobTemplate) []Planned {
 }
 
 // Preview returns the firings of a schedule with nominal times from an instant on and before
-// another one (zero: without end), at most n. more says that others may follow.
+// another one (zero: without end), at most n. more reports whether others may follow.
 func Preview(times *recur.Schedule, from, until time.Time, n int) (beats []recur.Beat, more bool) {
 	return walk(times, times.After(from.Add(-time.Nanosecond)), until, n)
 }
@@ -68,8 +68,8 @@ func walk(times *recur.Schedule, c recur.Cursor, until time.Time, n int) (beats 
 	return beats, true
 }
 
-// Upcoming returns the next n firings of a stored schedule, as they are planned at now: of a
-// paused one those that it would have if it were resumed now. It fails with
+// Upcoming returns the next n firings of a stored schedule, as planned at now. For a paused
+// schedule these are the firings that it would have if it were resumed now. It fails with
 // *UnreadableError.
 func (s *Scheduler) Upcoming(sched store.Schedule, now time.Time, n int) ([]Planned, error) {
 	out, _, err := s.UpcomingUntil(sched, now, time.Time{}, n)
@@ -77,7 +77,7 @@ func (s *Scheduler) Upcoming(sched store.Schedule, now time.Time, n int) ([]Plan
 }
 
 // UpcomingUntil is Upcoming for the firings with nominal times before an instant (zero:
-// without end). more says that others may follow.
+// without end). more reports whether others may follow.
 func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n int) (_ []Planned, more bool, err error) {
 	plan, err := s.plans.of(sched)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n 
 	return out, more && !(last && len(out) == n), nil
 }
 
-// Begin is where a schedule stands that fires from an instant on, after a number of jobs: its
-// cursor, and when it is to be decided about next. left is false where it has no firing left.
+// Begin returns the cursor of a schedule that fires after an instant and has made a number of
+// jobs, and the time of its next decision. left is false if it has no firing left.
 func Begin(times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor string, next time.Time, left bool, err error) {
 	if cursor, err = firing.Begin(times, at); err != nil || maxFirings > 0 && made >= maxFirings {
 		return cursor, next, false, err
@@ -116,14 +116,14 @@ func Begin(times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor 
 	case len(beats) > 0:
 		return cursor, beats[0].Fire, true, nil
 	case more:
-		return cursor, at, true, nil // the search goes on where decisions are made
+		return cursor, at, true, nil // the next decision continues the search
 	default:
 		return cursor, next, false, nil
 	}
 }
 
-// Example is a firing that a template can be tried with: the first one after an instant, if
-// there is any.
+// Example returns a firing for a trial of a template: the first one after an instant, if there
+// is any.
 func Example(times *recur.Schedule, at time.Time) recur.Beat {
 	if beats, _ := walk(times, times.After(at), time.Time{}, 1); len(beats) > 0 {
 		return beats[0]
@@ -131,7 +131,7 @@ func Example(times *recur.Schedule, at time.Time) recur.Beat {
 	return firing.BeatAt(times, firing.TriggerName("example"), at)
 }
 
-// clockChange bounds by how much a change of the clocks moves a firing.
+// clockChange bounds how far a transition of the zone moves a firing.
 const clockChange = 26 * time.Hour
 
 // Passed reports whether a schedule has a firing of that name whose time is not after an
@@ -155,7 +155,7 @@ func Passed(times *recur.Schedule, name string, at time.Time) bool {
 	}
 }
 
-// placeOf is about when a firing with a name is, if the schedule has it.
+// placeOf returns the approximate time of the firing with a name, if the schedule has it.
 func placeOf(times *recur.Schedule, name string) (time.Time, bool) {
 	spec := times.Spec()
 	if spec.Generation > 1 {
@@ -180,8 +180,8 @@ func placeOf(times *recur.Schedule, name string) (time.Time, bool) {
 	return at.Add(-time.Duration(times.Zone().Offset(at)) * time.Second), err == nil
 }
 
-// AssignItems says which of the items that wait, in their order, the next firings of a
-// schedule take. planned are all of them from Upcoming on.
+// AssignItems sets the items that the next firings of a schedule take. items are the waiting
+// items in their order, and planned are the firings that Upcoming returned.
 func (s *Scheduler) AssignItems(sched store.Schedule, planned []Planned, items []job.ID) error {
 	plan, err := s.plans.of(sched)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// slots is a schedule with a queue, minutely.
-func (w *world) slots() store.Schedule {
+// minutelyQueue stores a schedule with a queue that fires each minute.
+func (w *world) minutelyQueue() store.Schedule {
 	w.Helper()
 	_, policies := minutely()
 	policies.CatchUp = fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_NONE
@@ -21,7 +21,7 @@ func (w *world) slots() store.Schedule {
 	return w.schedule(minutelySpec(), policies, func(s *store.Schedule) { s.Queued, s.Template = true, encoded(w.T, t) })
 }
 
-// fill adds items with a body of a text and a number of bytes.
+// fill adds n items whose body is a text padded to size bytes.
 func (w *world) fill(s store.Schedule, n int, text string, size int) {
 	w.Helper()
 	for i := range n {
@@ -41,11 +41,12 @@ func (w *world) items(s store.Schedule, state store.ItemState) int {
 	return len(p.Items)
 }
 
-// A queue of large bad items, of which a decision sees few, is not refused to its end.
+// TestLargeBadItems checks that a queue of large bad items, of which a decision sees few, is not
+// refused as a whole.
 func TestLargeBadItems(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.plug.bad = []byte("bad")
-		s := w.slots()
+		s := w.minutelyQueue()
 		w.fill(s, 15, "bad", 250_000)
 		w.clock.advance(time.Minute)
 		for range 5 {
@@ -54,17 +55,18 @@ func TestLargeBadItems(t *testing.T) {
 		got := w.read(s)
 		is(w, got.State, store.SchedulePaused, "state")
 		is(w, got.PauseCause, store.PausedByRefusal, "cause")
-		is(w, w.told(s), "REFUSED 09:01", "ledger")
+		is(w, w.outcomes(s), "REFUSED 09:01", "ledger")
 		is(w, w.items(s, store.ItemRefused), 10, "refused")
 		is(w, w.items(s, store.ItemWaiting), 5, "waiting")
 	})
 }
 
-// A trigger passes bad items, also where its first decision sees no good one.
+// TestTriggerPassesBadItems checks that a trigger passes bad items, even if its first decision sees
+// no good one.
 func TestTriggerPassesBadItems(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.plug.bad = []byte("bad")
-		s := w.slots()
+		s := w.minutelyQueue()
 		w.fill(s, 9, "bad", 250_000)
 		w.fill(s, 1, "good", 0)
 		_, created, err := w.s.Trigger(w.ctx, ref(s), "k", false)
@@ -76,10 +78,11 @@ func TestTriggerPassesBadItems(t *testing.T) {
 	})
 }
 
-// A backfill makes jobs as far as there are items, and its dry run says the same.
+// TestBackfillOfAQueue checks that a backfill makes jobs as long as there are items, and that its
+// dry run returns the same.
 func TestBackfillOfAQueue(t *testing.T) {
 	onBoth(t, func(w *world) {
-		s := w.slots()
+		s := w.minutelyQueue()
 		w.clock.advance(5*time.Minute + time.Second)
 		w.once()
 		until := begin.Add(5*time.Minute + 1)
@@ -122,10 +125,11 @@ func TestBackfillOfAQueue(t *testing.T) {
 	})
 }
 
-// Where items are large, a call of a backfill sees some, and the next one goes on behind them.
+// TestBackfillOfLargeItems checks that a backfill call sees only some of the items if they are
+// large, and that the next call continues behind them.
 func TestBackfillOfLargeItems(t *testing.T) {
 	onBoth(t, func(w *world) {
-		s := w.slots()
+		s := w.minutelyQueue()
 		w.clock.advance(6*time.Minute + time.Second)
 		w.once()
 		w.fill(s, 6, "a", 250_000)

@@ -13,36 +13,37 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Errors of Trigger and Backfill beside those of store.DueSchedules.Fire, Settle,
+// Errors of Trigger and Backfill besides those of store.DueSchedules.Fire, Settle,
 // *firing.BlockedError, firing.ErrDoubtful and firing.ErrEnded.
 var (
 	// ErrDeleted: the schedule was deleted.
 	ErrDeleted = errors.New("the schedule was deleted")
 	// ErrRange: a backfill's range has more firings than can be searched for.
 	ErrRange = errors.New("the range has too many firings")
-	// ErrUndecided: firings of a backfill's range are due and not decided yet. Repeat.
+	// ErrUndecided: firings of a backfill's range are due and not decided yet. The caller
+	// repeats the call.
 	ErrUndecided = errors.New("firings of the range are not decided yet")
 )
 
 const (
 	// MaxBackfill bounds the jobs of one Backfill.
 	MaxBackfill = store.MaxFiringJobs
-	// BackfillKept is how far back a backfill may go: until then each firing that made a
-	// job is in the ledger.
+	// BackfillKept is how far back a backfill may go: the ledger has each firing since then
+	// that made a job.
 	BackfillKept = store.FiringsKept - 24*time.Hour
 	// maxLedgerPages bounds the pages of the ledger that one Backfill reads.
 	maxLedgerPages = 120
 	ledgerPage     = 500
-	// triggerTries bounds how often a Trigger passes bad items of a queue. Each time some are
-	// refused, and ten in a row end it.
+	// triggerTries bounds how often a Trigger passes bad items of a queue. Each try refuses
+	// some, and ten refusals in a row end it.
 	triggerTries = 20
-	// backfillTries bounds how often a Backfill reads the ledger anew because the schedule
+	// backfillTries bounds how often a Backfill reads the ledger again because the schedule
 	// has changed meanwhile.
 	backfillTries = 5
 )
 
-// Trigger makes the job of the trigger with a key now, as a part of the trace of the call. created is false for a repeat, which
-// returns the firing as it was stored.
+// Trigger makes the job of the trigger with a key now, as a part of the call's trace. created is
+// false for a repeat, which returns the stored firing.
 func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
 	for range triggerTries {
 		f, created, err = s.trigger(ctx, ref, key, allowOverlap)
@@ -66,7 +67,7 @@ func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allo
 	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: []string{name}, Decide: func(due store.DueSchedule) store.FireDecision {
 		refused, known = nil, nil
 		if f, ok := due.Known[name]; ok {
-			// Before anything that may refuse: its own job may be in the way, or the last one.
+			// Before any check that may refuse: the repeat's own job may block it, or may have been the last one.
 			known = &f
 			return store.FireDecision{Schedule: due.Schedule}
 		}
@@ -82,7 +83,7 @@ func (s *Scheduler) trigger(ctx context.Context, ref store.Ref, key string, allo
 		return d
 	}})
 	if err == nil && known != nil {
-		return *known, false, nil // whatever state the schedule is in
+		return *known, false, nil // in every state of the schedule
 	}
 	made, err := verdict(out, err, refused)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Scheduler) ask(due store.DueSchedule, decide func(firing.Plan) (store.F
 	return decide(s.firingPlan(plan, due))
 }
 
-// verdict is what became of the one schedule that a client named.
+// verdict returns the result for the one schedule that a client named.
 func verdict(out []store.Fired, err, refused error) ([]store.FiredFiring, error) {
 	switch {
 	case err != nil:
@@ -128,11 +129,11 @@ func verdict(out []store.Fired, err, refused error) ([]store.FiredFiring, error)
 	return out[0].Firings, nil
 }
 
-// Backfilled is what one Backfill has made, or would make.
+// Backfilled is the result of one Backfill: the firings that it made, or would make.
 type Backfilled struct {
 	Firings []store.Firing
-	// Empty are firings that found no item in the queue. Nothing is stored of them. Without
-	// admit there are none: see Share.
+	// Empty are firings that found no item in the queue. They are not stored. Without admit
+	// there are none: see Share.
 	Empty []store.Firing
 	// Present counts times of the range that have a job already.
 	Present int
@@ -140,7 +141,7 @@ type Backfilled struct {
 	Next time.Time
 }
 
-// Share leaves firings without jobs for which no item is left, if so many wait.
+// Share moves firings to Empty for which no item is left, where items is how many wait.
 func (b *Backfilled) Share(items int) {
 	for _, f := range b.Firings[min(items, len(b.Firings)):] {
 		b.Empty = append(b.Empty, firing.Emptied(f))
@@ -149,9 +150,10 @@ func (b *Backfilled) Share(items int) {
 }
 
 // Backfill makes jobs for the nominal times from an instant on and before another one that
-// have none, at most MaxBackfill. admit is called before a number of jobs is made, maybe more
-// than once, and its error is Backfill's; nil: nothing is made, and the answer says what would
-// be. The caller bounds the range to the past and by BackfillKept.
+// have none, at most MaxBackfill. It calls admit with a number of jobs before it makes them,
+// possibly more than once, and returns its error. If admit is nil, it makes no jobs and returns
+// those that it would make. The caller ensures that the range is in the past, and bounds it by
+// BackfillKept.
 func (s *Scheduler) Backfill(ctx context.Context, ref store.Ref, from, until time.Time, admit func(jobs int) error) (Backfilled, error) {
 	for try := 1; ; try++ {
 		out, err := s.backfill(ctx, ref, from, until, admit)
@@ -181,7 +183,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if err != nil {
 		return Backfilled{}, err
 	}
-	// The ledger and what the schedule says now agree as long as its revision stays.
+	// The ledger and the schedule agree as long as the schedule's revision stays the same.
 	beats, more := Preview(plan.Times, from, until, MaxBackfill)
 	if more && len(beats) == 0 {
 		return Backfilled{}, ErrRange
@@ -215,7 +217,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	return out, nil
 }
 
-// leave notes the times for which a backfill made no jobs.
+// leave records the times for which a backfill made no jobs.
 func (b *Backfilled) leave(left firing.Left) {
 	for _, beat := range left.Empty {
 		b.Empty = append(b.Empty, firing.Emptied(firing.Planned(beat, store.FiredByBackfill)))
@@ -225,8 +227,8 @@ func (b *Backfilled) leave(left firing.Left) {
 	}
 }
 
-// lost is firing.Lost, and ErrDeleted. What is to be decided first is decided: then the schedule
-// is another one, and it is ErrStale.
+// lost fails as firing.Lost does, and with ErrDeleted. If a decision must come first, it makes
+// that decision and returns ErrStale, because the schedule has changed.
 func (s *Scheduler) lost(ctx context.Context, sched store.Schedule) error {
 	if sched.State == store.ScheduleDeleted {
 		return ErrDeleted
@@ -244,7 +246,7 @@ func (s *Scheduler) lost(ctx context.Context, sched store.Schedule) error {
 // instant.
 func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) {
 	if sched.State != store.ScheduleActive {
-		return false, nil // it goes on from when it is resumed
+		return false, nil // it continues from when it is resumed
 	}
 	c, err := firing.At(plan.Times, sched.Cursor)
 	if err != nil {
@@ -254,7 +256,7 @@ func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) 
 	return len(beats) > 0 || more, nil
 }
 
-// makeUp stores the jobs of times that have none.
+// makeUp stores jobs for times that have none.
 func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat) (firings []store.Firing, left firing.Left, err error) {
 	var refused error
 	names := make([]string, len(missing))
@@ -284,7 +286,7 @@ func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, m
 	return firings, left, nil
 }
 
-// presence are the nominal times that have a job, or may get one: by their instants, because
+// presence holds the nominal times that have a job, or may get one: by their instants, because
 // another version of the spec has other names, and by their names, because other zone data had
 // them at other instants.
 type presence struct {
@@ -299,7 +301,7 @@ func (p presence) add(f store.Firing) {
 	p.names[firing.MadeUp(f.Name)] = true
 }
 
-// present are those from an instant on.
+// present returns the presence from an instant on.
 func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Schedule, from time.Time) (presence, error) {
 	out := presence{make(map[int64]bool), make(map[string]bool)}
 	if b := sched.Buffered; b != nil {
@@ -313,7 +315,7 @@ func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Sche
 		}
 		for _, f := range page.Firings {
 			if f.Decided.Before(from.Add(-clockChange)) {
-				// No firing is decided before its time, and by other zone data that was not much earlier.
+				// No firing is decided before its time. With other zone data, its time was not much earlier.
 				return out, nil
 			}
 			if f.Origin != store.FiredByTrigger {

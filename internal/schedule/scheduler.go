@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// idle is the longest time between two looks for due schedules: hints come sooner.
+	// idle is the longest time between two reads of due schedules; hints cause earlier reads.
 	idle = 5 * time.Second
-	// afterFailure is the time until the next look when the store failed, or fires nothing
-	// because it is quarantined or doubts the time.
+	// afterFailure is the time until the next read when the store failed, or fires no schedule
+	// because it is quarantined or its clock is suspect.
 	afterFailure = time.Second
-	// lockedPause is the time until the next look when others have all that is due.
+	// lockedPause is the time until the next read when other servers have locked all due
+	// schedules.
 	lockedPause = 50 * time.Millisecond
-	// leastDecided bounds from below how many schedules one look asks for.
+	// leastDecided is the least number of schedules for which one read asks.
 	leastDecided = 16
 	// callTimeout bounds one call of the store.
 	callTimeout = 30 * time.Second
 )
 
-// Config is what a Scheduler works with. All but Log are required.
+// Config configures a Scheduler. All fields but Log are required.
 type Config struct {
 	Store      Store
 	Connectors *connector.Registry
@@ -42,7 +43,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Store is what a Scheduler needs of store.Store.
+// Store is the part of store.Store that a Scheduler needs.
 type Store interface {
 	store.DueSchedules
 	store.Notifier
@@ -55,11 +56,11 @@ type Scheduler struct {
 	cfg   Config
 	plans plans
 	left  left
-	// limit is how many schedules the next look asks for.
+	// limit is the number of schedules for which the next read asks.
 	limit atomic.Int64
 }
 
-// New makes a Scheduler. It does nothing by itself: see Run.
+// New returns a Scheduler. Run starts it.
 func New(c Config) *Scheduler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -71,13 +72,13 @@ func New(c Config) *Scheduler {
 	return s
 }
 
-// Zones are those that schedules are evaluated with.
+// Zones returns the zones with which schedules are evaluated.
 func (s *Scheduler) Zones() *recur.Zones { return s.cfg.Zones }
 
-// Plan reads a stored schedule. It fails for one whose zone is not known any more.
+// Plan returns the plan of a stored schedule. It fails for one whose zone is no longer known.
 func (s *Scheduler) Plan(sched store.Schedule) (*Plan, error) { return s.plans.of(sched) }
 
-// Run fires what is due until ctx ends.
+// Run fires due schedules until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	hints, stop := s.cfg.Store.Watch(store.WatchSchedules)
 	defer stop()
@@ -92,7 +93,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 			wait, err = s.Next(ctx, idle)
 		}
 		if decided == 0 {
-			wait = max(wait, lockedPause) // what is due is another server's at the moment
+			wait = max(wait, lockedPause) // other servers have locked the due schedules
 		}
 		s.logFailing(ctx, err, &failing)
 		select {
@@ -103,7 +104,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// Next is how long nothing will be due for this server, at most limit. It fails as
+// Next returns how long no schedule will be due for this server, at most limit. It fails as
 // store.DueSchedules.NextFiring does.
 func (s *Scheduler) Next(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -115,7 +116,7 @@ func (s *Scheduler) Next(ctx context.Context, limit time.Duration) (time.Duratio
 	return wait, nil
 }
 
-// logFailing logs when firing begins to fail, and when it goes on.
+// logFailing logs when firing begins to fail, and when it works again.
 func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 	switch was := *failing; {
 	case ctx.Err() != nil:
@@ -123,7 +124,7 @@ func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 		if *failing = false; was {
 			s.cfg.Log.InfoContext(ctx, "schedules fire again")
 		}
-	case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockSuspect): // the store says so itself
+	case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockSuspect): // the store logs these itself
 	default:
 		if *failing = true; !was {
 			s.cfg.Log.WarnContext(ctx, "schedules cannot fire; trying again", "error", err)
@@ -131,16 +132,16 @@ func (s *Scheduler) logFailing(ctx context.Context, err error, failing *bool) {
 	}
 }
 
-// Once fires due schedules, at most store.MaxBatch. more says that others are due. It fails
-// as store.DueSchedules.Fire does.
+// Once fires due schedules, at most store.MaxBatch. more reports whether others are due. It
+// fails as store.DueSchedules.Fire does.
 func (s *Scheduler) Once(ctx context.Context) (fired int, more bool, err error) {
 	fired, _, more, err = s.once(ctx)
 	return fired, more, err
 }
 
 // once also returns how many schedules were decided. After an outage each may have so much to
-// write that only few fit into one transaction: the next look asks for no more than that, so
-// that nothing is decided and locked in vain.
+// write that only a few fit into one transaction. The next read then asks for no more than that,
+// so that no schedule is locked and decided for nothing.
 func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, err error) {
 	limit := int(s.limit.Load())
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -182,8 +183,8 @@ func unresolved(buffered *store.Firing) bool {
 	return buffered != nil && buffered.Reason == firing.ReasonUnresolved
 }
 
-// nextLimit is how many schedules to ask for after a look that asked for limit and got some
-// decided.
+// nextLimit returns the number of schedules to ask for after a read that asked for limit of them
+// and of which some were decided.
 func nextLimit(limit, decided int, more bool) int {
 	if more && decided < limit {
 		return max(leastDecided, 2*decided)
@@ -195,9 +196,9 @@ func nextLimit(limit, decided int, more bool) int {
 const settleRounds = 16
 
 // Settle decides about the firings of one schedule that may have taken place in a state of the
-// database that was lost, before anything else is done with it. It fails as
-// store.DueSchedules.Fire does, with store.ErrUndecided if further ones are left, also to other
-// servers, or with what a decision was refused for.
+// database that was lost. Other changes of the schedule come after it. It fails as
+// store.DueSchedules.Fire does, with store.ErrUndecided if firings are left, to a later call or to
+// other servers, or with the reason for which a decision was refused.
 func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 	for range settleRounds {
 		out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Decide: s.decide})
@@ -220,8 +221,9 @@ func (s *Scheduler) Settle(ctx context.Context, ref store.Ref) error {
 	return store.ErrUndecided
 }
 
-// decideDue is decide for a schedule that is due. One whose connector this server does not have
-// is left to others; only what a restore left open is settled without it.
+// decideDue is decide for a schedule that is due. It leaves a schedule whose connector this
+// server lacks to other servers. Only firings that a restore left open are settled without the
+// connector.
 func (s *Scheduler) decideDue(due store.DueSchedule) store.FireDecision {
 	if conn := due.Connection; !conn.ID.IsZero() && conn.Deleted.IsZero() && due.Schedule.HeldUntil.IsZero() {
 		if _, known := s.cfg.Connectors.Get(conn.Connector); !known {
@@ -231,9 +233,9 @@ func (s *Scheduler) decideDue(due store.DueSchedule) store.FireDecision {
 	return s.decide(due)
 }
 
-// decide is what a schedule does now. One whose zone this server lacks is left to others. One
-// that cannot be read for another reason pauses: its times are not known, and other schedules
-// go on.
+// decide decides about a schedule. It leaves a schedule whose zone this server lacks to other
+// servers. It pauses a schedule that cannot be read for another reason: its times are unknown,
+// and it must not stop other schedules.
 func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 	plan, err := s.plans.of(due.Schedule)
 	if lacks, ok := errors.AsType[*NoZoneError](err); ok {
@@ -249,8 +251,8 @@ func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
 	return d
 }
 
-// logFired logs what an operator or a user has to do something about. The schedule was ACTIVE
-// before: no other one is due, or to be settled.
+// logFired logs results that need an action by an operator or a user. The schedule was ACTIVE
+// before: only ACTIVE schedules are due or settled.
 func (s *Scheduler) logFired(ctx context.Context, f store.Fired) {
 	sched := f.Schedule
 	switch {

@@ -27,10 +27,10 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// The simulator of schedules: schedulers that are killed between the decision and its commit,
-// or after it, over a real store; outages, also across changes of the clocks, a clock that is
-// set, pauses, skips, changed specs, triggers, backfills and quarantines. One seed decides
-// everything. What is checked is said at each check, by its name.
+// The simulator of schedules runs schedulers over a real store. It kills them between a decision
+// and its commit, or after the commit. It has outages, also across transitions of the zone, a
+// clock that is set, pauses, skips, changed specs, triggers, backfills and quarantines. One seed
+// determines a run. The name of each check states what it checks.
 var (
 	simSeeds = flag.Uint64("sim.seeds", 10, "how many worlds to try")
 	simFirst = flag.Uint64("sim.first", 1, "the seed of the first one")
@@ -91,18 +91,18 @@ type sim struct {
 	counts    simCounts
 }
 
-// simSchedule is what is known of a schedule from outside.
+// simSchedule is what a client knows about a schedule.
 type simSchedule struct {
 	id       job.ID
 	policies firing.Policies
 	window   time.Duration // for catching up
 	spec     *fireoncev1.ScheduleSpec
 	gen      int64
-	// segments are the times in which it was to fire: from the instant at which its cursor
-	// began, under a generation, up to a pause or a change.
+	// segments are the stretches of time in which it should fire: each from the instant at which
+	// its cursor began, under a generation, up to a pause or a change.
 	segments []*segment
 	skipped  map[string]bool
-	buffered map[string]bool   // was ever
+	buffered map[string]bool   // firings that were ever buffered
 	seen     map[string]bool   // firings that were checked
 	fired    map[string]job.ID // by trigger
 }
@@ -110,7 +110,7 @@ type simSchedule struct {
 type segment struct {
 	times  *recur.Schedule
 	from   time.Time
-	to     recur.Cursor // how far it has come
+	to     recur.Cursor // behind the times that have come
 	passed bool
 }
 
@@ -178,7 +178,7 @@ func (w *sim) note(format string, args ...any) {
 	w.trace = append(w.trace, w.clock.now().Format("01-02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// violates notes the first thing that is wrong.
+// violates records the first violation.
 func (w *sim) violates(name, format string, args ...any) {
 	if w.broken == "" {
 		w.broken, w.why = name, fmt.Sprintf(format, args...)
@@ -226,7 +226,7 @@ func (w *sim) run() {
 			return
 		}
 	}
-	// All ends well: nothing is in the way any more, and each server looks.
+	// At the end no job blocks a firing any more, and each server fires.
 	w.release()
 	for range 10 {
 		w.endJobs(1)
@@ -310,7 +310,7 @@ func (w *sim) sched(c *simSchedule) store.Schedule {
 	return s
 }
 
-// settled is a schedule that can be changed: after a restore, it is decided about first.
+// settled returns a schedule that can be changed: after a restore, a decision comes first.
 func (w *sim) settled(c *simSchedule) (s store.Schedule, changes bool) {
 	w.Helper()
 	if s = w.sched(c); w.closed {
@@ -336,7 +336,7 @@ func (w *sim) settled(c *simSchedule) (s store.Schedule, changes bool) {
 	return w.sched(c), w.broken == ""
 }
 
-// fire has a server fire what is due; it may be killed, and then another one does.
+// fire makes a server fire due schedules. It may be killed, and then another server does.
 func (w *sim) fire(n *schedule.Scheduler) {
 	switch w.r.IntN(5) {
 	case 0:
@@ -504,7 +504,7 @@ func (w *sim) backfill(c *simSchedule) {
 	}
 }
 
-// judge checks the firings that have come since the last time.
+// judge checks the firings since its last call.
 func (w *sim) judge(c *simSchedule, open int) {
 	s := w.sched(c)
 	if s.State == store.SchedulePaused && s.PauseCause != store.PausedByPerson {
@@ -572,8 +572,8 @@ func (w *sim) tally(f store.Firing) {
 	}
 }
 
-// judgeCursor: after a server has looked, nothing that was due is left to be decided, and each
-// time that has come since the segment began is in the ledger, or waits.
+// judgeCursor checks that after a server has fired, no due firing is left undecided, and each time
+// that has come since the segment began is in the ledger or waits.
 func (w *sim) judgeCursor(c *simSchedule) {
 	s := w.sched(c)
 	if s.State != store.ScheduleActive {
@@ -609,7 +609,7 @@ func (w *sim) judgeCursor(c *simSchedule) {
 	}
 }
 
-// check holds the jobs against the ledger, and the ledger against the counters.
+// check compares the jobs with the ledger, and the ledger with the counters.
 func (w *sim) check() {
 	for _, c := range w.schedules {
 		s := w.sched(c)
@@ -671,8 +671,8 @@ func (w *sim) allJobsOf(c *simSchedule) (all []job.Snapshot) {
 	}
 }
 
-// fixedZone makes a folder of zone data in which zones have one offset for ever: those of a
-// server that is years behind.
+// fixedZone returns a directory of zone data in which zones have one offset forever, as on a server
+// whose data is years old.
 func fixedZone(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,14 +15,14 @@ import (
 	"github.com/fireonce/fireonce/internal/submit"
 )
 
-// A SpecError is all that is wrong with a spec or a template. It is never empty.
+// A SpecError lists all faults of a spec or a template. It is never empty.
 type SpecError []Violation
 
-// A Violation is one thing that is wrong with a schedule.
+// A Violation is one fault of a schedule.
 type Violation struct {
-	// Field is its path in the message that was judged.
+	// Field is its path in the message that was checked.
 	Field string
-	// Message says what is wrong, for a person.
+	// Message describes the fault to a user.
 	Message string
 }
 
@@ -34,8 +34,7 @@ func (e SpecError) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Compile makes a spec ready for evaluation. It fails with a SpecError, whose paths begin
-// in the spec.
+// Compile compiles a spec. It fails with a SpecError, whose paths begin in the spec.
 func Compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
 	in, err := specOf(id, generation, spec)
 	if err != nil {
@@ -98,18 +97,18 @@ func rulesOf(rules []*fireoncev1.RecurrenceRule) []recur.RRule {
 	return out
 }
 
-// contractNames are the contract's names of what a recur.Spec has.
+// contractNames maps fields of a recur.Spec to the contract's names.
 var contractNames = map[string]string{
 	"zone": "time_zone", "cron": "cron_expressions", "rrules": "recurrence_rules", "intervals": "intervals",
 	"exclude": "exclusions", "dates": "dates", "calendars": "holiday_calendars", "start": "start_time", "end": "end_time",
 	"jitter": "jitter", "max_runs": "max_firings",
 }
 
-// parts are the names of parts of an element that a message of the contract has, too.
+// parts are the parts of an element that are fields in the contract's messages too.
 var parts = map[string]bool{"every": true, "phase": true, "start": true}
 
-// SourcePath is the path, in a spec of the contract, of what a recur.Spec has at a path.
-// Empty: the spec as a whole.
+// SourcePath converts a path in a recur.Spec to a path in the contract's spec. Empty: the spec
+// as a whole.
 func SourcePath(path string) string {
 	var out []string
 	for part := range strings.SplitSeq(path, ".") {
@@ -136,7 +135,7 @@ func pathOf(e *recur.Error) string {
 	return path
 }
 
-// PoliciesOf reads a schedule's policies. Defaults are not filled in.
+// PoliciesOf returns a schedule's policies. Defaults are not filled in.
 func PoliciesOf(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) firing.Policies {
 	return firing.Policies{
 		Overlap: firing.Overlap(p.GetOverlap()), WhileUnresolved: firing.Overlap(p.GetWhileUnresolved()),
@@ -146,8 +145,8 @@ func PoliciesOf(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) f
 	}
 }
 
-// An UnreadableError says that a stored schedule cannot be evaluated: its zone is not known
-// any more, say.
+// An UnreadableError is returned for a stored schedule that cannot be evaluated, for example
+// because its zone is no longer known.
 type UnreadableError struct {
 	// What is the part that cannot be read: "times", "spec", …
 	What string

@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/internal/schedule"
 )
 
-// Each thing that is wrong with a spec has the path of the contract's field.
+// TestCompileNamesFields checks that each fault of a spec has the path of the contract's field.
 func TestCompileNamesFields(t *testing.T) {
 	type spec = fireoncev1.ScheduleSpec
 	type rules = []*fireoncev1.RecurrenceRule
@@ -95,7 +95,7 @@ func TestCompileNamesFields(t *testing.T) {
 	}
 }
 
-// All of a spec reaches the evaluation.
+// TestCompileTakesAll checks that every field of a spec affects the evaluation.
 func TestCompileTakesAll(t *testing.T) {
 	utc := func(text string) time.Time {
 		at, err := time.Parse(time.RFC3339, text)
@@ -132,7 +132,7 @@ func TestCompileTakesAll(t *testing.T) {
 	if !slices.Equal(got, want) || more {
 		t.Errorf("%q, more %v; want %q", got, more, want)
 	}
-	// A generation is in the names, and the id decides about the jitter.
+	// The generation is a part of the names, and the id determines the jitter.
 	next, err := schedule.Compile(newID(), 2, spec, zones)
 	if err != nil {
 		t.Fatal(err)

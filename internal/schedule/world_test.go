@@ -33,18 +33,18 @@ const project = "default"
 // begin is when every world begins: 9:00 in Vienna.
 var begin = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 
-// zones are those of all tests: reading one takes longer than deciding.
+// zones are shared by all tests: reading one takes longer than deciding.
 var zones = recur.NewZones("")
 
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 
-// clock is one that only the test moves.
+// clock is a clock that only the test moves.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// now is the present of the bubble where a test has one.
+// now returns the bubble's time if the test has one.
 func (c *clock) now() time.Time {
 	if c == nil {
 		return time.Now()
@@ -60,14 +60,14 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// plug is a connector that takes every payload but the one that it is told to refuse.
+// plug is a connector that accepts every payload without the bytes bad.
 type plug struct {
 	connector.Connector // what firing must not call
 	mu                  sync.Mutex
 	prepared            []connector.Request
 	fail                error
 	hold                string
-	// bad is what no payload may have; nil: nothing.
+	// bad is what no payload may contain; nil: every payload is accepted.
 	bad []byte
 }
 
@@ -94,7 +94,7 @@ type world struct {
 	plug  *plug
 	conn  store.Connection
 	s     *schedule.Scheduler
-	again func() store.Store // another one on the same database; nil: there is none
+	again func() store.Store // opens another store on the same database; nil: not possible
 }
 
 // in runs a test on the store for simulations.
@@ -168,7 +168,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// template is a webhook with a body.
+// template returns a webhook with a body.
 func template(body string) *fireoncev1.JobTemplate {
 	return &fireoncev1.JobTemplate{
 		Content: &fireoncev1.JobTemplate_Payload{Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
@@ -178,7 +178,7 @@ func template(body string) *fireoncev1.JobTemplate {
 	}
 }
 
-// minutely fires each minute, and allows overlaps.
+// minutely returns a spec that fires each minute, and policies that allow overlaps.
 func minutely() (*fireoncev1.ScheduleSpec, *fireoncev1.SchedulePolicies) {
 	return &fireoncev1.ScheduleSpec{TimeZone: "Europe/Vienna", CronExpressions: []string{"* * * * *"}},
 		&fireoncev1.SchedulePolicies{Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
@@ -216,7 +216,7 @@ func encoded(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// once fires all that is due.
+// once fires all due schedules.
 func (w *world) once() (fired int) {
 	w.Helper()
 	for range 100 {
@@ -249,7 +249,7 @@ func (w *world) change(s store.Schedule, edit func(*store.Schedule)) store.Sched
 
 func ref(s store.Schedule) store.Ref { return store.Ref{Project: s.Project, ID: s.ID} }
 
-// ledger are the firings of a schedule, oldest first.
+// ledger returns the firings of a schedule, oldest first.
 func (w *world) ledger(s store.Schedule) []store.Firing {
 	w.Helper()
 	var out []store.Firing
@@ -265,8 +265,8 @@ func (w *world) ledger(s store.Schedule) []store.Firing {
 	}
 }
 
-// told says what the ledger has: "FIRED 09:01, …".
-func (w *world) told(s store.Schedule) string {
+// outcomes returns the ledger in short: "FIRED 09:01, …".
+func (w *world) outcomes(s store.Schedule) string {
 	w.Helper()
 	return told(w.ledger(s))
 }
@@ -283,7 +283,7 @@ func told(firings []store.Firing) string {
 	return strings.Join(out, ", ")
 }
 
-// jobs are the jobs of a schedule, newest first.
+// jobs returns the jobs of a schedule, newest first.
 func (w *world) jobs(s store.Schedule) []job.Snapshot {
 	w.Helper()
 	p, err := w.store.List(w.ctx, store.JobQuery{Project: s.Project, Schedule: s.ID, Limit: 500})
@@ -291,7 +291,7 @@ func (w *world) jobs(s store.Schedule) []job.Snapshot {
 	return p.Jobs
 }
 
-// is compares what a test got with what it wants.
+// is fails the test unless got is want.
 func is[T comparable](w *world, got, want T, what string) {
 	w.Helper()
 	if got != want {
@@ -312,11 +312,11 @@ var firingEnded = firing.ErrEnded
 
 func begins(times *recur.Schedule, at time.Time) (string, error) { return firing.Begin(times, at) }
 
-// inBubble is a world in a synctest bubble: its clock is the bubble's.
+// inBubble returns a world in a synctest bubble: its clock is the bubble's.
 func inBubble(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, nil, memory.Open(memory.Options{}))
 }
 
-// admitted lets a backfill make jobs.
+// admitted admits every number of jobs of a backfill.
 func admitted(int) error { return nil }

@@ -19,7 +19,7 @@ func newVault(t *testing.T) *vault.Vault {
 	return v
 }
 
-// changes are what a row can be made to say, one thing at a time.
+// changes are changes of a row, one field at a time.
 var changes = map[string]func(*store.Connection){
 	"project":     func(c *store.Connection) { c.Project = "other" },
 	"id":          func(c *store.Connection) { c.ID = job.ID{2} },
@@ -35,8 +35,9 @@ func home() store.Connection {
 	}
 }
 
-// TestOpen: a credential opens for the connection that it was sealed for. Whether another
-// one was changed through the API or in the database is told apart by what the store says.
+// TestOpen checks that a credential opens only for the connection for which it was sealed. The
+// store's version of the connection distinguishes a change through the API from a change in the
+// database.
 func TestOpen(t *testing.T) {
 	v := newVault(t)
 	sealed, err := seal.Credential(v, home(), 3, []byte("secret"))
@@ -50,18 +51,18 @@ func TestOpen(t *testing.T) {
 	for name, change := range changes {
 		conn := home()
 		change(&conn)
-		// The row was changed behind the server's back: the store says so, too.
+		// The row was changed in the database: the store returns the changed row.
 		tampered := *sealed
 		tampered.For = conn.SealedFor()
 		if _, err := seal.Open(v, conn, tampered); !errors.Is(err, vault.ErrSealed) || errors.Is(err, store.ErrStale) {
 			t.Errorf("%s, tampered with: %v", name, err)
 		}
-		// The caller knows an older connection than the store has.
+		// The caller has an older version of the connection than the store.
 		if _, err := seal.Open(v, conn, *sealed); name != "id" && !errors.Is(err, store.ErrStale) {
 			t.Errorf("%s, out of date: %v", name, err)
 		}
-		// What the caller uses is what counts: a changed row does no harm to one who does
-		// not look at it.
+		// The caller's version counts: a changed row has no effect on a caller that does not
+		// use it.
 		if got, err := seal.Open(v, home(), tampered); err != nil || string(got) != "secret" {
 			t.Errorf("%s, not used: %q, %v", name, got, err)
 		}
@@ -96,8 +97,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestLogin: a login's verifier opens only with everything that was stored of the login,
-// and no connection's credential is one.
+// TestLogin checks that a login's verifier opens only with everything that was stored of the
+// login, and never as a connection's credential.
 func TestLogin(t *testing.T) {
 	v := newVault(t)
 	login := func() store.Login {
@@ -130,7 +131,7 @@ func TestLogin(t *testing.T) {
 		}
 	}
 	conn := store.Connection{Project: "shop"}
-	if _, err := v.Open(sealed, v.KeyID(), seal.Place(conn.ID, 0, conn.SealedFor())); !errors.Is(err, vault.ErrSealed) {
+	if _, err := v.Open(sealed, v.KeyID(), seal.Binding(conn.ID, 0, conn.SealedFor())); !errors.Is(err, vault.ErrSealed) {
 		t.Errorf("as a credential: %v", err)
 	}
 }

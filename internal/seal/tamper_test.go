@@ -25,13 +25,13 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// database is one that somebody else can write to, too.
+// database is a database to which another program can write too.
 type database interface {
 	// open opens the store.
 	open(t *testing.T) store.Store
-	// exec runs a statement behind the store's back, while it is closed.
+	// exec runs a statement directly in the database, while the store is closed.
 	exec(t *testing.T, statement string)
-	// bytes and id are how the database writes bytes and ids in a statement.
+	// bytes and id return the literals of bytes and ids in a statement.
 	bytes(b []byte) string
 	id(id jobID) string
 }
@@ -98,7 +98,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 	})
 }
 
-// customAt are the settings of a connection to a place.
+// customAt returns the settings of a connection to a place.
 func customAt(t *testing.T, place string) []byte {
 	t.Helper()
 	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(&fireoncev1.CustomSettings{Values: map[string]string{"to": place}})
@@ -106,11 +106,11 @@ func customAt(t *testing.T, place string) []byte {
 	return out
 }
 
-// tampering is what somebody with access to the database does to the connection ann.
+// tampering is a change of connection ann by an attacker with access to the database.
 type tampering struct {
-	// statement is what they run. %[1]s is ann's id, %[2]s bob's.
+	// statement returns the attacker's statement. %[1]s is ann's id, %[2]s bob's.
 	statement func(t *testing.T, d database) string
-	// project is the one that the connection is of then; empty: it is of the same.
+	// project is the connection's project afterwards; empty: it stays the same.
 	project string
 }
 
@@ -138,8 +138,9 @@ var tamperings = map[string]tampering{
 	}},
 }
 
-// TestTampering: whoever can write to the database, and not read the key file, gets no
-// credential by it. Jobs wait, no attempt is spent, and the log and TestConnection say why.
+// TestTampering checks that an attacker who can write to the database, but not read the key
+// file, gets no credential. Jobs wait, no attempt is spent, and the log and TestConnection
+// report why.
 func TestTampering(t *testing.T) {
 	for name, how := range tamperings {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestTampering(t *testing.T) {
 				if how.project == "" {
 					w.refusesAll(ann)
 				}
-				// The other connection is none the worse.
+				// The other connection is not affected.
 				w.delivered(w.schedule(bob, "other"), "bob@work bob-secret")
 				if got := w.sent("ann-secret"); got != 0 {
 					t.Errorf("ann's credential was sent %d times", got)
@@ -177,7 +178,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// refusesAll: nothing of the API takes the changed row for the truth.
+// refusesAll checks that no method of the API accepts the changed row.
 func (w *world) refusesAll(conn jobID) {
 	w.Helper()
 	tested, err := w.api.TestConnection(w.Context(), &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: conn.String()}})
@@ -210,8 +211,8 @@ func (w *world) refusesAll(conn jobID) {
 	}
 }
 
-// TestChangesThroughTheAPI: what the API changes is sealed anew, whatever key seals, and
-// goes on.
+// TestChangesThroughTheAPI checks that a change through the API seals the credential again, with
+// whatever key seals, and that its jobs continue.
 func TestChangesThroughTheAPI(t *testing.T) {
 	onBoth(t, func(t *testing.T, d database) {
 		w := start(t, d)

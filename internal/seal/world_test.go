@@ -39,14 +39,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// courier is a connector that delivers to the place that its settings name, and notes
-// what it was given there.
+// courier is a connector that delivers to the place that its settings name, and records what it
+// delivered there.
 type courier struct {
 	name string
 	mail *mail
 }
 
-// mail is what couriers have delivered.
+// mail records what couriers have delivered.
 type mail struct {
 	mu   sync.Mutex
 	jobs map[string]string // job to "account@place credential"
@@ -74,7 +74,7 @@ func (c courier) Test(_ context.Context, o connector.Opening) (connector.Tested,
 	return connector.Tested{Identity: account}, nil
 }
 
-// given is what a courier is given: a place, an account, and the account's secret.
+// given returns what a courier gets: a place, an account, and the account's secret.
 func given(o connector.Opening) (place, account, secret string) {
 	var settings fireoncev1.CustomSettings
 	var cred fireoncev1.Credential
@@ -106,7 +106,7 @@ func (d delivery) Publish(c connector.Commit) job.Outcome {
 	return job.Outcome{Result: job.ResultSucceeded}
 }
 
-// logs keeps what is logged.
+// logs keeps the lines that are logged.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -118,7 +118,7 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// world is one server, less its process.
+// world is one server without its process.
 type world struct {
 	*testing.T
 	store  store.Store
@@ -129,7 +129,7 @@ type world struct {
 	stop   func()
 }
 
-// start starts a server on a database, with sealing keys that are made of these bytes.
+// start starts a server on a database, with sealing keys of 32 times each of these bytes.
 func start(t *testing.T, d database, keys ...byte) *world {
 	t.Helper()
 	if len(keys) == 0 {
@@ -201,7 +201,7 @@ func (w *world) connect(account, place string) jobID {
 	return id
 }
 
-// schedule has a job sent now.
+// schedule schedules a job for now.
 func (w *world) schedule(conn jobID, key string) jobID {
 	w.Helper()
 	return w.scheduleIn(server.DefaultProject, conn, key)
@@ -223,7 +223,7 @@ func (w *world) scheduleIn(project string, conn jobID, key string) jobID {
 	return id
 }
 
-// until waits for a job.
+// until waits until a job is as expected.
 func (w *world) until(id jobID, what string, as func(job.Snapshot) bool) job.Snapshot {
 	w.Helper()
 	hint, stop := w.store.Watch(store.WatchEvents)
@@ -251,7 +251,7 @@ func (w *world) blocked(id jobID) job.Snapshot {
 	return w.until(id, "blocked", func(s job.Snapshot) bool { return s.Blocked != "" || s.State.Terminal() })
 }
 
-// delivered waits until a job was delivered, and compares what with.
+// delivered waits until a job was delivered, and compares the delivery.
 func (w *world) delivered(id jobID, want string) {
 	w.Helper()
 	w.until(id, "delivered", func(s job.Snapshot) bool { return s.State == job.Succeeded })
@@ -274,7 +274,7 @@ func (w *world) sent(secret string) (n int) {
 	return n
 }
 
-// logged counts the lines of the log at the level ERROR that have words.
+// logged counts the ERROR lines of the log that contain words.
 func (w *world) logged(words string) (n int) {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Duration rounds up to microseconds, so that a set one stays set.
+// Duration converts a duration and rounds it up to microseconds, so that a set one stays set.
 func Duration(d *durationpb.Duration) time.Duration {
 	const us = time.Microsecond
 	n := d.AsDuration()
@@ -40,8 +40,8 @@ func Retry(r *fireoncev1.RetryPolicy) job.RetryPolicy {
 	}
 }
 
-// Spec is the job that a request asks for, less the ids of what it names and what only a
-// connector can say.
+// Spec returns the job that a request asks for, without the ids of the objects that it names and
+// without the fields that only a connector can determine.
 func Spec(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerprint) (job.Spec, error) {
 	kind, payload, err := Payload(r.GetPayload())
 	if err != nil {
@@ -58,7 +58,7 @@ func Spec(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerpri
 	}, nil
 }
 
-// Policy converts what to do about an outcome that stays unknown; unset is HOLD.
+// Policy converts the policy for an outcome that stays unknown; unset is HOLD.
 func Policy(p fireoncev1.AmbiguityPolicy) job.Policy {
 	if p == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
 		return job.Hold

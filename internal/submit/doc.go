@@ -1,3 +1,3 @@
-// Package submit makes the jobs that the store keeps of what the contract's requests ask
-// for. Requests for one job and the templates of schedules both go through it.
+// Package submit converts the contract's requests into jobs of the store. Requests for one job
+// and the templates of schedules both use it.
 package submit

@@ -9,10 +9,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: whom a job addresses is stored beside its payload, so that it can be
-// found. One form stands for all that reach the same mailbox by the letters alone.
+// Rules of this file: the recipients of a job are stored beside its payload, so that a search can
+// find them. Addresses that reach the same mailbox, as far as the characters alone show it, have
+// one form.
 
-// Recipients gives those whom a payload addresses, in the form in which they are found.
+// Recipients returns the recipients of a payload, in the form that is stored and searched.
 func Recipients(p *fireoncev1.Payload) []string {
 	var out []string
 	add := func(list ...string) {
@@ -33,8 +34,8 @@ func Recipients(p *fireoncev1.Payload) []string {
 	return out
 }
 
-// Recipient leaves the name beside an e-mail address out, and its case; an id stays
-// as it is.
+// Recipient returns an e-mail address in lower case, without the name beside it. It returns an
+// id unchanged.
 func Recipient(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.Contains(text, "@") {

@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestRecipients: what is stored for a payload is what a filter asks for, each once, and
-// no more than the store takes.
+// TestRecipients checks that the stored recipients of a payload match what a filter asks for, that
+// each is stored once, and that there are no more than the store accepts.
 func TestRecipients(t *testing.T) {
 	many := make([]string, 50)
 	for i := range many {

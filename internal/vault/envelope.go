@@ -9,8 +9,8 @@ import (
 //
 //	2 | nonce | wrapped data key and its tag | nonce | ciphertext and its tag
 //
-// The wrapped part is all that depends on the vault's key, so that another key
-// takes its place without the secret being opened.
+// Only the wrapped part depends on the vault's key, so that the key can be replaced
+// without opening the secret.
 
 const (
 	envelope = 2
@@ -18,9 +18,9 @@ const (
 	wrapped = nonceSize + keySize + tagSize
 )
 
-// Seal encrypts a secret for one place, with the vault's first key. Two seals of
+// Seal encrypts a secret for one binding, with the vault's first key. Two seals of
 // one secret differ.
-func (v *Vault) Seal(secret []byte, at Place) ([]byte, error) {
+func (v *Vault) Seal(secret []byte, at Binding) ([]byte, error) {
 	data, err := random(keySize)
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
@@ -40,9 +40,9 @@ func (v *Vault) Seal(secret []byte, at Place) ([]byte, error) {
 	return out, nil
 }
 
-// Open decrypts what Seal made for the same place. keyID is the one stored
-// beside it. It fails with ErrKeyID or ErrSealed.
-func (v *Vault) Open(sealed []byte, keyID string, at Place) ([]byte, error) {
+// Open decrypts a secret that Seal encrypted with the same binding. keyID is the id
+// stored beside it. It fails with ErrKeyID or ErrSealed.
+func (v *Vault) Open(sealed []byte, keyID string, at Binding) ([]byte, error) {
 	key := v.find(keyID)
 	if key == nil {
 		return nil, fmt.Errorf("open: %w", ErrKeyID)
@@ -62,10 +62,10 @@ func (v *Vault) Open(sealed []byte, keyID string, at Place) ([]byte, error) {
 	return secret, nil
 }
 
-// Rewrap seals what keyID has sealed with the vault's first key, without opening the
-// secret itself. It returns what the first key has sealed already as it is. It fails
-// like Open.
-func (v *Vault) Rewrap(sealed []byte, keyID string, at Place) ([]byte, error) {
+// Rewrap replaces the key of a sealed secret with the vault's first key, without opening
+// the secret itself. It returns the input unchanged if the first key has sealed it
+// already. It fails as Open does.
+func (v *Vault) Rewrap(sealed []byte, keyID string, at Binding) ([]byte, error) {
 	key := v.find(keyID)
 	if key == nil {
 		return nil, fmt.Errorf("rewrap: %w", ErrKeyID)
@@ -84,8 +84,8 @@ func (v *Vault) Rewrap(sealed []byte, keyID string, at Place) ([]byte, error) {
 	return append(out, body...), nil
 }
 
-// unwrap returns the data key of an envelope, and what that key has sealed.
-func (k *keyring) unwrap(sealed []byte, at Place) (data, body []byte, err error) {
+// unwrap returns the data key of an envelope, and the part that this key has sealed.
+func (k *keyring) unwrap(sealed []byte, at Binding) (data, body []byte, err error) {
 	if len(sealed) < 1+wrapped || sealed[0] != envelope {
 		return nil, nil, ErrSealed
 	}
@@ -94,7 +94,7 @@ func (k *keyring) unwrap(sealed []byte, at Place) (data, body []byte, err error)
 }
 
 // sealTo appends a nonce and a ciphertext.
-func sealTo(out []byte, aead cipher.AEAD, plain []byte, at Place) ([]byte, error) {
+func sealTo(out []byte, aead cipher.AEAD, plain []byte, at Binding) ([]byte, error) {
 	nonce, err := random(nonceSize)
 	if err != nil {
 		return nil, err
@@ -103,13 +103,13 @@ func sealTo(out []byte, aead cipher.AEAD, plain []byte, at Place) ([]byte, error
 }
 
 // openFrom decrypts a nonce and a ciphertext.
-func openFrom(sealed []byte, aead cipher.AEAD, at Place) ([]byte, error) {
+func openFrom(sealed []byte, aead cipher.AEAD, at Binding) ([]byte, error) {
 	if len(sealed) < nonceSize+tagSize {
 		return nil, ErrSealed
 	}
 	plain, err := aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], at.associated())
 	if err != nil {
-		return nil, ErrSealed // the cause would only say so in other words
+		return nil, ErrSealed // the cause adds nothing
 	}
 	return plain, nil
 }

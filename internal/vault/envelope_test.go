@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ring makes a vault of several keys, the first one first.
+// ring returns a vault of several keys, each of 32 times one byte.
 func ring(t *testing.T, fills ...byte) *Vault {
 	t.Helper()
 	var keys [][]byte
@@ -26,12 +26,12 @@ func ring(t *testing.T, fills ...byte) *Vault {
 	return v
 }
 
-// TestRewrap: another key takes its place, the secret stays sealed as it is, and
-// the old key is of no more use.
+// TestRewrap checks that another key replaces the old one, that the secret itself stays
+// sealed as it is, and that the old key no longer opens it.
 func TestRewrap(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		secret := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(r, "secret")
-		at := Place{
+		at := Binding{
 			Project: rapid.StringN(0, 20, 60).Draw(r, "project"), Version: rapid.IntRange(0, 9).Draw(r, "version"),
 			Connector: rapid.StringN(0, 20, 60).Draw(r, "connector"), Settings: rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(r, "settings"),
 			Identity: rapid.StringN(0, 20, 60).Draw(r, "identity"),
@@ -58,17 +58,17 @@ func TestRewrap(t *testing.T) {
 		if err != nil || !bytes.Equal(same, moved) {
 			r.Fatalf("what the first key has sealed was changed, %v", err)
 		}
-		for _, change := range []func(*Place){
-			func(p *Place) { p.Version++ }, func(p *Place) { p.Connector += "x" },
-			func(p *Place) { p.Settings = append(bytes.Clone(p.Settings), 0) }, func(p *Place) { p.Identity += "x" },
+		for _, change := range []func(*Binding){
+			func(p *Binding) { p.Version++ }, func(p *Binding) { p.Connector += "x" },
+			func(p *Binding) { p.Settings = append(bytes.Clone(p.Settings), 0) }, func(p *Binding) { p.Identity += "x" },
 		} {
 			elsewhere := at
 			change(&elsewhere)
 			if _, err := both.Rewrap(sealed, old.KeyID(), elsewhere); !errors.Is(err, ErrSealed) {
-				r.Fatalf("in another place: %v", err)
+				r.Fatalf("with another binding: %v", err)
 			}
 			if _, err := young.Open(moved, young.KeyID(), elsewhere); !errors.Is(err, ErrSealed) {
-				r.Fatalf("rewrapped, in another place: %v", err)
+				r.Fatalf("rewrapped, with another binding: %v", err)
 			}
 		}
 		if _, err := young.Rewrap(sealed, old.KeyID(), at); !errors.Is(err, ErrKeyID) {
@@ -92,10 +92,10 @@ func TestKeys(t *testing.T) {
 		t.Error("fingerprints are not those of the keys")
 	}
 	if _, err := New(make([]byte, keySize), make([]byte, keySize)); err == nil {
-		t.Error("a key twice was taken")
+		t.Error("the same key twice was accepted")
 	}
 	if _, err := New(make([]byte, keySize), make([][]byte, maxKeys)...); err == nil {
-		t.Error("too many keys were taken")
+		t.Error("too many keys were accepted")
 	}
 }
 
@@ -124,8 +124,8 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// TestKeyFileChanges: keys come in, change places and go, and the file is always
-// whole and its owner's alone.
+// TestKeyFileChanges adds, moves and removes keys, and checks that the file is always
+// complete and readable for its owner only.
 func TestKeyFileChanges(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "fireonce.key")

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 )
 
-// ErrFileMode says that others than its owner may read or write a file of secrets.
+// ErrFileMode is returned for a file of secrets that users other than its owner may read or
+// write.
 var ErrFileMode = errors.New("the file is open to its group or to others: chmod 600 it")
 
-// OwnerOnly refuses a file of secrets that is open to others than its owner. It fails
-// with ErrFileMode.
+// OwnerOnly fails with ErrFileMode if users other than its owner may read or write a file.
 func OwnerOnly(info fs.FileInfo) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return ErrFileMode

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Rules of this file: a server that meets a key that it does not have reads its
-// keys once more, so that another server may seal with a new key before this one is
-// restarted. Keys that come in this way only open. The key that seals stays the
-// one of the start: who seals asks for its id in a second step.
+// Rules of this file: a server that encounters a key that it does not have reads its
+// keys again, so that another server may seal with a new key before this one is
+// restarted. Keys that are read in this way only open. The key that seals stays the
+// one of the start, because callers ask for its id in a step after Seal.
 
 // followGap is the shortest time between two readings.
 const followGap = time.Second
 
-// late are the keys that came in after the start.
+// late holds the keys that were read after the start.
 type late struct {
 	load func() (*Vault, error)
 	now  func() time.Time
@@ -25,9 +25,10 @@ type late struct {
 	looked time.Time
 }
 
-// Follow makes the vault that load gives, and calls load again, at most once a
-// second, when something was sealed with a key that it does not have. An error of
-// such a call, and what is missing afterwards, is ErrKeyID to whoever asked.
+// Follow returns a vault of the keys that load returns. The vault calls load again, at
+// most once a second, when it has to open a secret that was sealed with a key that it
+// does not have. If that call fails, or the key is still missing, opening fails with
+// ErrKeyID.
 func Follow(load func() (*Vault, error), now func() time.Time) (*Vault, error) {
 	v, err := load()
 	if err != nil {
@@ -36,9 +37,8 @@ func Follow(load func() (*Vault, error), now func() time.Time) (*Vault, error) {
 	return &Vault{keys: v.keys, late: &late{load: load, now: now}}, nil
 }
 
-// NextKeyID names the key that the vault will seal with after the next start, if what
-// load gives by now begins with another one than at this start. Empty: with the same,
-// or nobody can tell.
+// NextKeyID returns the key with which the vault will seal after the next start, if load's
+// first key is now another one than at this start. Empty: it is the same, or load fails.
 func (v *Vault) NextKeyID() string {
 	if v.late == nil {
 		return ""
@@ -50,7 +50,7 @@ func (v *Vault) NextKeyID() string {
 	return now.KeyID()
 }
 
-// find gives a key that is not of the start.
+// find returns a key that is not of the start.
 func (l *late) find(id string) *keyring {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *late) find(id string) *keyring {
 	if at < 0 {
 		return nil
 	}
-	// The others of the file come in when they are met.
+	// The other keys of the file are added when they are needed.
 	if len(l.keys) == maxKeys {
 		l.keys = l.keys[1:]
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFollow: another server seals with a new key; this one finds it in its file,
-// goes on sealing with its own, and does not read the file for every miss.
+// TestFollow checks a server that meets another server's new key: it finds the key in
+// its file, continues to seal with its own key, and does not read the file for every miss.
 func TestFollow(t *testing.T) {
 	now := time.Unix(1000, 0)
 	file, reads := ring(t, 1), 0
@@ -51,12 +51,12 @@ func TestFollow(t *testing.T) {
 	if got := v.NextKeyID(); got != ring(t, 2).KeyID() {
 		t.Errorf("next %q", got)
 	}
-	// A file that goes away takes nothing away.
+	// If the file is removed, the keys stay.
 	broken = errors.New("gone")
 	if got := v.NextKeyID(); got != "" {
 		t.Errorf("next %q, of a file that is gone", got)
 	}
-	reads = 3 // as if nobody had asked for the next one
+	reads = 3 // as if NextKeyID had not been called
 	now = now.Add(followGap)
 	want("a third key", opens(ring(t, 3)), ErrKeyID, 4)
 	want("the second one", opens(ring(t, 2)), nil, 4)

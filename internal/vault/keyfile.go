@@ -12,24 +12,24 @@ import (
 )
 
 // Rules of this file: a key file has one line for each key, "fireonce-key-1
-// BASE64"; the first one seals. A file that is there is only ever replaced whole,
-// by one that has every key of it, and none is used while others than its owner
+// BASE64"; the first one seals. An existing file is only replaced as a whole, and a
+// key leaves it only by RemoveKey. No file is used while users other than its owner
 // may read it.
 
 const (
 	keyFileVersion = "fireonce-key-1"
-	// maxKeyFile bounds what is read of a file that may be anything.
+	// maxKeyFile bounds what is read of a file with unknown contents.
 	maxKeyFile = 4 << 10
 )
 
-// ErrKeyFile says that a file is no key file of a version that is known.
+// ErrKeyFile is returned for a file that is not a key file of a known version.
 var ErrKeyFile = errors.New("not a fireonce key file")
 
-// ErrKeyList says that a list of keys, such as one of the environment, cannot be
-// read.
+// ErrKeyList is returned for a list of keys, for example from the environment, that
+// cannot be parsed.
 var ErrKeyList = errors.New("not a list of fireonce keys")
 
-// GenerateKey makes the line of a new key, without its end.
+// GenerateKey returns the line of a new key, without the line's end.
 func GenerateKey() (string, error) {
 	key, err := random(keySize)
 	if err != nil {
@@ -38,8 +38,8 @@ func GenerateKey() (string, error) {
 	return keyFileVersion + " " + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// ParseKeys gives the vault of a list of keys, separated by commas: each the line
-// of a key file or its second word alone. It fails with ErrKeyList.
+// ParseKeys returns the vault of a list of keys, separated by commas. Each is the line
+// of a key file or only its second word. It fails with ErrKeyList.
 func ParseKeys(list string) (*Vault, error) {
 	var lines []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -51,14 +51,14 @@ func ParseKeys(list string) (*Vault, error) {
 	}
 	v, err := fromLines(lines)
 	if err != nil {
-		// What it says of files means nothing here.
+		// The cause speaks of files, which does not fit here.
 		return nil, fmt.Errorf("%w: 32 bytes in base64 each, every key once, at most %d", ErrKeyList, maxKeys)
 	}
 	return v, nil
 }
 
-// LoadOrCreateKeyFile gives the vault of a key file and creates the file, with
-// a new key, when there is none. Losing the file loses every credential.
+// LoadOrCreateKeyFile returns the vault of a key file. It creates the file, with a new
+// key, if there is none. Losing the file loses every credential.
 func LoadOrCreateKeyFile(path string) (*Vault, error) {
 	v, err := LoadKeyFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -71,20 +71,20 @@ func LoadOrCreateKeyFile(path string) (*Vault, error) {
 	if err := createKeyFile(path, line); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
-	// Also after somebody else was faster: what counts is what the file says.
+	// Another process may have created the file first: its contents count.
 	return LoadKeyFile(path)
 }
 
-// LoadKeyFile gives the vault of a key file. It fails with fs.ErrNotExist,
+// LoadKeyFile returns the vault of a key file. It fails with fs.ErrNotExist,
 // ErrKeyFile or ErrFileMode.
 func LoadKeyFile(path string) (*Vault, error) {
 	v, _, err := readKeyFile(path)
 	return v, err
 }
 
-// AddKey puts a new key into a key file, which is made when there is none: first,
-// so that it seals from the next start of a server on, or last, so that it only
-// opens. It gives the vault that the file is now. One caller at a time.
+// AddKey adds a new key to a key file, and creates the file if there is none. The key
+// comes first, so that it seals from the next start of a server on, or last, so that it
+// only opens. It returns the vault of the new file. Only one caller at a time may call it.
 func AddKey(path string, first bool) (*Vault, error) {
 	_, lines, err := readKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,9 +104,9 @@ func AddKey(path string, first bool) (*Vault, error) {
 	return replaceKeyFile(path, slices.Insert(lines, at, line))
 }
 
-// UseKey moves a key of a key file to the first place, so that it seals from the
-// next start of a server on. It fails with ErrKeyID when the file does not have it.
-// One caller at a time.
+// UseKey makes a key of a key file its first, so that it seals from the next start of a
+// server on. It fails with ErrKeyID if the file does not have the key. Only one caller at
+// a time may call it.
 func UseKey(path, id string) (*Vault, error) {
 	v, lines, err := readKeyFile(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func UseKey(path, id string) (*Vault, error) {
 	return replaceKeyFile(path, slices.Insert(slices.Delete(lines, at, at+1), 0, line))
 }
 
-// RemoveKey takes a key out of a key file, which keeps one at least. What it has
-// sealed does not open any more. One caller at a time.
+// RemoveKey removes a key from a key file, but not the last one. Secrets that the key has
+// sealed no longer open. Only one caller at a time may call it.
 func RemoveKey(path, id string) (*Vault, error) {
 	v, lines, err := readKeyFile(path)
 	if err != nil {
@@ -169,7 +169,7 @@ func readKeyFile(path string) (_ *Vault, lines []string, err error) {
 	return v, lines, nil
 }
 
-// fromLines reads the lines of a key file. What they hold is in no error.
+// fromLines parses the lines of a key file. Its errors do not quote them.
 func fromLines(lines []string) (*Vault, error) {
 	var keys [][]byte
 	for _, line := range lines {
@@ -190,25 +190,25 @@ func fromLines(lines []string) (*Vault, error) {
 	return v, nil
 }
 
-// createKeyFile writes a whole file under another name and then gives it its
-// own, so that nobody ever reads half a key, and a file that is there stays.
+// createKeyFile writes the whole file under another name and then links it to its own
+// name, so that no process reads half a key, and an existing file stays.
 func createKeyFile(path, line string) error {
 	return writeKeyFile(path, []string{line}, os.Link)
 }
 
-// replaceKeyFile puts a whole file in the place of the one that is there.
+// replaceKeyFile replaces the existing file as a whole.
 func replaceKeyFile(path string, lines []string) (*Vault, error) {
-	v, err := fromLines(lines) // nothing that could not be read is written
+	v, err := fromLines(lines) // only a file that can be parsed is written
 	if err != nil {
 		return nil, err
 	}
-	// What a link points to is replaced, not the link.
+	// The target of a link is replaced, not the link.
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
 	place := func(from, to string) error {
-		// An operator who is root must not take the file away from the server.
+		// A file that root replaces must stay readable for the server.
 		if err := giveOwner(from, to); err != nil {
 			return err
 		}

@@ -2,5 +2,5 @@
 
 package vault
 
-// giveOwner does nothing: the folder says who may read a file.
+// giveOwner does nothing: on this system the directory determines which users may read a file.
 func giveOwner(string, string) error { return nil }

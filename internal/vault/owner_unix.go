@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// giveOwner gives one file to the owner of another one.
+// giveOwner changes the owner of a file to that of another file.
 func giveOwner(file, like string) error {
 	info, err := os.Stat(like)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package vault seals the credentials of connections, so that a database alone
-// gives none of them away. It uses the standard library only.
+// Package vault seals the credentials of connections, so that the database alone
+// reveals none of them. It uses the standard library only.
 //
 // A credential is sealed in an envelope: AES-256-GCM under a data key of its own,
-// and that key, again by AES-256-GCM, under a key of the vault. What it belongs to and
-// where it may be sent (Place) is the associated data of both: bytes that are moved to
-// another row, an older version put back, or a destination that was changed in the
-// database do not open. A vault has several keys: the first one seals, all of them open, so that a key can be
-// replaced while servers run (see Rewrap). No error of this package carries a
-// secret.
+// and that key, again by AES-256-GCM, under a key of the vault. The associated data of
+// both is a Binding: the owner of the credential and where it may be sent. So a
+// credential does not open if its bytes were moved to another row, an older version was
+// put back, or a destination was changed in the database. A vault has several keys: the
+// first one seals and all of them open, so that a key can be replaced while servers run
+// (see Rewrap). No error of this package contains a secret.
 package vault
 
 import (
@@ -25,40 +25,40 @@ import (
 )
 
 const (
-	// keySize is that of AES-256.
+	// keySize is the size of a key of AES-256.
 	keySize = 32
-	// maxKeys bounds the keys of a vault: one that seals, some that are on their way
-	// in or out.
+	// maxKeys bounds the keys of a vault: one that seals, and some that are being
+	// introduced or phased out.
 	maxKeys = 16
-	// nonceSize is GCM's: 96 bits, random for every seal.
+	// nonceSize is the size of GCM's nonce: 96 bits, random for every seal.
 	nonceSize = 12
 	tagSize   = 16
-	// contextVersion starts the associated data; a changed encoding takes the
-	// next number.
+	// contextVersion starts the associated data. A changed encoding takes the next
+	// number.
 	contextVersion = 2
-	// shownDigits is how much of a fingerprint people see: enough to tell their
-	// secrets apart, too little to test guesses of a good one.
+	// shownDigits is how many digits of a fingerprint users see: enough to distinguish
+	// their secrets, too few to confirm a guess of a strong secret.
 	shownDigits = 8
 )
 
-// ErrSealed says that a sealed credential does not open: another place, another
-// destination, or changed bytes. It does not say which.
+// ErrSealed is returned for a credential that does not open because its binding is
+// another one or its bytes were changed. It does not reveal which.
 var ErrSealed = errors.New("the credential does not open with this key in this place")
 
-// ErrKeyID says that a credential was sealed with a key that the vault does not
-// have.
+// ErrKeyID is returned for a credential that was sealed with a key that the vault does
+// not have.
 var ErrKeyID = errors.New("the credential was sealed with another key")
 
-// Place is what a sealed credential belongs to, and where it may be sent.
-type Place struct {
+// Binding is what a sealed credential belongs to, and where it may be sent.
+type Binding struct {
 	Project    string
 	Connection [16]byte
 	Version    int
-	// Connector and Settings are the connection's, exactly as they are stored: they say
-	// where the credential goes.
+	// Connector and Settings are the connection's, exactly as they are stored: they
+	// determine where the credential is sent.
 	Connector string
 	Settings  []byte
-	// Identity is the account that the connection is known to be; empty: not known.
+	// Identity is the connection's account at the platform; empty: not known.
 	Identity string
 }
 
@@ -66,11 +66,11 @@ type Place struct {
 // concurrent use.
 type Vault struct {
 	keys []*keyring
-	// late gives keys that came in since; nil: there are none to come.
+	// late finds keys that were added since; nil: keys are never added.
 	late *late
 }
 
-// keyring is what is derived from one key.
+// keyring holds the keys that are derived from one key.
 type keyring struct {
 	id string
 	// wrap seals data keys.
@@ -78,8 +78,8 @@ type keyring struct {
 	fingerprint []byte
 }
 
-// New makes a vault of 32-byte keys: one that seals and opens, and older or coming
-// ones that open.
+// New returns a vault of 32-byte keys: the first seals and opens; the others, which are
+// older or future keys, only open.
 func New(key []byte, others ...[]byte) (*Vault, error) {
 	v := &Vault{}
 	if len(others) >= maxKeys {
@@ -102,7 +102,7 @@ func newKey(key []byte) (*keyring, error) {
 	if len(key) != keySize {
 		return nil, fmt.Errorf("vault: a key has %d bytes, not %d", len(key), keySize)
 	}
-	// Every use has a key of its own, so none says anything about another.
+	// Every use has a key of its own, so that no use weakens another.
 	var derived [3][]byte
 	for i, use := range []string{"wrap", "fingerprint", "key id"} {
 		var err error
@@ -129,7 +129,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return aead, nil
 }
 
-// find gives the key of an id; nil: the vault does not have it.
+// find returns the key with an id, and nil if the vault does not have it.
 func (v *Vault) find(id string) *keyring {
 	for _, k := range v.keys {
 		if k.id == id {
@@ -142,11 +142,11 @@ func (v *Vault) find(id string) *keyring {
 	return nil
 }
 
-// KeyID names the key that seals, so that a sealed credential tells which one
-// opens it. It says nothing about the key itself.
+// KeyID returns the id of the key that seals. It is stored beside a sealed credential and
+// identifies the key that opens it. It reveals nothing about the key itself.
 func (v *Vault) KeyID() string { return v.keys[0].id }
 
-// KeyIDs names the keys of the start, the one that seals first.
+// KeyIDs returns the ids of the keys of the start, the one that seals first.
 func (v *Vault) KeyIDs() []string {
 	out := make([]string, len(v.keys))
 	for i, k := range v.keys {
@@ -155,21 +155,21 @@ func (v *Vault) KeyIDs() []string {
 	return out
 }
 
-// Missing gives those of the named keys that the vault does not have.
+// Missing returns the ids among used whose keys the vault does not have.
 func (v *Vault) Missing(used []string) []string {
 	return slices.DeleteFunc(slices.Clone(used), func(id string) bool { return v.find(id) != nil })
 }
 
-// Fingerprint names a connection's secret, so that people can tell two apart without
-// seeing them. It is keyed: without the vault's key it cannot be tried on guesses. It is
-// salted by the connection: a guess that is stored on another connection confirms
-// nothing. It is of the key that seals, so it differs once that key is another.
+// Fingerprint returns a short name for a connection's secret, so that users can distinguish
+// two secrets without seeing them. It is keyed: without the vault's key no guess can be
+// tested. It is salted with the connection: storing a guess on another connection confirms
+// nothing. It is made with the key that seals, so it changes with that key.
 func (v *Vault) Fingerprint(secret []byte, connection [16]byte) string {
 	return v.keys[0].mark(secret, connection)
 }
 
-// Recognizes reports whether a fingerprint is that of a connection's secret, under any
-// of the keys of the start.
+// Recognizes reports whether a fingerprint belongs to a connection's secret, under any of
+// the keys of the start.
 func (v *Vault) Recognizes(secret []byte, connection [16]byte, fingerprint string) bool {
 	return slices.ContainsFunc(v.keys, func(k *keyring) bool {
 		return hmac.Equal([]byte(k.mark(secret, connection)), []byte(fingerprint))
@@ -183,9 +183,9 @@ func (k *keyring) mark(secret []byte, connection [16]byte) string {
 	return hex.EncodeToString(mac.Sum(nil))[:shownDigits]
 }
 
-// associated encodes a place. Every field has its length in front, so that no
-// two places are encoded alike.
-func (p Place) associated() []byte {
+// associated encodes a binding. Every field is preceded by its length, so that no two
+// bindings have the same encoding.
+func (p Binding) associated() []byte {
 	out := []byte{contextVersion}
 	for _, field := range [][]byte{
 		[]byte(p.Project), p.Connection[:], binary.BigEndian.AppendUint64(nil, uint64(p.Version)),
@@ -197,7 +197,7 @@ func (p Place) associated() []byte {
 	return out
 }
 
-// random gives n bytes of the system's randomness.
+// random returns n random bytes of the system.
 func random(n int) ([]byte, error) {
 	out := make([]byte, n)
 	if _, err := rand.Read(out); err != nil {

@@ -14,13 +14,13 @@ import (
 
 const ownerOnly = 0o600
 
-var here = Place{
+var here = Binding{
 	Project: "default", Connection: [16]byte{1, 2, 3}, Version: 7,
 	Connector: "mastodon", Settings: []byte("https://home.example"), Identity: "ann",
 }
 
-// other is here with one thing changed.
-func other(change func(*Place)) Place {
+// other returns here with one field changed.
+func other(change func(*Binding)) Binding {
 	p := here
 	change(&p)
 	return p
@@ -50,7 +50,7 @@ func TestSealOpen(t *testing.T) {
 			t.Error("two seals are alike")
 		}
 		if len(secret) > 8 && bytes.Contains(a, []byte(secret)) {
-			t.Error("the secret is in the open")
+			t.Error("the secret is not encrypted")
 		}
 		got, err := v.Open(a, v.KeyID(), here)
 		if err != nil || string(got) != secret {
@@ -66,7 +66,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(name string, v *Vault, sealed []byte, keyID string, at Place, want error) {
+	refused := func(name string, v *Vault, sealed []byte, keyID string, at Binding, want error) {
 		t.Helper()
 		got, err := v.Open(sealed, keyID, at)
 		if !errors.Is(err, want) || got != nil {
@@ -79,19 +79,19 @@ func TestOpenRefuses(t *testing.T) {
 	second := newVault(t, 2)
 	refused("another key", second, sealed, v.KeyID(), here, ErrKeyID)
 	refused("another key under this id", second, sealed, second.KeyID(), here, ErrSealed)
-	for name, change := range map[string]func(*Place){
-		"project":         func(p *Place) { p.Project = "other" },
-		"no project":      func(p *Place) { p.Project = "" },
-		"connection":      func(p *Place) { p.Connection = [16]byte{1, 2, 4} },
-		"older version":   func(p *Place) { p.Version-- },
-		"newer version":   func(p *Place) { p.Version++ },
-		"shifted project": func(p *Place) { p.Project += "\x01" },
-		"connector":       func(p *Place) { p.Connector = "bluesky" },
-		"settings":        func(p *Place) { p.Settings = []byte("https://evil.example") },
-		"no settings":     func(p *Place) { p.Settings = nil },
-		"identity":        func(p *Place) { p.Identity = "eve" },
-		"no identity":     func(p *Place) { p.Identity = "" },
-		"shifted fields":  func(p *Place) { p.Connector, p.Settings = "mastodonh", p.Settings[1:] },
+	for name, change := range map[string]func(*Binding){
+		"project":         func(p *Binding) { p.Project = "other" },
+		"no project":      func(p *Binding) { p.Project = "" },
+		"connection":      func(p *Binding) { p.Connection = [16]byte{1, 2, 4} },
+		"older version":   func(p *Binding) { p.Version-- },
+		"newer version":   func(p *Binding) { p.Version++ },
+		"shifted project": func(p *Binding) { p.Project += "\x01" },
+		"connector":       func(p *Binding) { p.Connector = "bluesky" },
+		"settings":        func(p *Binding) { p.Settings = []byte("https://evil.example") },
+		"no settings":     func(p *Binding) { p.Settings = nil },
+		"identity":        func(p *Binding) { p.Identity = "eve" },
+		"no identity":     func(p *Binding) { p.Identity = "" },
+		"shifted fields":  func(p *Binding) { p.Connector, p.Settings = "mastodonh", p.Settings[1:] },
 	} {
 		refused(name, v, sealed, v.KeyID(), other(change), ErrSealed)
 	}
@@ -106,14 +106,14 @@ func TestOpenRefuses(t *testing.T) {
 	refused("longer", v, append(bytes.Clone(sealed), 0), v.KeyID(), here, ErrSealed)
 }
 
-// TestAssociated makes sure that no two places are encoded alike.
+// TestAssociated checks that no two bindings have the same encoding.
 func TestAssociated(t *testing.T) {
-	seen := make(map[string]Place)
+	seen := make(map[string]Binding)
 	for _, project := range []string{"", "a", "ab", "a\x10", "\x10a"} {
 		for _, first := range []byte{0, 'a', 0x10} {
 			for _, version := range []int{0, 1, 256} {
 				for _, rest := range [][3]string{{}, {"a"}, {"", "a"}, {"", "", "a"}, {"a", "a"}, {"\x01a"}} {
-					p := Place{
+					p := Binding{
 						Project: project, Connection: [16]byte{first}, Version: version,
 						Connector: rest[0], Settings: []byte(rest[1]), Identity: rest[2],
 					}
@@ -149,7 +149,7 @@ func TestFingerprint(t *testing.T) {
 func TestNewRefusesOtherSizes(t *testing.T) {
 	for _, n := range []int{0, 16, 31, 33} {
 		if _, err := New(make([]byte, n)); err == nil {
-			t.Errorf("a key of %d bytes was taken", n)
+			t.Errorf("a key of %d bytes was accepted", n)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestKeyFileCreatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ids) != 1 || ids[v.KeyID()] == 0 {
-		t.Errorf("%d keys were given for one file", len(ids))
+		t.Errorf("one file has %d keys", len(ids))
 	}
 }
 

@@ -1,15 +1,15 @@
 package witness
 
-// Reporter reports notes that fail, once for each row of failures. Without its note a
-// restore may go unnoticed, so an operator has to learn of it.
+// Reporter reports failing notes, once for each series of failures. Without a note a restore
+// may go unnoticed, so an operator must learn of the failure.
 type Reporter struct {
-	// Report gets the error of the first note that failed, and nil for the first one
-	// after it that did not. It may be nil.
+	// Report is called with the error of the first note that failed, and with nil for the
+	// first successful note after it. It may be nil.
 	Report  func(error)
 	failing bool
 }
 
-// Noted takes the outcome of a note.
+// Noted records the outcome of a note.
 func (r *Reporter) Noted(err error) {
 	if failing := err != nil; failing != r.failing {
 		r.failing = failing

@@ -1,7 +1,6 @@
-// Package witness keeps, in a small file outside of a database, how far the database
-// had come when a server last saw it. A database that is restored as a whole brings
-// back all that it knows of itself; only something beside it can tell that it had
-// been further.
+// Package witness records, in a small file outside a database, how far the database had
+// come when a server last used it. A database that is restored as a whole contains no
+// sign of the restore. Only a record outside it shows that it had been further.
 package witness
 
 import (
@@ -14,14 +13,14 @@ import (
 
 // Seen is how far a database had come. The zero Seen is nothing.
 type Seen struct {
-	// Era rises and never falls: on PostgreSQL with each restore that was noticed, on
-	// SQLite with each start.
+	// Era only increases: on PostgreSQL with each restore that was noticed, on SQLite with
+	// each start.
 	Era int64
-	// Position is that of an event that was durable, the newest that was looked at.
+	// Position is the position of a durable event, the newest that was read.
 	Position int64
 }
 
-// Newer reports whether a database had come further than another time.
+// Newer reports whether the database had come further than at another time.
 func (s Seen) Newer(than Seen) bool {
 	if s.Era != than.Era {
 		return s.Era > than.Era
@@ -29,12 +28,12 @@ func (s Seen) Newer(than Seen) bool {
 	return s.Position > than.Position
 }
 
-// ErrUnreadable reports that a file holds something else.
-var ErrUnreadable = errors.New("no file of a witness")
+// ErrUnreadable is returned for a file that is not a witness file.
+var ErrUnreadable = errors.New("not a witness file")
 
 const format = "fireonce-seen-1 %d %d\n"
 
-// Load reads a file. One that does not exist has seen nothing.
+// Load reads a witness file. It returns the zero Seen if the file does not exist.
 func Load(path string) (Seen, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +49,7 @@ func Load(path string) (Seen, error) {
 	return s, nil
 }
 
-// Save replaces a file durably: a crash leaves the old one or the new one.
+// Save replaces a witness file durably: after a crash, the file is the old one or the new one.
 func Save(path string, s Seen) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".seen-*")
 	if err != nil {
@@ -68,7 +67,7 @@ func Save(path string, s Seen) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Writable reports whether files can be made in a folder.
+// Writable reports whether files can be created in a directory.
 func Writable(dir string) bool {
 	f, err := os.CreateTemp(dir, ".seen-*")
 	if err != nil {

@@ -62,7 +62,7 @@ func TestReporter(t *testing.T) {
 	if want := []error{first, nil, second, nil}; !slices.Equal(got, want) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
-	new(Reporter).Noted(first) // nobody wants to know
+	new(Reporter).Noted(first) // without a Report function
 }
 
 func TestNewer(t *testing.T) {

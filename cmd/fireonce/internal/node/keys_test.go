@@ -57,7 +57,7 @@ func opens(t *testing.T, db store.Store, n int, v *vault.Vault) (open int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := v.Open(s.Data, s.KeyID, seal.Place(idOf(i), s.Version, s.For))
+		got, err := v.Open(s.Data, s.KeyID, seal.Binding(idOf(i), s.Version, s.For))
 		if err == nil && string(got) == "secret" {
 			open++
 		}
@@ -158,7 +158,7 @@ func TestResealMeetsChanges(t *testing.T) {
 		}
 		// Another credential under the same version would be one with other bytes.
 		at := items[3].Old
-		data, err := safe(t, 1).Seal([]byte("secret"), seal.Place(at.Connection, at.Version, at.For))
+		data, err := safe(t, 1).Seal([]byte("secret"), seal.Binding(at.Connection, at.Version, at.For))
 		if err != nil {
 			return err
 		}
