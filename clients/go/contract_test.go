@@ -22,8 +22,9 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1grpc"
 )
 
-// The contract names this module's packages, so the code that protoc generates from a
-// program's own .proto files imports them, and the program registers each file once.
+// TestGoPackages checks that the contract names this module's packages. Then the code that
+// protoc generates from a program's own .proto files imports them, and the program registers
+// each file once.
 func TestGoPackages(t *testing.T) {
 	messages := map[string]int{}
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
@@ -46,7 +47,7 @@ func TestGoPackages(t *testing.T) {
 	}
 }
 
-// guests is a connector that is a client of Fireonce too: it schedules a job.
+// guests is a connector that is also a client of Fireonce: it schedules a job.
 type guests struct {
 	connectorv1connect.UnimplementedConnectorServiceHandler
 	jobs fireoncev1connect.JobServiceClient
@@ -64,7 +65,7 @@ func (g guests) Publish(ctx context.Context, r *connectorv1.PublishRequest) (*co
 	}}, nil
 }
 
-// One program may be a client and a connector.
+// TestClientAndConnectorInOneProgram checks that one program may be a client and a connector.
 func TestClientAndConnectorInOneProgram(t *testing.T) {
 	s := &server{schedule: func(int) error { return nil }}
 	_, handler := connectorv1connect.NewConnectorServiceHandler(guests{jobs: s.start(t, fireonce.Options{}).Jobs})
@@ -78,7 +79,7 @@ func TestClientAndConnectorInOneProgram(t *testing.T) {
 	}
 }
 
-// gRPC's own client calls the same service, with the same messages.
+// TestGRPC checks that gRPC's own client calls the same service, with the same messages.
 func TestGRPC(t *testing.T) {
 	s := &server{schedule: func(int) error { return nil }}
 	_, jobs := fireoncev1connect.NewJobServiceHandler(s)

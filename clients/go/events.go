@@ -18,26 +18,27 @@ const silence = 45 * time.Second
 
 var errSilent = fmt.Errorf("the server sent nothing for %v", silence)
 
-// EventOptions select events and where to begin.
+// EventOptions select events and the position at which to begin.
 type EventOptions struct {
 	// Filter selects events. Nil: all events of the project.
 	Filter *fireoncev1.EventFilter
-	// After is a cursor to go on from: JobEvent.cursor, or an events_cursor. Empty: see
-	// FromNow.
+	// After is the cursor after which to begin: JobEvent.cursor, or an events_cursor. Empty:
+	// see FromNow.
 	After string
-	// FromNow skips what is in the log. False: everything that is kept.
+	// FromNow skips the events that are in the log already. False: all kept events.
 	FromNow bool
-	// IncludeJob asks for the job, as it is when the event is read.
+	// IncludeJob adds the job to each event, as it is when the event is read.
 	IncludeJob bool
 }
 
-// Events returns every change of the jobs in the log's order, heartbeats left out, and goes
-// on across lost connections and restarts of the server. It ends when ctx does, after a
-// final error, and when the server stays away for longer than Options.Patience; the error
-// is the last pair.
+// Events returns every change of the jobs in the log's order, without heartbeats. It
+// continues across lost connections and restarts of the server. It ends when ctx ends, after
+// a final error, and when the server is unreachable for longer than Options.Patience. The
+// last pair has the error.
 //
-// An event counts as processed when the loop asks for the next one. To go on after a
-// restart of your program, store its cursor in the transaction of what you made of it.
+// An event counts as processed when the loop asks for the next one. To continue after a
+// restart of your program, store the event's cursor in the transaction that stores the
+// event's effect.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[*fireoncev1.JobEvent, error] {
 	return func(yield func(*fireoncev1.JobEvent, error) bool) {
 		pause, lastHeard := firstPause, time.Now()
@@ -57,17 +58,17 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[*fireonce
 				yield(nil, err)
 				return
 			}
-			_ = sleep(ctx, spread(pause)) // the next try finds that ctx has ended
+			_ = sleep(ctx, spread(pause)) // if ctx has ended, the next try fails
 			pause = min(2*pause, maxPause)
 		}
 	}
 }
 
-// errEnough ends a stream whose reader wants no more.
+// errEnough ends a stream whose reader has left the loop.
 var errEnough = errors.New("enough")
 
-// stream reads one stream to its end, and moves o.After along. heard reports whether the
-// server answered.
+// stream reads one stream to its end, and updates o.After. heard reports whether the server
+// answered.
 func (c *Client) stream(ctx context.Context, o *EventOptions, handle func(*fireoncev1.JobEvent) bool) (heard bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -84,7 +85,7 @@ func (c *Client) stream(ctx context.Context, o *EventOptions, handle func(*fireo
 	}
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
-		dead.Stop() // the reader may take its time
+		dead.Stop() // the reader's time does not count
 		heard = true
 		event := stream.Msg().GetEvent()
 		if event.GetJobChanged() != nil && !handle(event) {
@@ -111,9 +112,9 @@ func (o *EventOptions) request() *fireoncev1.StreamJobEventsRequest {
 	return req
 }
 
-// final reports whether a stream that is opened again would end with the same error. Only
-// the server can know: of a stream that breaks off in the middle of a message, connect-go
-// makes an INVALID_ARGUMENT of its own.
+// final reports whether a reopened stream would end with the same error. Only an error from
+// the server can be final: connect-go itself reports INVALID_ARGUMENT for a stream that
+// breaks off in the middle of a message.
 func final(err error) bool {
 	if !connect.IsWireError(err) {
 		return false

@@ -3,18 +3,18 @@
 //	client, err := fireonce.New("http://127.0.0.1:8080", fireonce.Options{APIKey: key})
 //	...
 //	made, err := client.Jobs.ScheduleJob(ctx, &fireoncev1.ScheduleJobRequest{
-//		IdempotencyKey: "order-42-paid", // from what is to happen, never made anew for a retry
+//		IdempotencyKey: "order-42-paid", // derived from the order, and the same for each retry
 //		Connection:     &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: "orders"},
 //		Payload:        payload,
 //	})
 //
-// It adds three things to the generated code in fireoncev1: a call is repeated while nobody
-// knows whether it arrived, [Detail] reads the typed cause of an error, and [Client.Events]
-// follows a project's events across lost connections.
+// It adds three things to the generated code in fireoncev1: a call is repeated while it is
+// unknown whether it arrived, [Detail] returns the typed cause of an error, and
+// [Client.Events] follows a project's events across lost connections.
 //
 // The module has all generated Go code of the contract: fireoncev1 for clients, with gRPC's
 // own stubs in fireoncev1grpc, and connectorv1 for connectors. One program may use all of
-// them. It must not import github.com/fireonce/fireonce/gen or server, which have the
+// them. It must not also import github.com/fireonce/fireonce/gen or server, which have the
 // server's own copy: both copies register the same protobuf files, and protobuf-go panics
 // at start.
 package fireonce
@@ -39,16 +39,16 @@ const (
 
 // Options configure a [Client]. The zero value calls a server without API keys.
 type Options struct {
-	// APIKey is sent with every call, streams too. Empty: none.
+	// APIKey is sent with every call and stream. Empty: none.
 	APIKey string
-	// Timeout is how long one try of a call may take. 0: 10 s. Streams have none.
+	// Timeout bounds one try of a call. 0: 10 s. Streams have no timeout.
 	Timeout time.Duration
-	// Patience is how long a call is repeated, and a lost stream opened again. 0: 1 min;
-	// negative: no call is repeated.
+	// Patience bounds how long a call is repeated, and how long a lost stream is reopened
+	// without success. 0: 1 min; negative: calls are not repeated.
 	Patience time.Duration
 	// HTTPClient makes the requests. Nil: http.DefaultClient.
 	HTTPClient connect.HTTPClient
-	// Connect is added to the options of the generated clients, for example
+	// Connect has further options for the generated clients, for example
 	// connect.WithGRPC(). Nil: the Connect protocol with binary messages.
 	Connect []connect.ClientOption
 }
@@ -94,8 +94,8 @@ func New(server string, o Options) (*Client, error) {
 }
 
 // Detail returns the typed cause of an error: a reason to switch on, values by name, and
-// what is wrong with which field. It returns nil for an error that did not come from the
-// service, such as a lost connection.
+// the violations of the request's fields. It returns nil for an error that did not come from
+// the service, such as a lost connection.
 func Detail(err error) *fireoncev1.ErrorDetail {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {

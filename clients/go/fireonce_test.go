@@ -19,7 +19,7 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
 )
 
-// server answers the n-th call, from 1, as a test wants it.
+// server answers the n-th call, counted from 1, with a test's functions.
 type server struct {
 	fireoncev1connect.UnimplementedJobServiceHandler
 	fireoncev1connect.UnimplementedAccessServiceHandler
@@ -83,7 +83,8 @@ var request = &fireoncev1.ScheduleJobRequest{IdempotencyKey: "order-42-paid", La
 
 func code(c connect.Code) error { return connect.NewError(c, errors.New("told so")) }
 
-// A call is repeated, unchanged, while it is unknown whether it arrived.
+// TestUnknownOutcomesAreRepeated checks that a call is repeated unchanged while it is unknown
+// whether it arrived.
 func TestUnknownOutcomesAreRepeated(t *testing.T) {
 	for _, o := range [][]connect.ClientOption{nil, {connect.WithProtoJSON()}, {connect.WithGRPCWeb()}} {
 		s := &server{schedule: func(n int) error {
@@ -105,7 +106,7 @@ func TestUnknownOutcomesAreRepeated(t *testing.T) {
 	}
 }
 
-// One try that hangs costs its own time, not the call's.
+// TestTriesHaveADeadline checks that a hanging try ends at its own timeout, not at the call's.
 func TestTriesHaveADeadline(t *testing.T) {
 	hang := make(chan struct{})
 	s := &server{schedule: func(n int) error {
@@ -121,7 +122,8 @@ func TestTriesHaveADeadline(t *testing.T) {
 	}
 }
 
-// The server's decision is final, and a call that is not idempotent is made once.
+// TestDecisionsAreNotRepeated checks that the server's decision is final, and that a call that
+// is not idempotent is made once.
 func TestDecisionsAreNotRepeated(t *testing.T) {
 	for _, c := range []connect.Code{connect.CodeInvalidArgument, connect.CodeAlreadyExists, connect.CodeAborted, connect.CodeFailedPrecondition} {
 		s := &server{schedule: func(int) error { return code(c) }}
@@ -166,7 +168,8 @@ func change(n int) *fireoncev1.JobEvent {
 	}
 }
 
-// A stream that ends or is lost goes on behind the last event that was processed.
+// TestEventsGoOn checks that a stream that ends or is lost continues behind the last processed
+// event.
 func TestEventsGoOn(t *testing.T) {
 	s := &server{stream: func(n int, after string, send func(*fireoncev1.JobEvent) error) error {
 		if want := []string{"", "2", "3"}[n-1]; after != want {
@@ -197,7 +200,8 @@ func TestEventsGoOn(t *testing.T) {
 	}
 }
 
-// A connection that is lost in the middle of a message says nothing of the request.
+// TestEventsGoOnAfterHalfAMessage checks that a connection that is lost in the middle of a
+// message is not taken for an error of the request.
 func TestEventsGoOnAfterHalfAMessage(t *testing.T) {
 	streams := 0
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -220,7 +224,7 @@ func TestEventsGoOnAfterHalfAMessage(t *testing.T) {
 	}
 }
 
-// A final error and a context that ends are the last pair.
+// TestEventsEnd checks that the last pair has the final error or the context's.
 func TestEventsEnd(t *testing.T) {
 	s := &server{stream: func(int, string, func(*fireoncev1.JobEvent) error) error { return code(connect.CodeOutOfRange) }}
 	var last error

@@ -13,8 +13,8 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// repeater makes a call again while it is unknown whether the call arrived. The request
-// stays the same, its idempotency key with it, so the repeats are one call to the server.
+// repeater repeats a call while it is unknown whether the call arrived. The request and its
+// idempotency key stay the same, so the server treats the repeats as one call.
 type repeater struct{ timeout, patience time.Duration }
 
 // WrapUnary implements connect.Interceptor.
@@ -28,7 +28,7 @@ func (r repeater) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				return resp, err
 			}
 			if sleep(ctx, spread(pause)) != nil {
-				return nil, err // the last answer says more than that the caller gave up
+				return nil, err // the last error explains more than the end of ctx
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func uncertain(err error) bool {
 	}
 }
 
-// WrapStreamingClient implements connect.Interceptor. [Client.Events] opens streams again.
+// WrapStreamingClient implements connect.Interceptor. [Client.Events] reopens streams.
 func (r repeater) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
@@ -60,7 +60,7 @@ func (r repeater) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 	return next
 }
 
-// spread keeps many clients from coming back at the same moment.
+// spread returns a random part of d, so that many clients do not return at the same moment.
 func spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // no secret
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Rules of this file: a flag that every client command has may stand before the command's
+// Rules of this file: a flag that every client command has may come before the command's
 // name, or between the names of a group and its command. It is moved behind them, so that
-// one place reads it, and a command that has no such flag refuses it.
+// only the command parses it, and a command without such a flag refuses it.
 
-// moveFlags moves the flags of a list that stand before the name of a command behind it.
+// moveFlags moves flags of a list that come before the name of a command behind it.
 func moveFlags(root *cli.Command, early []cli.Flag, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -29,14 +29,14 @@ func moveFlags(root *cli.Command, early []cli.Flag, args []string) []string {
 		}
 		at, out, rest = sub, append(out, rest[0]), rest[1:]
 	}
-	if len(at.Commands) > 0 { // no command: a help text, an error, or what a shell may complete
+	if len(at.Commands) > 0 { // no command: a help text, an error, or a shell's completion
 		moved = nil
 	}
 	return append(append(out, moved...), rest...)
 }
 
-// length is how many arguments a flag of the list takes with its value; 0: the first
-// argument is no such flag.
+// length returns how many arguments the flag at the beginning of args takes, with its value;
+// 0: the first argument is not a flag of the list.
 func length(flags []cli.Flag, args []string) int {
 	name, found := strings.CutPrefix(args[0], "-")
 	if !found || args[0] == "--" {

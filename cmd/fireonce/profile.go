@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// A build with the tag "profile" writes processor profiles of itself, for
-// benchmarks: from one SIGUSR1 to the next into the file that FIREONCE_CPU_PROFILE
-// names. The file is there when it is whole. No other build has this.
+// A build with the tag "profile" writes CPU profiles of itself, for benchmarks: from
+// one SIGUSR1 to the next, into the file that FIREONCE_CPU_PROFILE names. The file
+// appears when it is complete. No other build does this.
 func init() {
 	path := os.Getenv("FIREONCE_CPU_PROFILE")
 	if path == "" {
@@ -31,7 +31,7 @@ func init() {
 
 func profile(path string, until <-chan os.Signal) error {
 	part := path + ".part"
-	f, err := os.Create(part) //nolint:gosec // named by who runs the benchmark
+	f, err := os.Create(part) //nolint:gosec // the benchmark's caller names it
 	if err != nil {
 		return err
 	}
@@ -43,5 +43,5 @@ func profile(path string, until <-chan os.Signal) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(part, path) //nolint:gosec // as said
+	return os.Rename(part, path) //nolint:gosec // the same
 }

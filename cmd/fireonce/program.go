@@ -17,7 +17,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
 )
 
-// Run runs one command line and gives the exit code.
+// Run runs one command line and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	started := false
 	root := p.command(&started)
@@ -26,7 +26,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exit.OK
 	}
-	// Whatever fails before a command's own code runs is the command line.
+	// An error before a command's own code runs is an error of the command line.
 	if !started {
 		err = exit.AsUsage(err)
 	}
@@ -41,7 +41,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return exit.Code(err)
 }
 
-// wantsJSON reports whether a command line asks for JSON. It may be one that does not parse.
+// wantsJSON reports whether a command line asks for JSON, even if it does not parse.
 func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -61,7 +61,7 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// command builds the tree of commands. started is set when a command's own code
+// command returns the tree of commands. started is set when a command's own code
 // begins.
 func (p Program) command(started *bool) *cli.Command {
 	root := &cli.Command{
@@ -91,11 +91,11 @@ func (p Program) command(started *bool) *cli.Command {
 	for _, cmd := range root.Commands {
 		cmd.Category = categoryOf(cmd.Name)
 	}
-	mark(root, started)
+	track(root, started)
 	return root
 }
 
-// categories group the commands in the help text; the rest is general.
+// categories group the commands in the help text; the others are general.
 var categories = map[string]string{
 	"To try":                             "demo listen sandbox",
 	"Jobs":                               "schedule batch get list watch update reschedule run-now run-due cancel delete retry resolve bulk count stats schedules",
@@ -112,9 +112,9 @@ func categoryOf(name string) string {
 	return ""
 }
 
-// mark makes every command tell when its own code begins, and leaves the
+// track makes every command set started when its own code begins, and leaves the
 // printing of errors to Run.
-func mark(cmd *cli.Command, started *bool) {
+func track(cmd *cli.Command, started *bool) {
 	cmd.DisableSliceFlagSeparator = true // values such as headers contain commas
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error { return noFlag(cmd, err) }
 	if run := cmd.Action; run != nil {
@@ -131,12 +131,12 @@ func mark(cmd *cli.Command, started *bool) {
 		}
 	}
 	for _, sub := range cmd.Commands {
-		mark(sub, started)
+		track(sub, started)
 	}
 }
 
-// noCommand says that a command's first argument names no command below it, and which
-// one may be meant. Somebody who mistypes a name nearly always has its first letter right.
+// noCommand returns an error if a command's first argument names no command below it, and
+// suggests one. The first letter of a mistyped name is nearly always right.
 func noCommand(cmd *cli.Command) error {
 	name := cmd.Args().First()
 	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" && name != "" && near[0] == name[0] {
@@ -145,8 +145,8 @@ func noCommand(cmd *cli.Command) error {
 	return exit.Usagef("no command %q", name)
 }
 
-// noFlag says of a flag that a command does not have which one may be meant, by the same rule.
-// The library has no type for that error.
+// noFlag adds a suggestion, by the same rule, to the error about a flag that a command does not
+// have. The library has no type for that error.
 func noFlag(cmd *cli.Command, err error) error {
 	name, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !found {

@@ -19,14 +19,14 @@ type entry struct {
 	Text string `json:"text"`
 }
 
-// book is a file that entries are added to, one in a line. It takes what it is
-// given: the same entry twice is there twice. An entry's id is where it begins.
+// book is a file to which entries are added, one per line. It does not dedupe: the
+// same entry added twice is there twice. An entry's id is the offset of its line.
 type book struct {
 	mu   sync.Mutex
 	file *os.File
 	end  int64
-	// failed is set when nobody knows what a write has left in the file. A restart
-	// reads what is there.
+	// failed is set when it is unknown what a write has left in the file. A restart
+	// reads the file again.
 	failed error
 }
 
@@ -39,7 +39,7 @@ func openBook(path string) (*book, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	// A crash may have left half of a line. It was never an entry.
+	// A crash may have left a partial line. It was never an entry.
 	end := int64(bytes.LastIndexByte(data, '\n') + 1)
 	if err := file.Truncate(end); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -49,12 +49,12 @@ func openBook(path string) (*book, error) {
 
 func (b *book) close() error { return b.file.Close() }
 
-// errLate says that an entry was not wanted any more when its turn came.
+// errLate is returned for an entry that was no longer wanted when it could be written.
 var errLate = errors.New("the time to write it was over")
 
-// add writes an entry, if it is wanted when its turn has come, and returns its id.
-// written reports whether anything may have reached the file: only if not, a failure
-// proves that there is no entry.
+// add writes an entry, if it is still wanted when it can be written, and returns its
+// id. written reports whether anything may have reached the file. Only if it is false,
+// a failure proves that there is no entry.
 func (b *book) add(e entry, wanted func() bool) (id string, written bool, err error) {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *book) add(e entry, wanted func() bool) (id string, written bool, err er
 	if b.failed != nil {
 		return "", false, b.failed
 	}
-	// The last thing before the write: others may have been slow.
+	// Checked directly before the write: other writes may have been slow.
 	if !wanted() {
 		return "", false, errLate
 	}
@@ -79,7 +79,7 @@ func (b *book) add(e entry, wanted func() bool) (id string, written bool, err er
 	return strconv.FormatInt(at, 10), true, nil
 }
 
-// mark is the place behind the last entry.
+// mark returns the offset behind the last entry.
 func (b *book) mark() (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

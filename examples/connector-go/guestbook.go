@@ -17,19 +17,19 @@ import (
 	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
-// schema names the content that this connector takes.
+// schema names the content that this connector accepts.
 const schema = "guestbook.entry/v1"
 
 // maxText bounds an entry, in characters.
 const maxText = 500
 
-// guestbook is the connector. The book does not dedupe, but an entry can be looked
-// up by its key: class OBSERVABLE.
+// guestbook is the connector. The book does not dedupe, but an entry can be found by
+// its key: class OBSERVABLE.
 type guestbook struct {
 	// Methods of other classes answer UNIMPLEMENTED. They are never called.
 	connectorv1connect.UnimplementedConnectorServiceHandler
 	book *book
-	// guests may write; none: everybody.
+	// guests are the tokens that may write; none: every token may.
 	guests []string
 }
 
@@ -90,8 +90,8 @@ func read(c *connectorv1.Content) (e entry, wrong string) {
 	return e, ""
 }
 
-// Prepare implements the RPC. Two entries with the same words can be told apart by
-// their keys, so the key is the fingerprint.
+// Prepare implements the RPC. Keys distinguish two entries with the same words, so the
+// key is the fingerprint.
 func (*guestbook) Prepare(_ context.Context, r *connectorv1.PrepareRequest) (*connectorv1.PrepareResponse, error) {
 	if _, wrong := read(r.GetContent()); wrong != "" {
 		return &connectorv1.PrepareResponse{Result: &connectorv1.PrepareResponse_Invalid{Invalid: &connectorv1.InvalidInput{
@@ -117,7 +117,7 @@ func (g *guestbook) Watermark(_ context.Context, r *connectorv1.WatermarkRequest
 	}}, nil
 }
 
-// Publish implements the RPC: one entry, or proof that there is none, or neither.
+// Publish implements the RPC. It returns one entry, or proof that there is none, or neither.
 func (g *guestbook) Publish(ctx context.Context, r *connectorv1.PublishRequest) (*connectorv1.PublishResponse, error) {
 	arrived := time.Now()
 	notSent := func(why string) (*connectorv1.PublishResponse, error) {
@@ -152,8 +152,8 @@ func (g *guestbook) Publish(ctx context.Context, r *connectorv1.PublishRequest) 
 	}
 }
 
-// Observe implements the RPC. The book is read to its end, and a key is one
-// effect's alone.
+// Observe implements the RPC. It reads the book to its end. A key belongs to only one
+// effect.
 func (g *guestbook) Observe(_ context.Context, r *connectorv1.ObserveRequest) (*connectorv1.ObserveResponse, error) {
 	ids, err := g.book.find(r.GetWatermark(), r.GetEffectKey())
 	if err != nil {
@@ -166,7 +166,7 @@ func (g *guestbook) Observe(_ context.Context, r *connectorv1.ObserveRequest) (*
 	return &connectorv1.ObserveResponse{Result: &connectorv1.ObserveResponse_Seen{Seen: seen}}, nil
 }
 
-// unread is a look that proves nothing.
+// unread returns the answer of a look that proves nothing.
 func unread(err error) *connectorv1.ObserveResponse {
 	return &connectorv1.ObserveResponse{Result: &connectorv1.ObserveResponse_Unread{
 		Unread: &connectorv1.Unread{Message: "the guest book could not be read: " + err.Error()},

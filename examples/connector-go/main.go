@@ -1,6 +1,6 @@
-// Command connector-go is an example of a connector of your own: Fireonce calls
-// it, and it writes entries into a guest book, which is a file. See README.md, and
-// docs/connectors.md for the rules.
+// Command connector-go is an example of a connector of your own. Fireonce calls it,
+// and it writes entries into a guest book, which is a file. README.md shows how to run
+// it, and docs/connectors.md has the rules.
 //
 //	connector-go --listen 127.0.0.1:9100 --book guests.jsonl
 //	fireonce serve --connector guestbook=http://127.0.0.1:9100
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return server.Shutdown(over)
 }
 
-// handler serves callers with the token, or everybody if there is none.
+// handler serves callers with the token, or every caller if token is empty.
 func (g *guestbook) handler(token string) http.Handler {
 	_, served := connectorv1connect.NewConnectorServiceHandler(g, connect.WithReadMaxBytes(4<<20))
 	if token == "" {

@@ -22,7 +22,7 @@ import (
 
 const token = "a-token-for-the-tests-0123456789"
 
-// start runs the program on a book, and returns its URL.
+// start runs the program and returns its URL.
 func start(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func content(t *testing.T, text string) *connectorv1.Content {
 	}}}
 }
 
-// TestGuests: a guest who may not write is refused before anything is sent.
+// TestGuests checks that a guest who may not write is refused before anything is sent.
 func TestGuests(t *testing.T) {
 	dir := t.TempDir()
 	guests := filepath.Join(dir, "guests")
@@ -87,7 +87,7 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// TestStrangers: a caller without the token is not served.
+// TestStrangers checks that a caller without the token is not served.
 func TestStrangers(t *testing.T) {
 	url := start(t, "--book", filepath.Join(t.TempDir(), "book"))
 	for caller, want := range map[string]connect.Code{token: 0, "another": connect.CodeUnauthenticated} {
@@ -98,7 +98,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestPrepare: an entry that has no room is refused when it is scheduled.
+// TestPrepare checks that an entry that is too long is refused when it is scheduled.
 func TestPrepare(t *testing.T) {
 	c := as(start(t, "--book", filepath.Join(t.TempDir(), "book")), token)
 	for text, ok := range map[string]bool{"I was here": true, "": false, strings.Repeat("ä", maxText): true, strings.Repeat("ä", maxText+1): false} {
@@ -109,14 +109,14 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestClientToo: a connector may be a client of Fireonce in the same program.
+// TestClientToo checks that a connector may be a client of Fireonce in the same program.
 func TestClientToo(t *testing.T) {
 	if _, err := fireonce.New("http://127.0.0.1:8080", fireonce.Options{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTorn: half of a line is no entry, and the next one begins where it began.
+// TestTorn checks that a partial line is not an entry, and that the next entry replaces it.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "book")
 	if err := os.WriteFile(path, []byte("{\"key\":\"a\",\"name\":\"Ada\",\"text\":\"x\"}\n{\"key\":\"b"), 0o600); err != nil {
@@ -145,13 +145,13 @@ func TestTorn(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-1", "9999", "x"} {
 		if _, err := b.find(bad, "a"); err == nil {
-			t.Errorf("mark %q was taken", bad)
+			t.Errorf("mark %q was accepted", bad)
 		}
 	}
 }
 
-// TestLate: the book asks whether an entry is still wanted when its turn to be written has
-// come, and not before a wait for others.
+// TestLate checks that the book asks whether an entry is still wanted directly before it writes
+// the entry, and not before it waits for other writes.
 func TestLate(t *testing.T) {
 	b, err := openBook(filepath.Join(t.TempDir(), "book"))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestLate(t *testing.T) {
 	_, written, err := b.add(entry{Key: "a", Name: "Ada", Text: "x"}, func() bool {
 		if b.mu.TryLock() {
 			b.mu.Unlock()
-			t.Error("asked before its turn")
+			t.Error("asked before the entry could be written")
 		}
 		return false
 	})

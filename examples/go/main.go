@@ -1,7 +1,7 @@
 // Orders announces orders by webhook, each once.
 //
 // Run it twice, or kill it and run it again: no order is announced twice, because the
-// idempotency key is made from the order and not from the try.
+// idempotency key is derived from the order, not from the attempt to announce it.
 package main
 
 import (
@@ -59,7 +59,7 @@ type orders struct {
 	due      *timestamppb.Timestamp
 }
 
-// errUnannounced says that an order was refused, or its announcement has not taken effect.
+// errUnannounced is returned if an order was refused, or if its announcement has not taken effect.
 var errUnannounced = errors.New("not all orders were announced")
 
 func (o *orders) announce(ctx context.Context, names []string) error {
@@ -97,14 +97,14 @@ func (o *orders) announce(ctx context.Context, names []string) error {
 	return nil
 }
 
-// connect makes the connection to the receiver, or finds the one that was made before.
+// connect creates the connection to the receiver, or returns the one that was created before.
 func (o *orders) connect(ctx context.Context) (string, error) {
 	req := &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "orders",
 		Connection: &fireoncev1.Connection{
 			Connector: "webhook", DisplayName: "orders",
-			// The receiver drops a webhook-id that it has seen in the last 24 hours, so an
-			// unknown outcome can be settled by sending again.
+			// The receiver drops a webhook-id that it has seen in the last 24 hours, so
+			// Fireonce may send again when an outcome is unknown.
 			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
 				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
 			}},
@@ -119,8 +119,8 @@ func (o *orders) connect(ctx context.Context) (string, error) {
 	return made.GetConnection().GetConnectionId(), err
 }
 
-// request is what is to happen for one order. The same order gives the same request: its
-// time, too, is the order's own and not "in an hour from now".
+// request returns the request for one order. The same order always has the same request: its
+// time too is a property of the order, never "in an hour from now".
 func (o *orders) request(connection, name string) (*fireoncev1.ScheduleJobRequest, error) {
 	body, err := json.Marshal(map[string]any{"order": name, "amount": o.amount})
 	return &fireoncev1.ScheduleJobRequest{
@@ -139,8 +139,8 @@ func (o *orders) schedule(ctx context.Context, requests []*fireoncev1.ScheduleJo
 		return nil, err
 	}
 	scheduled(first)
-	// All of them in one call, for the sake of the example with the first among them: a
-	// repeat is no second job. Each item is decided on its own.
+	// One call schedules all of them. The first is among them to show that a repeat makes no
+	// second job. The server decides about each item separately.
 	batch, err := o.client.Jobs.BatchScheduleJobs(ctx, &fireoncev1.BatchScheduleJobsRequest{Requests: requests})
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (o *orders) watch(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// explain says what went wrong, by the typed detail and not by the text, and returns the
+// explain prints what went wrong, by the typed detail and not by the text, and returns the
 // exit code.
 func explain(err error) int {
 	detail := fireonce.Detail(err)
@@ -205,8 +205,8 @@ func explain(err error) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	case detail.GetReason() == fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:
-		// Never retry this, and never go on with another key: the order is announced, or
-		// will be, by the job that holds the key.
+		// Never retry this, and never use another key instead: the job that holds the key
+		// announces the order.
 		conflict := detail.GetIdempotencyConflict()
 		fmt.Fprintf(os.Stderr, "%v: job %s differs in %s\n", detail.GetReason(), conflict.GetJobId(), strings.Join(conflict.GetMismatchedFields(), ", "))
 		return 3

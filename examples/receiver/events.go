@@ -9,8 +9,8 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// schema: processed_events remembers ids; deliveries stands for what your own
-// handler does. Keep ids at least as long as the connection's key window says.
+// schema creates two tables. processed_events remembers ids; deliveries stands for
+// the effect of your own handler. Keep ids at least for the connection's key window.
 const schema = `
 CREATE TABLE IF NOT EXISTS processed_events (
 	webhook_id TEXT PRIMARY KEY,
@@ -43,14 +43,14 @@ func openEvents(ctx context.Context, path string) (*events, error) {
 // Close closes the database.
 func (e *events) Close() error { return e.db.Close() }
 
-// once runs the handler unless the event was processed before. The id and the
-// handler's effect are committed together: both are there, or neither.
+// once runs the handler unless the event was processed before. It commits the id and
+// the handler's effect in one transaction: both are stored, or neither.
 func (e *events) once(ctx context.Context, id string, handle func(context.Context, *sql.Tx) error) (first bool, err error) {
 	tx, err := e.db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing after Commit
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	result, err := tx.ExecContext(ctx, `INSERT INTO processed_events (webhook_id) VALUES (?) ON CONFLICT DO NOTHING`, id)
 	if err != nil {
 		return false, fmt.Errorf("remember: %w", err)

@@ -1,10 +1,10 @@
-// Command receiver is an example of the other side: it takes webhooks of
-// Standard Webhooks 1.0 and acts on each event once, however often it arrives.
+// Command receiver is an example of a target: it receives webhooks of Standard
+// Webhooks 1.0 and acts on each event once, however often the event arrives.
 //
-// The whole trick is one transaction: the event's id goes into a table with a
-// unique key together with what the event does. A repeat finds the id there,
-// does nothing, and is answered 200 all the same. A connection in Fireonce to
-// such a receiver may say that the receiver dedupes.
+// One transaction is enough for that: it inserts the event's id into a table with
+// a unique key, and stores the event's effect. A repeat finds the id, does nothing,
+// and is answered 200 too. A Fireonce connection to such a receiver may declare
+// that the receiver dedupes.
 //
 //	receiver --listen 127.0.0.1:9000 --secret whsec_… --db events.db
 package main

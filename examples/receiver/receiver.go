@@ -11,9 +11,8 @@ import (
 // maxBody bounds a webhook's body, in bytes.
 const maxBody = 1 << 20
 
-// receiver answers webhooks. Its answers tell the sender what it needs to know:
-// 2xx is done (now or before), 4xx is refused without effect, and a 5xx leaves
-// it open.
+// receiver answers webhooks. Its status is what the sender needs to know: 2xx means
+// done (now or before), 4xx means refused without effect, and 5xx leaves it open.
 type receiver struct {
 	verify *verifier
 	events *events

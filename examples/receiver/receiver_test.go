@@ -112,8 +112,8 @@ func (b *bundle) effects(t *testing.T) (n int) {
 	return n
 }
 
-// TestDroppedAnswerThenAgain: the first answer is lost after the effect; the
-// second request is answered and does nothing.
+// TestDroppedAnswerThenAgain loses the first answer after the effect, and checks that
+// the second request is answered and does nothing.
 func TestDroppedAnswerThenAgain(t *testing.T) {
 	b := start(t)
 	b.drop.Store(true)

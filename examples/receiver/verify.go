@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// tolerance is how far webhook-timestamp may be from our clock. Without it, who
-// once saw a request could send it again for ever.
+// tolerance is how far webhook-timestamp may be from our clock. Without it, an
+// attacker who once saw a request could replay it forever.
 const tolerance = 5 * time.Minute
 
 var (
@@ -36,8 +36,8 @@ func newVerifier(secret string, now func() time.Time) (*verifier, error) {
 	return &verifier{key: key, now: now}, nil
 }
 
-// check gives the event's id if the request is genuine. It signs what arrived,
-// byte for byte: parsing the body first would be trusting it first.
+// check returns the event's id if the request is genuine. It verifies the bytes as
+// they arrived: a body must not be parsed before it is verified.
 func (v *verifier) check(h http.Header, body []byte) (id string, err error) {
 	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	mac := hmac.New(sha256.New, v.key)

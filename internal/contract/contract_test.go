@@ -50,9 +50,10 @@ func fields(t *testing.T, visit func(protoreflect.FieldDescriptor)) {
 	}
 }
 
-// Every language gets a namespace with the version in it. Without the options, Java would
-// get a class fireonce.v1.Error that hides java.lang.Error, and protoc no Go path. The Go
-// path is that of the client's module; TestGoPackages there checks that it is true.
+// TestFileOptions checks that every language gets a namespace with the version in it. Without
+// the options, Java would get a class fireonce.v1.Error that hides java.lang.Error, and protoc
+// would have no Go path. The Go path is that of the client's module; TestGoPackages there
+// compares the two.
 func TestFileOptions(t *testing.T) {
 	for _, f := range files(t) {
 		o, ok := f.Options().(*descriptorpb.FileOptions)
@@ -84,10 +85,11 @@ func TestFileOptions(t *testing.T) {
 	}
 }
 
-// Times are named as AIP-142 has it, and words as AIP-190: ApiKey, not APIKey.
+// TestNames checks that times are named as AIP-142 demands, and words as AIP-190 does: ApiKey,
+// not APIKey.
 func TestNames(t *testing.T) {
 	timeName := regexp.MustCompile(`^(.*_)?(time|deadline)$`)
-	// A filter's bounds say which end they are; a connector's are those of RFC 5280.
+	// The bounds of a filter are named by their end; those of a connector by RFC 5280.
 	bounds := regexp.MustCompile(`_(from|before)$|^not_(before|after)$`)
 	initials := regexp.MustCompile(`[A-Z]{2}`)
 	fields(t, func(f protoreflect.FieldDescriptor) {
@@ -95,7 +97,7 @@ func TestNames(t *testing.T) {
 		case m == nil:
 		case m.FullName() == "google.protobuf.Timestamp":
 			if n := string(f.Name()); !timeName.MatchString(n) && !bounds.MatchString(n) {
-				t.Errorf("%s: a time that is not named one", f.FullName())
+				t.Errorf("%s: a time without a time's name", f.FullName())
 			}
 		case initials.MatchString(string(m.Name())) && !strings.HasPrefix(string(m.Name()), "X") && m.Name() != "OAuth2Token":
 			t.Errorf("%s: two capital letters in a row", m.FullName())
@@ -103,7 +105,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// A page size is a wish: too large a one is cut, never refused.
+// TestPageSizes checks that too large a page size is reduced, never refused.
 func TestPageSizes(t *testing.T) {
 	pages := 0
 	fields(t, func(f protoreflect.FieldDescriptor) {

@@ -11,15 +11,16 @@ import (
 //
 //	path = name *( "." name / "[" number "]" / "[" quoted key "]" )
 //
-// where a name is that of a field of the message that the path has come to or, at its end,
-// of a oneof of it; a number is an index of a list, and a key one of a map. Connectors, which
-// may be other processes, give paths too: a path ends where it leaves the request.
+// where a name is the name of a field of the message that the path has reached or, at the end
+// of the path, of one of its oneofs; a number is an index of a list, and a key is a key of a
+// map. Connectors, which may be other processes, return paths too: a path is cut where it
+// leaves the request.
 
-// PathIn returns the longest beginning of a path that leads to a part of a message.
+// PathIn returns the longest prefix of a path that leads to a part of a message.
 func PathIn(md protoreflect.MessageDescriptor, path string) string {
-	end := 0 // of what leads somewhere
+	end := 0 // of the valid prefix
 	for rest := path; ; {
-		name, after := untilMark(rest)
+		name, after := cutName(rest)
 		fd := md.Fields().ByName(protoreflect.Name(name))
 		if fd == nil {
 			if oneof := md.Oneofs().ByName(protoreflect.Name(name)); oneof != nil && !oneof.IsSynthetic() {
@@ -41,16 +42,16 @@ func PathIn(md protoreflect.MessageDescriptor, path string) string {
 	}
 }
 
-// untilMark cuts a name off a path.
-func untilMark(path string) (name, rest string) {
+// cutName splits a path after its first name.
+func cutName(path string) (name, rest string) {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i], path[i:]
 	}
 	return path, ""
 }
 
-// subscript cuts off a path the element of a list or a map that it selects. part is the
-// message that a path may go on into; nil: none.
+// subscript parses the subscript of a list or a map at the beginning of a path. part is the
+// message in which the path may continue; nil: none.
 func subscript(fd protoreflect.FieldDescriptor, path string) (part protoreflect.MessageDescriptor, rest string, selected bool) {
 	many := fd.IsList() || fd.IsMap()
 	if !strings.HasPrefix(path, "[") || !many {
@@ -73,7 +74,7 @@ func subscript(fd protoreflect.FieldDescriptor, path string) (part protoreflect.
 	return fd.MapValue().Message(), rest, true
 }
 
-// cutKey cuts off what stands before a closing bracket, which a quoted key may have, too.
+// cutKey returns the text before the closing bracket. A quoted key may contain brackets.
 func cutKey(text string) (key, rest string, closed bool) {
 	if strings.HasPrefix(text, `"`) {
 		quoted, err := strconv.QuotedPrefix(text)

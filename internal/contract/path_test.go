@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
-// A path ends where it leaves the message.
+// TestPathIn checks that a path is cut where it leaves the message.
 func TestPathIn(t *testing.T) {
 	t.Parallel()
 	request := (&fireoncev1.ScheduleJobRequest{}).ProtoReflect().Descriptor()

@@ -12,9 +12,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules compiles the rules of all requests, which never change, so that a broken one stops
-// the start and not a call. Whatever becomes a job is judged by them: what a client sends, and
-// what a schedule makes of its template.
+// Rules compiles the rules of all requests once, so that a broken rule stops the start and not
+// a call. They apply to every job: to clients' requests and to the requests that schedules make
+// from their templates.
 var Rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	var requests []protoreflect.MessageDescriptor
 	for m := range Methods() {
@@ -30,7 +30,7 @@ var Rules = sync.OnceValues(func() (protovalidate.Validator, error) {
 // contractPackage is the package of the contract.
 var contractPackage = fireoncev1.File_fireonce_v1_job_service_proto.Package()
 
-// Methods returns every RPC of the contract: of every service of its package, so that none is
+// Methods returns every RPC of every service of the contract's package, so that none is
 // forgotten.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Rules of this file: what a rule of the contract demands is said in a sentence. A regular
-// expression is never shown: each pattern of the contract has its sentence here, and a test
-// finds one that has not.
+// Rules of this file: a message states what a rule of the contract demands as a sentence. It
+// never shows a regular expression: each pattern of the contract has its sentence here, and a
+// test finds a pattern without one.
 
 // shownValues bounds how many values of an enum a sentence lists.
 const shownValues = 20
 
-// patternSentences has what each pattern of the contract demands.
+// patternSentences maps each pattern of the contract to a sentence that states its demand.
 var patternSentences = map[string]string{
 	`^[!-~]+$`:         "must be printable ASCII characters without spaces, at least one",
 	`^[!-~]*$`:         "must be printable ASCII characters without spaces",
@@ -57,13 +57,13 @@ var patternSentences = map[string]string{
 	`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`: "must be a UUID in small letters",
 }
 
-// unknownPattern is for a pattern that has no sentence yet.
+// unknownPattern is the sentence for a pattern that has none yet.
 const unknownPattern = "has characters that are not allowed here, or not in this order"
 
-// PatternSentence is what a pattern of the contract demands; empty: it has no sentence yet.
+// PatternSentence returns the sentence of a pattern of the contract; empty: it has none yet.
 func PatternSentence(pattern string) string { return patternSentences[pattern] }
 
-// Sentence says what the rule demands that a request breaks.
+// Sentence returns a sentence that states the demand of the rule that a request breaks.
 func Sentence(v *protovalidate.Violation) string {
 	rule, value := v.Proto.GetRuleId(), v.RuleValue
 	switch {
@@ -91,7 +91,8 @@ func Sentence(v *protovalidate.Violation) string {
 	}
 }
 
-// boundSentence says how long a value must be; empty: the rule is no bound.
+// boundSentence returns a sentence that states how long a value may be; empty: the rule is not
+// a bound.
 func boundSentence(rule string, value protoreflect.Value) string {
 	switch rule {
 	case "string.min_len":

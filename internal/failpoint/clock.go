@@ -16,31 +16,31 @@ var shift atomic.Int64
 
 var hasten = hastenFrom(os.Getenv("FIREONCE_HASTEN"))
 
-// Hasten gives the part of d that FIREONCE_HASTEN leaves of it.
+// Hasten returns d divided by FIREONCE_HASTEN.
 func Hasten(d time.Duration) time.Duration { return d / hasten }
 
-// hastenFrom panics for what is no such number, as offsetsFrom does.
+// hastenFrom parses FIREONCE_HASTEN. It panics for a text that is not a positive number, for
+// the reason of offsetsFrom.
 func hastenFrom(text string) time.Duration {
 	if text == "" {
 		return 1
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		panic("FIREONCE_HASTEN: " + strconv.Quote(text) + " is no number of times")
+		panic("FIREONCE_HASTEN: " + strconv.Quote(text) + " is not a positive number")
 	}
 	return time.Duration(n)
 }
 
-// WallShift is how far this process's wall clock is off now.
+// WallShift returns the present offset of this process's wall clock.
 func WallShift() time.Duration { return time.Duration(shift.Load()) }
 
-// BootID is the name of the machine's run that FIREONCE_BOOT_ID makes up; empty: the
-// machine's own.
+// BootID returns the boot id that FIREONCE_BOOT_ID simulates; empty: the machine's own counts.
 func BootID() string { return os.Getenv("FIREONCE_BOOT_ID") }
 
-// ClockSynchronized reports whether FIREONCE_CLOCK_SYNCHRONIZED decides what the kernel
-// says of its clock, and what it says. A clock that FIREONCE_CLOCK_OFFSET shifts is not
-// the kernel's, so that the kernel's word about its own says nothing about it.
+// ClockSynchronized reports whether FIREONCE_CLOCK_SYNCHRONIZED replaces the kernel's answer
+// about its clock, and that answer. If FIREONCE_CLOCK_OFFSET shifts the clock, the kernel's
+// answer does not apply to it, so it is replaced in any case.
 func ClockSynchronized() (known, synced bool) {
 	switch os.Getenv("FIREONCE_CLOCK_SYNCHRONIZED") {
 	case "true":
@@ -68,8 +68,8 @@ func init() {
 	}()
 }
 
-// offsetsFrom panics for what is no list of durations: a campaign that believes
-// that clocks are off must not run on clocks that are right.
+// offsetsFrom parses FIREONCE_CLOCK_OFFSET. It panics for a text that is not a list of
+// durations: a campaign that expects wrong clocks must not run on correct ones.
 func offsetsFrom(text string) []time.Duration {
 	var out []time.Duration
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {

@@ -1,48 +1,49 @@
-// Package failpoint names the places between two persisted steps at which the
-// crash tests and the crash campaign kill or freeze the process, and lets them set
-// its wall clock. Built without the tag "failpoints" it is empty.
+// Package failpoint names failpoints, the points between two persisted steps at which the
+// crash tests and the crash campaign kill or freeze the process. It also shifts the
+// process's wall clock for them. In a build without the tag "failpoints" its functions do
+// nothing.
 //
-// FIREONCE_FAILPOINT names the place of a death, "armed" at its first hit,
-// "armed:3" at its third. FIREONCE_FREEZE names the place of a freeze: "checked:3"
-// stops the process with SIGSTOP at each third hit, until somebody sends SIGCONT.
+// FIREONCE_FAILPOINT names the failpoint at which the process dies: "armed" at its first
+// hit, "armed:3" at its third. FIREONCE_FREEZE names the failpoint at which it freezes:
+// "checked:3" stops the process with SIGSTOP at every third hit, until it gets SIGCONT.
 //
-// FIREONCE_CLOCK_OFFSET says how far the wall clock is off: "2s,-3s" from the start
-// by 2 s, and from the first SIGUSR1 on by -3 s. Only the wall clock is, as on a
-// machine whose time somebody sets. It has to be done in here: Go asks the kernel
-// itself, so that a preloaded C library such as faketime changes nothing.
+// FIREONCE_CLOCK_OFFSET shifts the wall clock: "2s,-3s" by 2 s from the start, and by -3 s
+// from the first SIGUSR1 on. It shifts only the wall clock, as when a person sets a
+// machine's time. The process must do this itself: Go asks the kernel directly, so a
+// preloaded C library such as faketime has no effect.
 //
-// FIREONCE_CLOCK_SYNCHRONIZED, true or false, is then what the kernel says of that clock
-// (false unless it is set), and FIREONCE_BOOT_ID makes the process believe that the
-// machine was started anew.
+// FIREONCE_CLOCK_SYNCHRONIZED, true or false, then replaces the kernel's answer whether
+// that clock is synchronized (false unless it is set). FIREONCE_BOOT_ID makes the process
+// believe that the machine was restarted.
 //
-// FIREONCE_HASTEN=400 makes what connectors take platforms to need after a write 400
-// times as short: read lags, the pauses between looks, the life of an upload. Against
-// a platform that is as much faster the rules are the same, in seconds instead of a
-// quarter of an hour. A setting that does so would be one that makes duplicates, so
-// that ordinary builds have none.
+// FIREONCE_HASTEN=400 divides by 400 the times that connectors assume platforms to need
+// after a write: read lags, the pauses between looks, the life of an upload. Against a
+// platform that is faster by the same factor the rules are the same, in seconds instead of
+// a quarter of an hour. As a setting it could cause duplicates, so ordinary builds do not
+// have it.
 package failpoint
 
-// The places, in the order in which a job meets them.
+// The failpoints, in the order in which a job reaches them.
 const (
 	Submitted = "submitted" // the job is durable, the client has no answer
 	Claimed   = "claimed"   // the lease is durable, nothing is prepared
-	Prepared  = "prepared"  // dialled, the intent not written
+	Prepared  = "prepared"  // dialed, the intent is not written
 	Armed     = "armed"     // the intent is durable, no byte is written
 	Checked   = "checked"   // the clocks allow the send, no byte is written
-	Answered  = "answered"  // the answer is here, its outcome not written
+	Answered  = "answered"  // the answer has arrived, its outcome is not written
 	Settled   = "settled"   // the outcome is durable
-	Swept     = "swept"     // an overdue job was put where it belongs
+	Swept     = "swept"     // an overdue job was moved to its next state
 	LookTaken = "looktaken" // a look is leased, nothing is read or sent
 )
 
-// The places of a schedule's firing.
+// The failpoints of a schedule's firing.
 const (
 	Decided = "decided" // a schedule's jobs are decided, nothing is written
 	Fired   = "fired"   // they are durable
 )
 
-// Schedules lists the places of a schedule's firing.
+// Schedules lists the failpoints of a schedule's firing.
 var Schedules = []string{Decided, Fired}
 
-// All lists every place of a job.
+// All lists every failpoint of a job.
 var All = []string{Submitted, Claimed, Prepared, Armed, Checked, Answered, Settled, Swept, LookTaken}

@@ -15,27 +15,28 @@ var (
 	mu   sync.Mutex
 	hits = map[string]int{}
 
-	death  = placeFrom(os.Getenv("FIREONCE_FAILPOINT"))
-	freeze = placeFrom(os.Getenv("FIREONCE_FREEZE"))
+	death  = triggerFrom(os.Getenv("FIREONCE_FAILPOINT"))
+	freeze = triggerFrom(os.Getenv("FIREONCE_FREEZE"))
 )
 
-// place is where something happens, and at which hit.
-type place struct {
+// trigger is a failpoint, and the hit at which it takes effect.
+type trigger struct {
 	name string
 	nth  int
 }
 
-func placeFrom(text string) place {
+func triggerFrom(text string) trigger {
 	name, nth, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(nth)
 	if err != nil || n < 1 {
 		n = 1
 	}
-	return place{name, n}
+	return trigger{name, n}
 }
 
-// Hit kills the process with SIGKILL, or freezes it, when this is the place and
-// the time for it. It returns neither from a death nor before a freeze is over.
+// Hit kills the process with SIGKILL, or freezes it, if the environment demands it for this
+// hit of this failpoint. It does not return from a death, and returns from a freeze when that
+// is over.
 func Hit(name string) {
 	if name != death.name && name != freeze.name {
 		return
@@ -53,11 +54,11 @@ func Hit(name string) {
 	}
 }
 
-// stopping is more than the kernel takes to stop all threads once one was told.
+// stopping is longer than the kernel takes to stop all threads after the signal.
 const stopping = 20 * time.Millisecond
 
-// stop freezes the process. It goes on where it was: it must not let the scheduler
-// in, or what came due during the freeze would run before its caller does.
+// stop freezes the process, which then continues here. It must not yield to Go's scheduler
+// before it returns, or timers that came due during the freeze would run before its caller.
 func stop() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	for begun := time.Now(); time.Since(begun) < stopping; {

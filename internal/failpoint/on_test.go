@@ -9,10 +9,10 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	for text, want := range map[string]place{
+	for text, want := range map[string]trigger{
 		"armed": {"armed", 1}, "armed:3": {"armed", 3}, "armed:0": {"armed", 1}, "": {"", 1},
 	} {
-		if got := placeFrom(text); got != want {
+		if got := triggerFrom(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -23,11 +23,11 @@ func TestOffsets(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if got := offsetsFrom(""); got != nil {
-		t.Errorf("%v without a word", got)
+		t.Errorf("%v without the variable", got)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("nonsense was taken for no offset")
+			t.Error("an invalid text was accepted as no offset")
 		}
 	}()
 	offsetsFrom("soon")
@@ -38,13 +38,13 @@ func TestHasten(t *testing.T) {
 		t.Errorf("%d times", got)
 	}
 	if got := Hasten(time.Minute); got != time.Minute {
-		t.Errorf("%v of a minute without a word", got)
+		t.Errorf("%v of a minute without the variable", got)
 	}
 	for _, nonsense := range []string{"0", "-1", "soon"} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%q was taken for a number of times", nonsense)
+					t.Errorf("%q was accepted as a number", nonsense)
 				}
 			}()
 			hastenFrom(nonsense)

@@ -1,7 +1,7 @@
-// Package inflight bounds the bytes of requests that a process works on at a time. Each
-// request holds its size while it is read and handled; what finds no room waits in
-// order, for a bounded time, in a bounded queue. No owner holds more than half, so that
-// one owner's requests leave room for those of the others.
+// Package inflight bounds the bytes of requests that a process handles at a time. Each
+// request holds its size while it is read and handled. A request for which too few bytes
+// are free waits in order, for a bounded time, in a bounded queue. No owner holds more than
+// half of the bytes, so that other owners' requests can be handled too.
 package inflight
 
 import (
@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// ErrBusy says that there was no room in time, or too many wait already.
+// ErrBusy is returned if the bytes did not become free in time, or if too many requests wait.
 var ErrBusy = errors.New("inflight: too many bytes are being worked on")
 
-// MostWaiting bounds the requests that wait for one Budget. Half of them may be one
-// owner's.
-const MostWaiting = 512
+// MaxWaiting bounds the requests that wait for one Budget. Half of them may belong to one
+// owner.
+const MaxWaiting = 512
 
 // Budget is a number of bytes that requests share.
 type Budget struct {
-	share int64 // of one owner
+	share int64 // the most that one owner may hold
 	wait  time.Duration
 
 	mu      sync.Mutex
 	free    int64
 	held    map[string]int64
-	waiting []*waiter // the oldest first
+	waiting []*waiter // oldest first
 }
 
 type waiter struct {
 	owner   string
 	size    int64
-	granted chan struct{} // closed under the lock, when the bytes are the waiter's
+	granted chan struct{} // closed under the lock when the waiter gets the bytes
 }
 
-// New makes a budget of size bytes, for which a request waits no longer than wait.
+// New returns a budget of size bytes, for which a request waits at most for the time wait.
 func New(size int64, wait time.Duration) *Budget {
 	return &Budget{share: max(1, size/2), wait: wait, free: size, held: make(map[string]int64)}
 }
 
-// Hold is what one request holds. The zero Hold holds nothing.
+// Hold is a request's part of a Budget. The zero Hold holds no bytes.
 type Hold struct {
 	budget *Budget
 	owner  string
 	size   int64
 }
 
-// Take waits for size bytes. A size above an owner's half is taken for that half. It
-// fails with ErrBusy, or with the error of ctx, and then the Hold holds nothing.
+// Take waits for size bytes, but at most for half of the budget. It fails with ErrBusy or
+// with the error of ctx; then the Hold holds no bytes.
 func (b *Budget) Take(ctx context.Context, owner string, size int64) (Hold, error) {
 	h := Hold{budget: b, owner: owner, size: min(max(size, 1), b.share)}
 	w, err := b.enter(h)
@@ -74,7 +74,7 @@ func (b *Budget) Take(ctx context.Context, owner string, size int64) (Hold, erro
 	return h, nil // granted meanwhile
 }
 
-// enter takes the bytes, or queues for them. Whose turn it is, admit alone says.
+// enter takes the bytes, or queues for them. Only admit decides which waiter is next.
 func (b *Budget) enter(h Hold) (*waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,13 +84,13 @@ func (b *Budget) enter(h Hold) (*waiter, error) {
 	}
 	w := &waiter{owner: h.owner, size: h.size, granted: make(chan struct{})}
 	b.waiting = append(b.waiting, w)
-	b.admit() // its turn may come before that of those who wait
+	b.admit() // it may be next before older waiters
 	select {
 	case <-w.granted:
 		return nil, nil
 	default:
 	}
-	if len(b.waiting) > MostWaiting || b.waitingOf(h.owner) > MostWaiting/2 {
+	if len(b.waiting) > MaxWaiting || b.waitingOf(h.owner) > MaxWaiting/2 {
 		last := len(b.waiting) - 1 // the newcomer
 		b.waiting[last] = nil
 		b.waiting = b.waiting[:last]
@@ -108,14 +108,14 @@ func (b *Budget) waitingOf(owner string) (n int) {
 	return n
 }
 
-// leave takes a waiter out of the queue. It reports false when its turn has come.
+// leave removes a waiter from the queue. It returns false if the waiter has its bytes already.
 func (b *Budget) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, other := range b.waiting {
 		if other == w {
 			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
-			b.admit() // those behind it may fit
+			b.admit() // waiters behind it may fit
 			return true
 		}
 	}
@@ -131,9 +131,9 @@ func (b *Budget) grant(owner string, size int64) {
 	b.held[owner] += size
 }
 
-// admit lets in whose turn has come. A waiter that only lacks room of the whole budget is
-// passed by nobody, so that a large request does not starve; one that lacks its owner's
-// own share is passed by other owners.
+// admit grants bytes to the waiters that are next. No waiter passes one that waits only for
+// the whole budget, so that a large request does not starve. Waiters of other owners pass
+// one that waits for its owner's share.
 func (b *Budget) admit() {
 	stopped := make(map[string]bool)
 	kept := b.waiting[:0]
@@ -155,7 +155,7 @@ func (b *Budget) admit() {
 	b.waiting = kept
 }
 
-// Shrink gives back what is above size.
+// Shrink returns the bytes above size to the budget.
 func (h *Hold) Shrink(size int64) {
 	if size = max(size, 0); h.budget == nil || size >= h.size {
 		return
@@ -174,5 +174,5 @@ func (h *Hold) Shrink(size int64) {
 	}
 }
 
-// Release gives everything back. It may be called again.
+// Release returns all bytes to the budget. It may be called again.
 func (h *Hold) Release() { h.Shrink(0) }

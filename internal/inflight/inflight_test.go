@@ -12,13 +12,13 @@ import (
 
 const wait = 3 * time.Second
 
-// taken is the end of a Take that runs beside the test.
+// taken is the result of a Take in another goroutine.
 type taken struct {
 	hold inflight.Hold
 	err  error
 }
 
-// begin takes beside the test and returns when it has come as far as it can.
+// begin calls Take in another goroutine, and returns when that call has ended or waits.
 func begin(t *testing.T, b *inflight.Budget, owner string, size int64) chan taken {
 	t.Helper()
 	out := make(chan taken, 1)
@@ -47,14 +47,14 @@ func TestOwnersShare(t *testing.T) {
 		first := must(t, b, "a", 1000) // half of it
 		second := begin(t, b, "a", 1)
 		if done(second) {
-			t.Error("an owner holds more than half")
+			t.Error("one owner holds more than half")
 		}
 		other := must(t, b, "b", 50)
 		other.Release()
 		first.Shrink(49)
 		synctest.Wait()
 		if !done(second) {
-			t.Error("what was given back is not taken")
+			t.Error("released bytes were not granted")
 		}
 		first.Release()
 		first.Release()
@@ -70,9 +70,9 @@ func TestOrder(t *testing.T) {
 		b := inflight.New(100, wait)
 		x, y := must(t, b, "x", 50), must(t, b, "y", 40)
 		large := begin(t, b, "a", 30)
-		small := begin(t, b, "b", 5) // would fit, and does not pass the large one
+		small := begin(t, b, "b", 5) // would fit, but must not pass the large one
 		if done(large) || done(small) {
-			t.Fatal("a newcomer passes one that waits")
+			t.Fatal("a new request passed a waiting one")
 		}
 		own := begin(t, b, "x", 1)
 		y.Release()
@@ -83,13 +83,13 @@ func TestOrder(t *testing.T) {
 		x.Release()
 		synctest.Wait()
 		if !done(own) {
-			t.Error("the owner's share is free, and it waits")
+			t.Error("the owner's share is free, but its request waits")
 		}
 	})
 }
 
-// TestOwnQueueIsInNoOthersWay: what waits behind its owner's own requests keeps nobody
-// else from what is free, whatever its size.
+// TestOwnQueueIsInNoOthersWay checks that a request that waits behind its owner's own requests
+// does not block other owners, whatever its size.
 func TestOwnQueueIsInNoOthersWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inflight.New(100, wait)
@@ -99,40 +99,40 @@ func TestOwnQueueIsInNoOthersWay(t *testing.T) {
 			t.Fatal("more than the share, or out of order")
 		}
 		if other := begin(t, b, "b", 10); !done(other) {
-			t.Error("another owner waits, and there are bytes for it")
+			t.Error("another owner waits, but there are bytes for it")
 		}
 	})
 }
 
-// TestWaitingPlaces: one owner's requests leave places in which those of others wait.
+// TestWaitingPlaces checks that one owner's requests do not fill the whole queue.
 func TestWaitingPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inflight.New(100, wait)
 		must(t, b, "a", 50)
 		last := must(t, b, "b", 50)
-		for range inflight.MostWaiting {
+		for range inflight.MaxWaiting {
 			begin(t, b, "a", 1)
 		}
 		other := begin(t, b, "c", 10)
 		last.Release()
 		synctest.Wait()
 		if !done(other) {
-			t.Fatal("it waits for what is free")
+			t.Fatal("it waits although bytes are free")
 		}
 		if got := <-other; got.err != nil {
-			t.Errorf("another owner's request found no place: %v", got.err)
+			t.Errorf("another owner's request could not wait: %v", got.err)
 		}
 	})
 }
 
-// TestRefusedHoldsNothing: a request that finds no place to wait gives nothing back that
-// it never had.
+// TestRefusedHoldsNothing checks that a request that could not wait returns no bytes to the
+// budget that it never had.
 func TestRefusedHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inflight.New(100, wait)
 		must(t, b, "a", 50)
 		first := begin(t, b, "a", 10)
-		for range inflight.MostWaiting/2 - 1 {
+		for range inflight.MaxWaiting/2 - 1 {
 			begin(t, b, "a", 10)
 		}
 		refused, err := b.Take(t.Context(), "a", 50)
@@ -161,7 +161,7 @@ func TestWaitsEnd(t *testing.T) {
 			t.Error(err)
 		}
 		waiting := begin(t, b, "a", 10)
-		for range inflight.MostWaiting/2 - 1 {
+		for range inflight.MaxWaiting/2 - 1 {
 			begin(t, b, "a", 1)
 		}
 		before := time.Now()

@@ -8,23 +8,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Rules of this file: the guarantee is measured while it holds. Effects are those that a
-// platform has answered or shown, duplicates those that were seen; a duplicate that nothing
-// shows is not counted, here or anywhere.
+// Rules of this file: only observations count. An effect counts if a platform has confirmed it
+// or a look has found it, and a duplicate counts if it was seen. A duplicate without any sign
+// of it cannot be counted.
 
 // guarantee counts since the process began.
 type guarantee struct {
-	since               atomic.Int64 // in nanoseconds since 1970
+	since               atomic.Int64 // in nanoseconds since the Unix epoch
 	effects, duplicates atomic.Int64
 }
 
-// Guarantee is what this process has seen since it began.
+// Guarantee holds what this process has observed since it started.
 type Guarantee struct {
 	Since time.Time
-	// Effects were proven, and Duplicates were seen.
+	// Effects counts proven effects, and Duplicates the duplicates that were seen.
 	Effects, Duplicates int64
 	// Bound95 is the upper bound, with 95 % confidence, of the share of effects that have a
-	// duplicate; 1 when there is no effect yet.
+	// duplicate; 1 if there is no effect yet.
 	Bound95 float64
 }
 
@@ -36,7 +36,7 @@ func (g *guarantee) read() Guarantee {
 	return out
 }
 
-// Guarantee reads the counts.
+// Guarantee returns the present counts.
 func (m *Metrics) Guarantee() Guarantee {
 	if m == nil {
 		return Guarantee{Bound95: 1}
@@ -44,19 +44,20 @@ func (m *Metrics) Guarantee() Guarantee {
 	return m.guarantee.read()
 }
 
-// mostExact is how many duplicates are bounded exactly; beyond it the normal approximation
-// errs by less than 1 %.
-const mostExact = 1000
+// maxExact is the largest number of duplicates for which the bound is computed exactly. Above
+// it the normal approximation errs by less than 1 %.
+const maxExact = 1000
 
-// Bound95 is the largest rate of duplicates that would show so few of them in so many
-// effects at least once in twenty times (the exact bound of a Poisson rate; 3/n for none).
+// Bound95 returns the exact upper bound of a Poisson rate with 95 % confidence: a larger rate
+// of duplicates would show so few of them in so many effects less than once in twenty times. It
+// is about 3/n if none was seen.
 func Bound95(effects, duplicates int64) float64 {
 	if effects <= 0 {
 		return 1
 	}
 	k := max(duplicates, 0)
 	high := float64(k) + 4*math.Sqrt(float64(k)+1) + 4
-	if k > mostExact {
+	if k > maxExact {
 		const z = 1.6449
 		return min(1, (float64(k)+1+z*math.Sqrt(float64(k)+1))/float64(effects))
 	}
@@ -71,7 +72,7 @@ func Bound95(effects, duplicates int64) float64 {
 	return min(1, high/float64(effects))
 }
 
-// atMost is the probability of at most k events where mean are expected.
+// atMost returns the probability of at most k events if mean are expected.
 func atMost(k int64, mean float64) float64 {
 	sum := 0.0
 	for i := range k + 1 {

@@ -1,6 +1,6 @@
-// Package metrics counts what a server does and measures what its database has, for
-// GET /metrics and GET /status. docs/metrics.md is the contract: every name, its type, its
-// labels and its meaning; a test compares it with what is served.
+// Package metrics counts a server's work and measures its database, for GET /metrics and
+// GET /status. docs/metrics.md is the contract: every name, its type, its labels and its
+// meaning; a test compares it with the served metrics.
 package metrics
 
 import (
@@ -16,10 +16,10 @@ import (
 )
 
 // Rules of this file:
-//   - a label has values that the program, or its operator's configuration, bounds: never a
-//     project, a connection, a host or a job;
-//   - counters are of this process and of what it has seen to be durable;
-//   - methods of a nil *Metrics do nothing, so that nobody has to ask.
+//   - the program, or its operator's configuration, bounds the values of each label: a label is
+//     never a project, a connection, a host or a job;
+//   - counters count in this process, and only what is durable;
+//   - methods of a nil *Metrics do nothing, so that callers need no check.
 
 // lagBuckets are upper bounds of start lags, in seconds.
 var lagBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
@@ -27,7 +27,7 @@ var lagBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 // callBuckets are upper bounds of the time that a call takes, in seconds.
 var callBuckets = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
-// Metrics are those of one process. All methods may be called concurrently.
+// Metrics holds the metrics of one process. All methods may be called concurrently.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -41,8 +41,8 @@ type Metrics struct {
 	vitals    vitals
 }
 
-// New makes the metrics of a process of a version that starts now. worker is the name by
-// which attempts and events call it.
+// New returns the metrics of a process of a version that starts now. worker is the name of the
+// process in attempts and events.
 func New(version, worker string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -81,7 +81,7 @@ func New(version, worker string) *Metrics {
 	return m
 }
 
-// scrapes bounds the scrapes that are answered at a time.
+// scrapes bounds the scrapes that are answered concurrently.
 const scrapes = 4
 
 // Handler answers GET /metrics.
@@ -93,7 +93,7 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Gauge adds a number that is read at each scrape. name is without the prefix. read must
+// Gauge adds a gauge that read returns at each scrape. name is without the prefix. read must
 // not block.
 func (m *Metrics) Gauge(name, help string, labels map[string]string, read func() float64) {
 	if m == nil {
@@ -103,8 +103,8 @@ func (m *Metrics) Gauge(name, help string, labels map[string]string, read func()
 		prometheus.GaugeOpts{Name: "fireonce_" + name, Help: help, ConstLabels: labels}, read))
 }
 
-// Expect begins the counters at zero that an alert watches for their first step, for the
-// connectors: of a series that appears with a one, no increase is known.
+// Expect starts the counters of connectors at zero whose first increase raises an alert: for a
+// series that appears with the value 1, an alert sees no increase.
 func (m *Metrics) Expect(connectors ...string) {
 	if m == nil {
 		return
@@ -128,7 +128,7 @@ func (m *Metrics) Armed(connector string, class job.Class, number int, lag time.
 	}
 }
 
-// Settled counts a piece of evidence that is stored, or that changes nothing any more.
+// Settled counts evidence that is stored, or that no longer changes anything.
 func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
 	if m == nil {
 		return
@@ -147,8 +147,8 @@ func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
 	}
 }
 
-// Wrote counts what a decision that is durable did to a job. connector may be empty where
-// no effect can come of the decision.
+// Wrote counts the changes of a job by a durable decision. connector may be empty if the
+// decision cannot record an effect.
 func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.Decision) {
 	if m == nil {
 		return
@@ -169,7 +169,7 @@ func (m *Metrics) Wrote(connector string, before, after *job.Snapshot, d *job.De
 		m.guarantee.effects.Add(1)
 	case job.ProofResponse:
 		m.guarantee.effects.Add(1)
-	case job.ProofOperator, job.ProofAssumed: // nobody has seen the effect
+	case job.ProofOperator, job.ProofAssumed: // the effect was not observed
 	}
 }
 
@@ -180,7 +180,7 @@ func (m *Metrics) Ended(before job.State, after job.Snapshot) {
 	}
 }
 
-// TakenUp counts jobs that were taken up from a server that is gone.
+// TakenUp counts jobs that were taken over from a server that is gone.
 func (m *Metrics) TakenUp(jobs int) {
 	if m != nil {
 		m.takenUp.Add(float64(jobs))
@@ -205,7 +205,7 @@ func (m *Metrics) Called(procedure, code string, unary bool, took time.Duration)
 	}
 }
 
-// Watch has the database measured at scrapes. It is called once, when the store is open.
+// Watch makes scrapes measure the database. It is called once, when the store is open.
 func (m *Metrics) Watch(s store.Monitoring) {
 	if m != nil {
 		m.vitals.watch(s)

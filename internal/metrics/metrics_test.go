@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestBound95 compares with the quantiles of the chi-squared distribution, over two.
+// TestBound95 compares the bound with half the quantiles of the chi-squared distribution.
 func TestBound95(t *testing.T) {
 	for _, tt := range []struct {
 		effects, duplicates int64
@@ -27,7 +27,8 @@ func TestBound95(t *testing.T) {
 	}
 }
 
-// TestGuarantee: a person's word is no effect that was seen, and an effect counts once.
+// TestGuarantee checks that a person's ruling does not count as an observed effect, and that an
+// effect counts once.
 func TestGuarantee(t *testing.T) {
 	m := New("test", "worker")
 	open, done := job.Snapshot{}, job.Snapshot{}
@@ -47,7 +48,7 @@ func TestGuarantee(t *testing.T) {
 	}
 }
 
-// measured is a database that takes its time.
+// measured is a database whose measurements take time.
 type measured struct {
 	takes time.Duration
 	err   error
@@ -66,8 +67,8 @@ func (d *measured) Vitals(ctx context.Context) (store.Vitals, error) {
 
 func (*measured) Meta(context.Context) (store.Meta, error) { return store.Meta{}, nil }
 
-// TestVitalsAreBounded: however often they are asked for, measuring takes a small part of
-// the time, and nobody waits long.
+// TestVitalsAreBounded checks that measuring takes a small part of the time, however often
+// Vitals is called, and that no caller waits long.
 func TestVitalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, d := New("test", "worker"), &measured{takes: 100 * time.Millisecond}
@@ -101,13 +102,13 @@ func TestVitalsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if d.asked != before+1 {
-			t.Errorf("ten who ask at a time had %d measurements", d.asked-before)
+			t.Errorf("ten concurrent callers caused %d measurements", d.asked-before)
 		}
 
 		time.Sleep(time.Minute)
 		d.takes = time.Hour
 		r, err := read()
-		synctest.Wait() // the measurement goes on behind whoever asked
+		synctest.Wait() // the measurement continues after its caller has returned
 		if err == nil || r.Due != int64(d.asked-1) {
 			t.Errorf("a database that does not answer: %v, %v", r, err)
 		}

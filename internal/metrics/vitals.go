@@ -11,17 +11,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the database is measured because somebody asks, and never by itself.
-// One measurement at a time serves all who ask, for at least keepLeast, and for keepTimes
-// as long as it took: whatever the database has, and however often it is scraped, measuring
-// takes less than 1/keepTimes of one connection's time. Nobody waits for long; while a
-// measurement is under way or fails, the last one is given, with its age.
+// Rules of this file: the database is measured only when a caller asks. One measurement at a
+// time serves all callers, for at least keepLeast and for keepTimes as long as it took. So
+// measuring takes less than 1/keepTimes of one connection's time, however large the database is
+// and however often it is scraped. No caller waits long: while a measurement is under way or
+// fails, callers get the last one, with its age.
 
 const (
 	keepLeast = 5 * time.Second
 	keepTimes = 200
 	keepMost  = 5 * time.Minute
-	// vitalsTimeout ends a measurement, vitalsPatience the wait for it.
+	// vitalsTimeout bounds a measurement, vitalsPatience a caller's wait for it.
 	vitalsTimeout  = 10 * time.Second
 	vitalsPatience = 2 * time.Second
 )
@@ -33,7 +33,7 @@ type vitals struct {
 	last  Reading
 	// next is when the last measurement may be replaced.
 	next time.Time
-	// pending is closed when the measurement under way has ended; nil: there is none.
+	// pending is closed when the measurement under way has ended; nil: none is under way.
 	pending chan struct{}
 	err     error
 }
@@ -42,7 +42,7 @@ type vitals struct {
 type Reading struct {
 	store.Vitals
 	Meta store.Meta
-	// At is when it was begun, and Took how long it took. Zero: there is none yet.
+	// At is when it began, and Took how long it took. Zero: there is none yet.
 	At   time.Time
 	Took time.Duration
 }
@@ -55,8 +55,8 @@ func (v *vitals) watch(s store.Monitoring) {
 	v.store = s
 }
 
-// Vitals gives the last measurement of the database, or makes one. With an error of the
-// last attempt it still gives the last measurement that worked, if there is one.
+// Vitals returns the last measurement of the database, or makes one. If the last attempt
+// failed, it returns the error together with the last successful measurement, if there is one.
 func (m *Metrics) Vitals(ctx context.Context) (Reading, error) {
 	if m == nil {
 		return Reading{}, errNoStore
@@ -68,7 +68,7 @@ func (v *vitals) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, vitalsPatience)
 	defer cancel()
 	late := false
-	if pending := v.begin(); pending != nil { //nolint:contextcheck // a measurement is for all who ask, and outlives the first of them
+	if pending := v.begin(); pending != nil { //nolint:contextcheck // a measurement serves all callers, and outlives the first of them
 		select {
 		case <-pending:
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func (v *vitals) read(ctx context.Context) (Reading, error) {
 
 var errSlow = errors.New("the database takes long to answer")
 
-// begin begins a measurement if one is due; nil: there is none under way.
+// begin starts a measurement if one is due. It returns nil if none is under way.
 func (v *vitals) begin() chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +102,7 @@ func (v *vitals) begin() chan struct{} {
 	}
 }
 
-// measure measures once, on behalf of all who ask.
+// measure measures once, for all callers.
 func (v *vitals) measure(s store.Monitoring) {
 	ctx, cancel := context.WithTimeout(context.Background(), vitalsTimeout)
 	defer cancel()

@@ -12,16 +12,16 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: a trace context is somebody else's text. It is read by the library, as
-// W3C Trace Context has it, and what is bad is dropped: it never fails a call, and is never
+// Rules of this file: a trace context comes from outside and is not trusted. The library parses
+// it by W3C Trace Context. An invalid one is dropped: it never fails a call, and is never
 // stored.
 
 const (
 	parentHeader, stateHeader = "traceparent", "tracestate"
-	// maxState bounds a tracestate: what W3C Trace Context asks everybody to pass on. A
-	// longer one is dropped, and the traceparent stays.
+	// maxState bounds a tracestate to the length that W3C Trace Context demands of every
+	// vendor. A longer one is dropped, and the traceparent stays.
 	maxState = job.MaxTrace - parentLength - 1
-	// parentLength is that of every traceparent of version 00, which is what is written.
+	// parentLength is the length of a traceparent of version 00, the only one that is written.
 	parentLength = 55
 )
 
@@ -32,12 +32,12 @@ type contextKey int
 const (
 	// keyCarried marks the context of a call that came with a trace context.
 	keyCarried contextKey = iota
-	// keySpanID is the id that the next span gets.
+	// keySpanID holds the id of the next span.
 	keySpanID
 )
 
-// Extract returns ctx with the trace context that a call's headers have: the values of its
-// headers traceparent and tracestate. Where there is none, or a bad one, that is ctx itself.
+// Extract returns ctx with the trace context of a call: the values of its headers traceparent
+// and tracestate. If there is none, or an invalid one, it returns ctx itself.
 func Extract(ctx context.Context, parent, state []string) context.Context {
 	if len(parent) == 0 {
 		return ctx
@@ -49,8 +49,8 @@ func Extract(ctx context.Context, parent, state []string) context.Context {
 	return context.WithValue(trace.ContextWithRemoteSpanContext(ctx, sc), keyCarried, true)
 }
 
-// parse returns an invalid context for headers that have none. Two traceparents are none:
-// nobody knows which one is meant.
+// parse returns an invalid context if the headers have none. Two traceparents are ambiguous, and
+// count as none.
 func parse(parent, state []string) trace.SpanContext {
 	if len(parent) != 1 {
 		return trace.SpanContext{}
@@ -63,21 +63,21 @@ func parse(parent, state []string) trace.SpanContext {
 	return sc
 }
 
-// Submitted returns what a job that is submitted by a call carries (job.Spec.Trace): the
-// span of the call, where spans are recorded, and otherwise what the call came with. Empty:
-// the call is part of no trace.
+// Submitted returns the trace context of a job that a call submits (job.Spec.Trace): the call's
+// span if spans are recorded, and otherwise the context that came with the call. Empty: the call
+// is not part of a trace.
 func Submitted(ctx context.Context) string {
 	sc := trace.SpanContextFromContext(ctx)
 	if !sc.IsValid() {
 		return ""
 	}
 	if carried, _ := ctx.Value(keyCarried).(bool); !carried && !sc.IsSampled() {
-		return "" // nobody ever sees this trace
+		return "" // this trace is never exported
 	}
 	return text(sc)
 }
 
-// text writes a context as jobs carry it, and fromText reads it.
+// text encodes a context as jobs carry it, and fromText decodes it.
 func text(sc trace.SpanContext) string {
 	parent, state := headers(sc)
 	if state == "" || len(state) > maxState {
@@ -91,7 +91,7 @@ func fromText(text string) trace.SpanContext {
 	return parse([]string{parent}, []string{state})
 }
 
-// headers are what a request carries to be part of the context's trace.
+// headers returns the header values that make a request part of the context's trace.
 func headers(sc trace.SpanContext) (parent, state string) {
 	flags := sc.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom)
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + flags.String(), sc.TraceState().String()
@@ -105,10 +105,10 @@ func Carrying(ctx context.Context, submitted string) context.Context {
 	return trace.ContextWithSpanContext(ctx, fromText(submitted))
 }
 
-// newSpanID draws an id.
+// newSpanID returns a random id.
 func newSpanID() (id trace.SpanID) {
 	for !id.IsValid() {
-		binary.NativeEndian.PutUint64(id[:], rand.Uint64()) //nolint:gosec // it names a span, and guards no secret
+		binary.NativeEndian.PutUint64(id[:], rand.Uint64()) //nolint:gosec // it names a span and protects no secret
 	}
 	return id
 }

@@ -31,21 +31,22 @@ type Tracer struct {
 	calls    *otelconnect.Interceptor
 }
 
-// Config is what a Tracer tells of this process.
+// Config describes this process to a Tracer.
 type Config struct {
-	// Version is the program's, Instance what attempts and events call this process.
+	// Version is the program's version, Instance the name of this process in attempts and
+	// events.
 	Version, Instance string
-	// Log is told of exports that fail, at most once a minute.
+	// Log gets a line about failing exports, at most once a minute.
 	Log *slog.Logger
 }
 
-// failuresTold is the least time between two lines about exports that failed.
-const failuresTold = time.Minute
+// logEvery is the least time between two log lines about exports that failed.
+const logEvery = time.Minute
 
-// FromEnv makes the Tracer that OpenTelemetry's standard variables ask for, or nil if they
-// ask for none: an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT, or …_TRACES_ENDPOINT) or
-// OTEL_TRACES_EXPORTER=otlp turn it on, OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none
-// off. It fails for a value that this program cannot serve. Nothing is sent yet.
+// FromEnv returns the Tracer that OpenTelemetry's standard variables configure, or nil if they
+// configure none. An endpoint (OTEL_EXPORTER_OTLP_ENDPOINT, or …_TRACES_ENDPOINT) or
+// OTEL_TRACES_EXPORTER=otlp turns it on; OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none
+// turns it off. It fails for a value that this program does not support. It sends nothing yet.
 func FromEnv(ctx context.Context, c Config) (*Tracer, error) {
 	on, err := asked(os.Getenv)
 	if !on || err != nil {
@@ -55,7 +56,7 @@ func FromEnv(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	told := &rate.Sometimes{Interval: failuresTold}
+	told := &rate.Sometimes{Interval: logEvery}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		told.Do(func() {
 			c.Log.Warn("spans may be lost: OpenTelemetry reports a failure; see the variables OTEL_…", "err", err)
@@ -64,7 +65,7 @@ func FromEnv(ctx context.Context, c Config) (*Tracer, error) {
 	return newTracer(ctx, c, exporter)
 }
 
-// asked reports whether the environment asks for spans.
+// asked reports whether the environment turns spans on.
 func asked(getenv func(string) string) (bool, error) {
 	const exporterVariable = "OTEL_TRACES_EXPORTER"
 	endpoint := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -72,7 +73,7 @@ func asked(getenv func(string) string) (bool, error) {
 	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && endpoint == "":
 		return false, nil
 	case exporter != "" && exporter != "otlp":
-		return false, fmt.Errorf("%s is %q; this program exports spans by \"otlp\" alone, or not at all (\"none\")", exporterVariable, exporter)
+		return false, fmt.Errorf("%s is %q; set it to \"otlp\", the only exporter of this program, or to \"none\"", exporterVariable, exporter)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		protocol := getenv(name)
@@ -80,15 +81,15 @@ func asked(getenv func(string) string) (bool, error) {
 			continue
 		}
 		if protocol != "http/protobuf" {
-			return false, fmt.Errorf("%s is %q; this program speaks \"http/protobuf\" alone: name your collector's port for that, mostly 4318", name, protocol)
+			return false, fmt.Errorf("%s is %q; this program supports only \"http/protobuf\": use your collector's port for it, usually 4318", name, protocol)
 		}
 		break
 	}
 	return true, nil
 }
 
-// newTracer makes a tracer with an exporter. The sampler, and the bounds of the queue in
-// front of the exporter, are those of the environment.
+// newTracer returns a tracer with an exporter. The environment sets the sampler and the bounds
+// of the queue in front of the exporter.
 func newTracer(ctx context.Context, c Config, exporter sdk.SpanExporter) (*Tracer, error) {
 	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("fireonce"), semconv.ServiceVersion(c.Version), semconv.ServiceInstanceID(c.Instance),
@@ -107,7 +108,7 @@ func newTracer(ctx context.Context, c Config, exporter sdk.SpanExporter) (*Trace
 	return t, nil
 }
 
-// Close exports what is recorded, as long as ctx lasts, and ends the tracer.
+// Close exports the recorded spans, until ctx ends, and closes the tracer.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -118,7 +119,8 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Interceptors make a span of each call of a Connect handler, in whichever protocol.
+// Interceptors returns interceptors that record a span for each call of a Connect handler, in
+// every protocol.
 func (t *Tracer) Interceptors() []connect.Interceptor {
 	if t == nil {
 		return nil
@@ -126,8 +128,8 @@ func (t *Tracer) Interceptors() []connect.Interceptor {
 	return []connect.Interceptor{t.calls}
 }
 
-// Call makes a span of one call, as Interceptors do, for a listener that is not Connect's.
-// end is called with what the call fails with.
+// Call records a span for one call, as Interceptors do, on a listener other than Connect's. The
+// caller calls end with the call's error.
 func (t *Tracer) Call(ctx context.Context, procedure string) (_ context.Context, end func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -156,15 +158,15 @@ var serverFaults = []connect.Code{
 	connect.CodeUnavailable, connect.CodeDataLoss,
 }
 
-// ids draws the ids of spans, but for the one that is known before its span begins: the
-// intent has it, which is durable before the request is sent.
+// ids generates the ids of spans. The span of a request is an exception: its id is chosen before
+// the span begins, because the intent contains it and is durable before the request is sent.
 type ids struct{}
 
 // NewIDs implements sdk.IDGenerator.
 func (ids) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
 	var id trace.TraceID
 	for !id.IsValid() {
-		binary.NativeEndian.PutUint64(id[:8], rand.Uint64()) //nolint:gosec // it names a trace, and guards no secret
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64()) //nolint:gosec // it names a trace and protects no secret
 		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()) //nolint:gosec // the same
 	}
 	return id, newSpanID()
@@ -178,7 +180,7 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return newSpanID()
 }
 
-// wordless exports spans without what libraries add in words, which may quote a request: the
+// wordless exports spans without the texts that libraries add, which may quote a request: the
 // description of a status, and panics.
 type wordless struct{ sdk.SpanExporter }
 

@@ -24,7 +24,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// recording is a tracer whose spans can be read by ended.
+// recording returns a tracer, and a function that returns its ended spans.
 func recording(t *testing.T) (tr *Tracer, ended func() tracetest.SpanStubs) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
@@ -41,7 +41,7 @@ func recording(t *testing.T) (tr *Tracer, ended func() tracetest.SpanStubs) {
 	}
 }
 
-// leased is a job that was submitted in a trace some time ago.
+// leased returns a job that was submitted in a trace some time ago.
 func leased(submitted string, ago time.Duration) *store.Leased {
 	l := &store.Leased{}
 	l.ID, l.Schedule, l.Trace, l.Class = job.ID{1}, job.ID{2}, submitted, job.Keyed
@@ -50,7 +50,8 @@ func leased(submitted string, ago time.Duration) *store.Leased {
 	return l
 }
 
-// TestSpansAsDocumented compares docs/traces.md with all that can be exported, both ways.
+// TestSpansAsDocumented compares docs/traces.md with everything that can be exported, in both
+// directions.
 func TestSpansAsDocumented(t *testing.T) {
 	tr, ended := recording(t)
 	for _, kind := range []string{Attempt, Look, Poll, Decide} {
@@ -74,7 +75,7 @@ func TestSpansAsDocumented(t *testing.T) {
 		w.End()
 	}
 	_, end := tr.Call(t.Context(), "/fireonce.v1.JobService/GetJob")
-	end(connect.NewError(connect.CodeInternal, errors.New("a text that somebody wrote")))
+	end(connect.NewError(connect.CodeInternal, errors.New("a text that a user wrote")))
 
 	emitted := make(map[string]string)
 	for _, s := range ended() {
@@ -142,8 +143,8 @@ func documentedSpans(t *testing.T) map[string]string {
 	return out
 }
 
-// TestContinuesOrLinks: work that begins soon is part of the trace of the submission, later
-// work is a trace of its own with a link, and the request carries what the work is part of.
+// TestContinuesOrLinks checks that work that begins soon is part of the submission's trace, that
+// later work is a trace of its own with a link, and that the request carries the work's trace.
 func TestContinuesOrLinks(t *testing.T) {
 	for ago, continues := range map[time.Duration]bool{0: true, Continues - 1: true, Continues: false, 7 * 24 * time.Hour: false} {
 		tr, ended := recording(t)
@@ -167,8 +168,8 @@ func TestContinuesOrLinks(t *testing.T) {
 	}
 }
 
-// TestNotSampled: what nobody records is neither stored nor carried, unless the caller's
-// trace is passed on.
+// TestNotSampled checks that a trace that is not recorded is neither stored nor carried, unless it
+// is the caller's.
 func TestNotSampled(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	tr, ended := recording(t)
@@ -182,7 +183,7 @@ func TestNotSampled(t *testing.T) {
 	}
 	ctx, end := tr.Call(t.Context(), "/x/Y")
 	if got := Submitted(ctx); got != "" {
-		t.Errorf("a call that nobody records submits in %q", got)
+		t.Errorf("a call that is not recorded submits in %q", got)
 	}
 	end(nil)
 	if n := len(ended()); n != 0 {
@@ -190,7 +191,8 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// TestOff: without a tracer a job that is in no trace has no work, and one that is passes it on.
+// TestOff checks that without a tracer, a job without a trace has no Work, and a job with a trace
+// passes it on.
 func TestOff(t *testing.T) {
 	var tr *Tracer
 	if w := tr.Begin(Attempt, leased("", 0), time.Time{}); w != nil {
@@ -204,7 +206,7 @@ func TestOff(t *testing.T) {
 		t.Errorf("the request carries %q", header)
 	}
 	if tr.Begin(Attempt, leased("damaged", 0), time.Time{}) != nil {
-		t.Error("a trace that is none")
+		t.Error("an invalid trace was accepted")
 	}
 }
 
@@ -272,7 +274,7 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestWordless: what a library adds in words is not exported.
+// TestWordless checks that texts that a library adds are not exported.
 func TestWordless(t *testing.T) {
 	tr, ended := recording(t)
 	func() {

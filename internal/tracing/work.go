@@ -14,14 +14,14 @@ import (
 )
 
 // Rules of this file:
-//   - a span has ids, numbers, and values that the program bounds: never a payload, a URL, a
-//     key, a text of a target's or a person's;
-//   - methods of a nil *Work and a nil *Step do nothing, so that the engine has not to ask,
-//     and a job that is part of no trace costs nothing.
+//   - a span has ids, numbers, and values that the program bounds. It never has a payload, a
+//     URL, a key, or a text of a target or a person;
+//   - methods of a nil *Work and a nil *Step do nothing, so that the engine needs no check, and
+//     a job without a trace costs nothing.
 
-// Continues is how long after its submission a job's work is a part of the caller's trace.
-// What begins later is a trace of its own, with a link: the one of the caller has long been
-// judged and shown by then.
+// Continues is how long after its submission a job's work is a part of the caller's trace. Later
+// work is a trace of its own, with a link: the caller's trace has long been sampled and shown by
+// then.
 const Continues = 5 * time.Minute
 
 // Span names.
@@ -61,18 +61,18 @@ const (
 	keyArmed      = attribute.Key("fireonce.claim.armed")
 )
 
-// Work is what one server does for a job in one go: an attempt, a look or a poll. One
-// goroutine at a time uses it.
+// Work is one piece of a server's work on a job: an attempt, a look or a poll. Only one goroutine
+// at a time may use it.
 type Work struct {
 	t    *Tracer // nil: no spans
 	ctx  context.Context
 	span trace.Span // nil: no spans
-	// target is the context of the request to the target; invalid: the request carries none.
+	// target is the trace context of the request to the target; invalid: the request carries none.
 	target trace.SpanContext
 }
 
-// Begin begins the work on a leased job, of a kind that is a span's name, at a time. It
-// returns nil where nothing is to be recorded or carried.
+// Begin starts the work on a leased job at a time. kind is the span's name. It returns nil if
+// nothing is to be recorded or carried.
 func (t *Tracer) Begin(kind string, l *store.Leased, begun time.Time) *Work {
 	if t == nil && l.Trace == "" {
 		return nil
@@ -112,7 +112,7 @@ func (t *Tracer) Begin(kind string, l *store.Leased, begun time.Time) *Work {
 	return w
 }
 
-// Context has the work's span, for log lines.
+// Context returns a context with the work's span, for log lines.
 func (w *Work) Context() context.Context {
 	if w == nil {
 		return context.Background()
@@ -120,7 +120,7 @@ func (w *Work) Context() context.Context {
 	return w.ctx
 }
 
-// SentAs names the span of the request to the target, which the intent has; zero: none.
+// SentAs returns the span of the request to the target, which the intent stores; zero: none.
 func (w *Work) SentAs() job.Span {
 	if w == nil || !w.target.IsValid() {
 		return job.Span{}
@@ -128,7 +128,7 @@ func (w *Work) SentAs() job.Span {
 	return job.Span{TraceID: w.target.TraceID(), SpanID: w.target.SpanID()}
 }
 
-// Headers are what the request to the target carries; empty: nothing.
+// Headers returns the trace headers of the request to the target; empty: it has none.
 func (w *Work) Headers() (parent, state string) {
 	if w == nil || !w.target.IsValid() {
 		return "", ""
@@ -136,7 +136,7 @@ func (w *Work) Headers() (parent, state string) {
 	return headers(w.target)
 }
 
-// Claimed adds the span of the transaction that leased the job. armed: it wrote the intent, too.
+// Claimed adds the span of the transaction that leased the job. armed: it also wrote the intent.
 func (w *Work) Claimed(from, to time.Time, armed bool) {
 	if w == nil || w.t == nil {
 		return
@@ -145,7 +145,7 @@ func (w *Work) Claimed(from, to time.Time, armed bool) {
 	span.End(trace.WithTimestamp(to))
 }
 
-// Armed notes the attempt that the intent is of. repeat: it repeats an unknown one.
+// Armed records the attempt of the intent. repeat: it repeats an unknown attempt.
 func (w *Work) Armed(number int, class job.Class, repeat bool) {
 	if w == nil || w.span == nil {
 		return
@@ -153,7 +153,7 @@ func (w *Work) Armed(number int, class job.Class, repeat bool) {
 	w.span.SetAttributes(keyAttempt.Int(number), keyClass.String(class.String()), keyRepeat.Bool(repeat))
 }
 
-// About links the work to the requests of attempts, which it looks for.
+// About links the work to the requests of the attempts whose effect it looks for.
 func (w *Work) About(attempts ...job.Attempt) {
 	if w == nil || w.span == nil {
 		return
@@ -169,7 +169,7 @@ func (w *Work) About(attempts ...job.Attempt) {
 	}
 }
 
-// GivenBack notes that the job was given back without an intent, and of what kind the reason is.
+// GivenBack records that the job was released without an intent, and the kind of the reason.
 func (w *Work) GivenBack(kind job.FailureKind) {
 	if w == nil || w.span == nil {
 		return
@@ -177,10 +177,10 @@ func (w *Work) GivenBack(kind job.FailureKind) {
 	w.span.AddEvent(givenBack, trace.WithAttributes(semconv.ErrorTypeKey.String(kind.String())))
 }
 
-// NeedsResolution notes that a person has to decide about the job.
+// NeedsResolution records that a person has to decide about the job.
 func (w *Work) NeedsResolution() { w.event(needsResolution) }
 
-// DuplicateSeen notes that a second effect of the job was seen.
+// DuplicateSeen records that a second effect of the job was seen.
 func (w *Work) DuplicateSeen() { w.event(duplicateSeen) }
 
 func (w *Work) event(name string) {
@@ -189,7 +189,7 @@ func (w *Work) event(name string) {
 	}
 }
 
-// Saw notes what a look or a poll saw.
+// Saw records the result of a look or a poll.
 func (w *Work) Saw(ev job.Evidence) {
 	if w == nil || w.span == nil {
 		return
@@ -208,7 +208,7 @@ func saw(span trace.Span, ev job.Evidence) {
 	}
 }
 
-// outcome writes what came of a request.
+// outcome records the outcome of a request.
 func outcome(span trace.Span, o job.Outcome) {
 	span.SetAttributes(keyOutcome.String(o.Result.String()))
 	if o.HTTPStatus != 0 {
@@ -236,7 +236,7 @@ func (w *Work) End() {
 // Step is one step of a Work.
 type Step struct{ span trace.Span }
 
-// Step begins a step, which is a span's name.
+// Step starts a step. name is the span's name.
 func (w *Work) Step(name string) *Step {
 	if w == nil || w.t == nil {
 		return nil
@@ -245,14 +245,14 @@ func (w *Work) Step(name string) *Step {
 	if name == Send {
 		ctx, kind = context.WithValue(ctx, keySpanID, w.target.SpanID()), trace.SpanKindClient
 		if !w.target.IsValid() {
-			ctx = w.ctx // nobody records it
+			ctx = w.ctx // it is not recorded
 		}
 	}
 	_, span := w.t.tracer.Start(ctx, name, trace.WithSpanKind(kind))
 	return &Step{span}
 }
 
-// End ends a step. A kind that is not 0 is why it failed.
+// End ends a step. A kind other than 0 is the reason for its failure.
 func (s *Step) End(kind job.FailureKind) {
 	if s == nil {
 		return
@@ -263,7 +263,7 @@ func (s *Step) End(kind job.FailureKind) {
 	s.span.End()
 }
 
-// Failed ends a step that the store failed.
+// Failed ends a step that failed because of the store.
 func (s *Step) Failed() {
 	if s == nil {
 		return
@@ -272,7 +272,7 @@ func (s *Step) Failed() {
 	s.span.End()
 }
 
-// Sent ends the step of a request, whose attempt has a number.
+// Sent ends the step of a request. number is its attempt's.
 func (s *Step) Sent(number int, o job.Outcome) {
 	if s == nil {
 		return
@@ -291,7 +291,7 @@ func (s *Step) Saw(ev job.Evidence) {
 	s.span.End()
 }
 
-// Settled ends the step that stored something, after which the job has a state.
+// Settled ends the step that stored a decision. state is the job's state after it.
 func (s *Step) Settled(state job.State) {
 	if s == nil {
 		return

@@ -6,13 +6,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Rules of this file: the wire is read as the decoder of protobuf reads it. A field of
-// another wire type than its own counts as unknown, parts of one message are counted
-// together, and a packed list counts by its values. Groups are refused: no version of
-// the contract has any.
+// Rules of this file: the wire is read as protobuf's decoder reads it. A field with a wire
+// type other than its own counts as unknown, the parts of one message are counted together,
+// and a packed list counts by its values. Groups are refused: no version of the contract
+// has any.
 
-// Binary returns nil when an encoded message is within the limits, else *TooMany or
-// *Malformed.
+// Binary returns nil if an encoded message is within the limits, and *TooMany or *Malformed
+// otherwise.
 func (p *Plan) Binary(data []byte) error {
 	var w walk
 	var counts [row]uint32
@@ -25,13 +25,13 @@ func (p *Plan) Binary(data []byte) error {
 	return nil
 }
 
-// walk is one message being counted.
+// walk is the state of counting one message.
 type walk struct {
 	unknown int
 	broken  bool
 }
 
-// message counts one message, or a part of one. base is where its row begins.
+// message counts one message, or a part of one. base is the offset of its row.
 func (w *walk) message(m *message, data []byte, counts []uint32, base int) *TooMany {
 	for len(data) > 0 && !w.broken {
 		num, typ, n := protowire.ConsumeTag(data)
@@ -99,7 +99,7 @@ func (m *message) byNumber(n protowire.Number) *field {
 	return m.others[n]
 }
 
-// split takes one value off data.
+// split splits the first value off data.
 func split(typ protowire.Type, data []byte) (value, rest []byte, ok bool) {
 	var n int
 	switch typ {
@@ -123,7 +123,7 @@ func split(typ protowire.Type, data []byte) (value, rest []byte, ok bool) {
 	return nil, data[n:], true
 }
 
-// packed is the number of values in a packed list.
+// packed returns the number of values in a packed list.
 func packed(typ protowire.Type, data []byte) int {
 	switch typ {
 	case protowire.Fixed32Type:

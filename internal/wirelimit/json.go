@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Rules of this file: a JSON text is read as far as its structure goes, and no further
-// than the contract's types do, so nothing in it is deeper than they are. Whether a short
-// value is one of its type is for the decoder. A text whose structure is
-// not that of the type is malformed: a decoder gives up at the same place or before.
+// Rules of this file: only the structure of a JSON text is read, and no deeper than the
+// contract's types go. The decoder checks whether a short value is valid for its type. A
+// text whose structure does not match the type is malformed: a decoder fails at the same
+// position or before.
 
-// JSON returns nil when a JSON text is within the limits, else *TooMany or *Malformed.
+// JSON returns nil if a JSON text is within the limits, and *TooMany or *Malformed otherwise.
 func (p *Plan) JSON(text []byte) error {
 	s := scan{text: text}
 	var counts [row]uint32
@@ -28,14 +28,14 @@ func (p *Plan) JSON(text []byte) error {
 	return nil
 }
 
-// scan is one JSON text being counted.
+// scan is the state of counting one JSON text.
 type scan struct {
 	text   []byte
 	at     int
 	broken bool
 }
 
-// next returns the next byte that is no space; 0: there is none.
+// next returns the next byte that is not a space; 0: there is none.
 func (s *scan) next() byte {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; c {
@@ -79,11 +79,11 @@ func (s *scan) each(first, last byte, one func() *TooMany) *TooMany {
 	}
 }
 
-// message counts one message. base is where its row begins.
+// message counts one message. base is the offset of its row.
 func (s *scan) message(m *message, counts []uint32, base int) *TooMany {
 	return s.each('{', '}', func() *TooMany {
 		name := s.str()
-		if !s.take(':') { // before the name is looked up, as a decoder does it
+		if !s.take(':') { // before the name is looked up, as in a decoder
 			return nil
 		}
 		f := m.named(name)
@@ -98,7 +98,7 @@ func (s *scan) message(m *message, counts []uint32, base int) *TooMany {
 // field counts the value of a field.
 func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 	switch {
-	case s.next() == 'n': // null: as if the field was not there
+	case s.next() == 'n': // null: as if the field were absent
 		s.scalar()
 		return nil
 	case f.pairs:
@@ -128,7 +128,7 @@ func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 	return nil
 }
 
-// element counts one element of the list or map f; value is what it holds.
+// element counts one element of the list or map f. value describes its values.
 func (s *scan) element(f, value *field, counts []uint32, base int) *TooMany {
 	count := &counts[base+f.counter]
 	if *count++; int(*count) > f.limit {
@@ -162,8 +162,8 @@ func (s *scan) written(f *field, counts []uint32, base int) *TooMany {
 	return nil
 }
 
-// value skips the value of a scalar. A decoder repeats what it cannot read in its error,
-// several times over, so a long value that it would not read ends the text here.
+// value skips the value of a scalar. A decoder quotes an invalid value several times in its
+// error, so a long value that it would not accept ends the text here.
 func (s *scan) value(f *field) {
 	s.next()
 	begin := s.at
@@ -177,7 +177,7 @@ func (s *scan) value(f *field) {
 	}
 }
 
-// inBase64 reports whether a decoder reads a string as bytes.
+// inBase64 reports whether a decoder accepts a string as bytes.
 func inBase64(quoted []byte) bool {
 	if len(quoted) < 2 || quoted[0] != '"' {
 		return false
@@ -215,7 +215,7 @@ func (s *scan) scalar() {
 	s.broken = s.broken || s.at == begin
 }
 
-// ends reports whether a number or a word is over at a byte.
+// ends reports whether a byte ends a number or a word.
 func ends(c byte) bool {
 	switch c {
 	case ' ', '\t', '\r', '\n', ',', ':', '"', '[', ']', '{', '}':
@@ -245,11 +245,11 @@ func (s *scan) str() []byte {
 	return nil
 }
 
-// longestName bounds what may be the name of a field or of a value, or a number, with
+// longestName bounds the length of a name of a field or of a value, or of a number, with
 // escapes.
 const longestName = 512
 
-// named finds a field by its name, as it is written in JSON.
+// named returns the field with a name as written in JSON.
 func (m *message) named(quoted []byte) *field {
 	if len(quoted) < 2 || len(quoted) > longestName {
 		return nil

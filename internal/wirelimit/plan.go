@@ -1,11 +1,10 @@
 // Package wirelimit counts the elements of an encoded message before anything decodes it.
 //
-// A decoder makes an object of each element, and an empty element costs two bytes on the
-// wire and a hundred in memory. The contract says how many elements each list and each
-// map may have; this package reads those rules from the descriptors and refuses a
-// message that has more, so that a message that passes decodes to a known number of
-// objects. It counts, and judges nothing else: whether a message is lawful is for the
-// decoder and for the contract's other rules.
+// A decoder makes an object of each element. An empty element takes two bytes on the wire
+// and a hundred in memory. The contract bounds the elements of each list and each map. This
+// package reads those rules from the descriptors and refuses a message that has more, so
+// that a message that passes decodes to a known number of objects. It checks nothing else:
+// the decoder and the contract's other rules decide whether a message is valid.
 package wirelimit
 
 import (
@@ -21,18 +20,18 @@ import (
 const (
 	// Unruled bounds a list or a map for which the contract has no rule.
 	Unruled = 100
-	// Merged bounds how often a message may come for a field that takes one. Decoders
-	// merge the parts; an encoder writes one.
+	// Merged bounds how often a message may come for a field that takes one message.
+	// Decoders merge the parts; an encoder writes one.
 	Merged = 8
-	// Unknown bounds the fields of a message that this version does not know, those of
-	// its parts included.
+	// Unknown bounds the fields of a message that this version does not know, including
+	// those of its parts.
 	Unknown = 1000
 )
 
-// TooMany says that a list, a map or a message has more elements than it may.
+// TooMany is returned if a list, a map or a message has more elements than it may.
 type TooMany struct {
 	// Field is the path from the message on, e.g. "requests[3].payload.email.to". Empty:
-	// the fields that are not known.
+	// the unknown fields.
 	Field string
 	Limit int
 }
@@ -53,21 +52,20 @@ func (e *TooMany) inside(field string) *TooMany {
 	return &TooMany{Field: field + "." + e.Field, Limit: e.Limit}
 }
 
-// Malformed says that no decoder can take the message apart.
+// Malformed is returned if no decoder can parse the message.
 type Malformed struct {
-	// At is the length of the part of a JSON text that was looked at, which is within the
-	// limits.
+	// At is the length of the part of a JSON text that was read and is within the limits.
 	At int
 }
 
 // Error implements error.
 func (e *Malformed) Error() string { return "the message is malformed" }
 
-// Plan is what to count in messages of one type.
+// Plan is the list of what to count in messages of one type.
 type Plan struct{ root *message }
 
-// message is a type of message. Its counters, and those of the messages that it holds
-// in fields that take one, are in one row: parts that a decoder merges share them.
+// message is a type of message. Its counters, and those of the messages in its singular
+// fields, are in one row: parts that a decoder merges share them.
 type message struct {
 	numbers  []*field // by number, while numbers are small
 	others   map[protowire.Number]*field
@@ -77,25 +75,24 @@ type message struct {
 
 type field struct {
 	name string
-	// single is a field that takes one value; list and pairs are counted.
+	// single is a field that takes one value; the elements of lists and of pairs are counted.
 	single, pairs bool
-	// counter is the field's place in the row of its message; first is where the row of
-	// a child begins in it, for a single one.
+	// counter is the field's index in the row of its message. first is the index at which
+	// the row of the child of a single field begins.
 	counter, first int
 	limit          int
 	kind           protoreflect.Kind
 	wire           protowire.Type // of one value
 	packable       bool
 	child          *message // nil: a scalar
-	// text is a message that JSON writes as one value; commas is one that it writes as a
-	// list of names.
+	// text: JSON writes the message as one value; commas: as a list of names.
 	text, commas bool
 }
 
 // dense is the highest field number that is found without a map.
 const dense = 64
 
-// Compile reads what a type of message may have. It fails for types that have no bound.
+// Compile returns the plan of a type of message. It fails for types that have no bound.
 func Compile(md protoreflect.MessageDescriptor) (*Plan, error) {
 	c := compiler{done: make(map[protoreflect.FullName]*message), open: make(map[protoreflect.FullName]bool)}
 	root, err := c.message(md)
@@ -146,7 +143,7 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*message, error) 
 	return m, nil
 }
 
-// field makes a field and gives it its place in the row of m.
+// field makes a field and assigns it an index in the row of m.
 func (c *compiler) field(m *message, fd protoreflect.FieldDescriptor) (*field, error) {
 	f := &field{
 		name: string(fd.Name()), single: fd.Cardinality() != protoreflect.Repeated, pairs: fd.IsMap(),
@@ -188,7 +185,7 @@ func textInJSON(name protoreflect.FullName) (text, commas bool) {
 	}
 }
 
-// Limit is the number of elements that the contract allows a list or a map.
+// Limit returns the number of elements that the contract allows for a list or a map.
 func Limit(fd protoreflect.FieldDescriptor) int {
 	rules, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
 	switch {
@@ -222,7 +219,7 @@ var wireTypes = map[protoreflect.Kind]protowire.Type{
 	protoreflect.GroupKind:    protowire.StartGroupType,
 }
 
-// row is the usual size of a row of counters, which then is on the stack.
+// row is the size up to which a row of counters is on the stack.
 const row = 64
 
 // rowOf returns the counters of a message, all zero.

@@ -54,8 +54,8 @@ func masked(n int) *fireoncev1.UpdateJobRequest {
 	return &fireoncev1.UpdateJobRequest{UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}
 }
 
-// TestLimits: as many elements as the contract allows pass, one more does not, in
-// binary and in JSON alike.
+// TestLimits checks that as many elements as the contract allows pass and that one more does
+// not, in binary and in JSON.
 func TestLimits(t *testing.T) {
 	for field, tt := range map[string]struct {
 		limit int
@@ -102,8 +102,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPartsCountTogether: a decoder merges what comes in parts, and drops a member of
-// a oneof when another one comes.
+// TestPartsCountTogether checks messages in parts: a decoder merges the parts, and drops a
+// member of a oneof when another one comes.
 func TestPartsCountTogether(t *testing.T) {
 	p := compile(t, &fireoncev1.ScheduleJobRequest{})
 	part, err := proto.Marshal(emails(20))
@@ -159,7 +159,7 @@ func TestPackedAndUnknown(t *testing.T) {
 	}
 }
 
-// TestMaskInJSON: a mask is one text, and decodes to a list.
+// TestMaskInJSON checks a mask, which is one text and decodes to a list.
 func TestMaskInJSON(t *testing.T) {
 	p := compile(t, &fireoncev1.UpdateJobRequest{})
 	text := []byte(`{"updateMask": "` + strings.Repeat(",", wirelimit.Unruled) + `"}`)
@@ -168,8 +168,8 @@ func TestMaskInJSON(t *testing.T) {
 	}
 }
 
-// TestLongValuesInJSON: what a decoder would repeat in its error ends the text, and what
-// it reads does not.
+// TestLongValuesInJSON checks that a value that a decoder would quote in its error ends the
+// text, and that a value that it accepts does not.
 func TestLongValuesInJSON(t *testing.T) {
 	p := compile(t, &fireoncev1.ScheduleJobRequest{})
 	body := func(v string) string { return `{"payload":{"webhook":{"body":` + v + `}}}` }
@@ -193,7 +193,7 @@ func TestLongValuesInJSON(t *testing.T) {
 	}
 }
 
-// TestContractHasBounds: each request of the contract has a plan.
+// TestContractHasBounds checks that each request of the contract has a plan.
 func TestContractHasBounds(t *testing.T) {
 	methods := 0
 	for md := range requests() {
@@ -223,7 +223,7 @@ func TestUnboundedTypes(t *testing.T) {
 	}
 }
 
-// requests are the types of all requests of the contract.
+// requests yields the types of all requests of the contract.
 func requests() func(yield func(protoreflect.MessageDescriptor) bool) {
 	return func(yield func(protoreflect.MessageDescriptor) bool) {
 		contract := fireoncev1.File_fireonce_v1_job_service_proto.Package()
@@ -241,7 +241,7 @@ func requests() func(yield func(protoreflect.MessageDescriptor) bool) {
 	}
 }
 
-// exceeds finds a list or a map that has more than the limit of its field.
+// exceeds returns a list or a map that has more elements than the limit of its field.
 func exceeds(m protoreflect.Message) (found string) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		n, limit := 0, wirelimit.Limit(fd)
@@ -269,8 +269,8 @@ func exceeds(m protoreflect.Message) (found string) {
 	return found
 }
 
-// FuzzBinary: what passes decodes to no more elements than allowed, and what decodes
-// to no more, written by an encoder, passes.
+// FuzzBinary checks that a message that passes decodes to no more elements than allowed, and
+// that an encoder's output for such a message passes.
 func FuzzBinary(f *testing.F) {
 	for _, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
 		data, err := proto.Marshal(m)
@@ -303,8 +303,8 @@ func FuzzBinary(f *testing.F) {
 	})
 }
 
-// FuzzJSON is FuzzBinary for JSON. What the decoder takes is never malformed, and what
-// is malformed is so for the decoder, from the same part of the text.
+// FuzzJSON is FuzzBinary for JSON. A text that the decoder accepts is never Malformed, and the
+// decoder refuses a Malformed text, even if only the part that was read is left of it.
 func FuzzJSON(f *testing.F) {
 	for i, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
 		data, err := protojson.Marshal(m)

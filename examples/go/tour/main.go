@@ -1,5 +1,5 @@
-// Tour shows what a client does with jobs, step by step: schedule, repeat, conflict, read by
-// key, stream with a cursor, cancel, resolve, and an error by field.
+// Tour shows a client's calls on jobs, step by step: schedule, repeat, conflict, read by key,
+// stream with a cursor, cancel, resolve, and an error by field.
 //
 // Each step prints one line. The receiver must never answer.
 package main
@@ -102,7 +102,7 @@ func (t tour) cancel(ctx context.Context, connection string) error {
 	return err
 }
 
-// resolve lets a job's outcome stay unknown, and decides it.
+// resolve schedules a job whose outcome stays unknown, and decides it.
 func (t tour) resolve(ctx context.Context, connection string) error {
 	silent := t.request(connection, "tour-silent", "one", "/silent")
 	silent.AttemptTimeout = durationpb.New(time.Second)
@@ -143,7 +143,7 @@ func (t tour) request(connection, key, body, path string) *fireoncev1.ScheduleJo
 	}
 }
 
-// event prints the first change of a job behind a cursor, and returns its own.
+// event prints the first change of a job behind a cursor, and returns the change's cursor.
 func (t tour) event(ctx context.Context, job, cursor string) (string, error) {
 	for event, err := range t.Events(ctx, fireonce.EventOptions{Filter: &fireoncev1.EventFilter{JobIds: []string{job}}, After: cursor}) {
 		if err != nil {
@@ -164,7 +164,7 @@ func same(id string, first *fireoncev1.ScheduleJobResponse) string {
 	return "another job"
 }
 
-// refused names the status code, as gRPC writes it, and the reason.
+// refused returns the status code, as gRPC writes it, and the reason.
 func refused(err error) string {
 	return strings.ToUpper(connect.CodeOf(err).String()) + " " +
 		strings.TrimPrefix(fireonce.Detail(err).GetReason().String(), "ERROR_REASON_")

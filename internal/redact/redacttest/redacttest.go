@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Check prints and logs a value, its address and what holds them, in every way, and fails
-// where the secret is seen, in hexadecimal, in base64 or in numbers, too.
+// Check prints and logs a value, its address, and containers of both, in every way. It fails
+// the test if the output contains the secret, also in hexadecimal, in base64 or as numbers.
 func Check[T any](t *testing.T, secret string, value T) {
 	t.Helper()
 	forms := []string{
@@ -36,7 +36,7 @@ func Check[T any](t *testing.T, secret string, value T) {
 	for name, v := range held {
 		for verb := 'A'; verb <= 'z'; verb++ {
 			if verb == 'p' || verb == 'w' {
-				continue // fmt asks no method for these; of what is no pointer and no error, go vet refuses them
+				continue // fmt calls no method for these verbs; go vet refuses them for values that are neither pointers nor errors
 			}
 			for _, flags := range []string{"", "+", "#", " ", "0", "+#"} {
 				format := "%" + flags + string(verb)

@@ -15,40 +15,40 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 )
 
-// Rules of this file: certificates come from an authority that speaks ACME (RFC 8555). It
-// asks for the proof on the port of the API itself (TLS-ALPN-01, RFC 8737).
+// Rules of this file: certificates come from an authority that supports ACME (RFC 8555). The
+// authority verifies the name on the port of the API itself (TLS-ALPN-01, RFC 8737).
 
 const (
 	// acmeRequest bounds one request to the authority.
 	acmeRequest = 30 * time.Second
-	// obtainAgain lies between two tries to obtain a first certificate. Authorities limit
-	// the failures of an hour.
+	// obtainAgain is the time between two tries to obtain a first certificate. Authorities
+	// limit the failures per hour.
 	obtainAgain = 15 * time.Minute
 )
 
-// ACME says from where certificates are obtained.
+// ACME configures the authority from which certificates are obtained.
 type ACME struct {
-	// Domains are the names to ask certificates for, and the only ones.
+	// Domains are the only names for which certificates are requested.
 	Domains []string
-	// Cache is a folder for the account's key and the certificates. Servers that answer to
-	// the same names share it.
+	// Cache is a directory for the account's key and the certificates. Servers with the same
+	// names share it.
 	Cache string
 	// Directory is the authority's URL; empty: Let's Encrypt's.
 	Directory string
-	// CA is a file of authorities that sign the directory's own certificate, in place of
-	// the system's.
+	// CA is a file of authorities that sign the directory's own certificate. It replaces the
+	// system's authorities.
 	CA string
-	// Email is where the authority writes to; empty: nowhere.
+	// Email is the address to which the authority sends notices; empty: none.
 	Email string
-	// AcceptTerms says that the operator agrees to the authority's terms.
+	// AcceptTerms: the operator agrees to the authority's terms.
 	AcceptTerms bool
 }
 
-// IsZero reports whether nothing is named.
+// IsZero reports whether no domain is named.
 func (a ACME) IsZero() bool { return len(a.Domains) == 0 }
 
-// Obtained reads the certificate for a name that the cache has. It fails with
-// fs.ErrNotExist when there is none.
+// Obtained returns the cached certificate for a name. It fails with fs.ErrNotExist if the cache
+// has none.
 func (a ACME) Obtained(name string) (*x509.Certificate, error) {
 	both, err := readFile(filepath.Join(a.Cache, name)) // as autocert.DirCache names it
 	if err != nil {
@@ -61,15 +61,15 @@ func (a ACME) Obtained(name string) (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// Authority obtains certificates and renews them, when a handshake finds that a third of
-// their time, or 30 days, is left.
+// Authority obtains certificates. It renews one when a handshake finds that a third of its
+// time, or 30 days, is left.
 type Authority struct {
 	manager *autocert.Manager
 	domains []string
 	log     *slog.Logger
 }
 
-// OpenACME makes an Authority. It asks nothing.
+// OpenACME returns an Authority. It sends no request.
 func OpenACME(a ACME, log *slog.Logger) (*Authority, error) {
 	files := Client{CA: a.CA}
 	secure, err := files.Config(Options{Log: log})
@@ -92,21 +92,21 @@ func OpenACME(a ACME, log *slog.Logger) (*Authority, error) {
 	}, nil
 }
 
-// Certificate returns the certificate for a handshake, and obtains it if there is none.
+// Certificate returns the certificate for a handshake. It obtains one if there is none.
 func (a *Authority) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return a.manager.GetCertificate(hello)
 }
 
-// ChallengeProtocol is that of the authority's question.
+// ChallengeProtocol is the protocol of the authority's challenge.
 const ChallengeProtocol = acme.ALPNProto
 
-// Challenge reports whether a handshake is the authority's question.
+// Challenge reports whether a handshake is the authority's challenge.
 func Challenge(hello *tls.ClientHelloInfo) bool {
 	return slices.Equal(hello.SupportedProtos, []string{ChallengeProtocol})
 }
 
-// Obtain obtains the certificates that there are not yet, so that the first caller need
-// not wait for one. It tries again until ctx ends.
+// Obtain obtains the missing certificates, so that the first caller need not wait for one. It
+// repeats failed tries until ctx ends.
 func (a *Authority) Obtain(ctx context.Context) {
 	for _, name := range a.domains {
 		for {

@@ -1,4 +1,4 @@
-// Package certs reads certificates from files, makes TLS configurations of them, and
+// Package certs reads certificates from files and builds TLS configurations from them. It
 // reads the files again when they change, so that a renewed certificate needs no restart.
 package certs
 
@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// Rules of this file: files are looked at when a handshake needs them, at most once a
-// second, by one handshake at a time; the others go on with what is there. What cannot
-// be used replaces nothing.
+// Rules of this file: files are checked when a handshake needs them, at most once a second,
+// by one handshake at a time; other handshakes use the present value. Files that cannot be
+// used do not replace it.
 
 const (
-	// lookEvery lies between two looks at the files.
-	lookEvery = time.Second
+	// checkEvery is the time between two checks of the files.
+	checkEvery = time.Second
 	// maxFile bounds each file, in bytes.
 	maxFile = 1 << 20
 )
@@ -34,10 +34,10 @@ const (
 // may be the same file.
 type Pair struct{ Cert, Key string }
 
-// IsZero reports whether nothing is named.
+// IsZero reports whether no file is named.
 func (p Pair) IsZero() bool { return p == Pair{} }
 
-// Check fails when only one of the two is named.
+// Check fails if only one of the two is named.
 func (p Pair) Check() error {
 	if (p.Cert == "") != (p.Key == "") {
 		return errors.New("a certificate and its key go together")
@@ -45,9 +45,9 @@ func (p Pair) Check() error {
 	return nil
 }
 
-// Options of what follows files.
+// Options configure values that follow their files.
 type Options struct {
-	// Log gets a line when files were read again, and one when what is in them cannot be
+	// Log gets a line when files were read again, and one when their contents cannot be
 	// used. Required.
 	Log *slog.Logger
 	// Now is the clock; nil: time.Now.
@@ -61,20 +61,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// followed is a value that is made of files, and made anew when they change.
+// followed is a value that is read from files, and read again when they change.
 type followed[T any] struct {
 	Options
 	what  string // in messages
 	files []string
-	// make reads the value from the files' contents. before is the value that is in use;
-	// nil at the start.
+	// make returns the value of the files' contents. before is the value in use; nil at the
+	// start.
 	make  func(contents [][]byte, before *T) (*T, error)
 	value atomic.Pointer[T]
 
 	mu     sync.Mutex
 	looked time.Time
 	digest [sha256.Size]byte
-	failed string // what was logged last; empty: nothing is wrong
+	failed string // the last error that was logged; empty: the files can be used
 }
 
 func follow[T any](o Options, what string, files []string, build func([][]byte, *T) (*T, error)) (*followed[T], error) {
@@ -92,27 +92,27 @@ func follow[T any](o Options, what string, files []string, build func([][]byte, 
 	return f, nil
 }
 
-// current returns the value, after a look at the files if one is due.
+// current returns the value, after a check of the files if one is due.
 func (f *followed[T]) current() *T {
 	if f.mu.TryLock() {
-		if since := f.Now().Sub(f.looked); since < 0 || since >= lookEvery {
-			_, _ = f.look()
+		if since := f.Now().Sub(f.looked); since < 0 || since >= checkEvery {
+			_, _ = f.check()
 		}
 		f.mu.Unlock()
 	}
 	return f.value.Load()
 }
 
-// reload looks at the files now. It reports whether they have changed, and fails when
-// what is in them cannot be used.
+// reload checks the files now. It reports whether they have changed, and fails if their
+// contents cannot be used.
 func (f *followed[T]) reload() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.look()
+	return f.check()
 }
 
-// look is under the lock.
-func (f *followed[T]) look() (changed bool, err error) {
+// check reads the files and replaces the value if they have changed. The caller holds the lock.
+func (f *followed[T]) check() (changed bool, err error) {
 	f.looked = f.Now()
 	contents, digest, err := f.read()
 	if err == nil && digest == f.digest {
@@ -166,9 +166,9 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// FollowPair reads a certificate and follows its files. It fails when they cannot be
-// used; a certificate whose time is over is an error of a later look alone, and the
-// caller's to tell at the start.
+// FollowPair reads a certificate and follows its files. It fails if they cannot be used. It
+// does not fail for an expired certificate: the caller reports that at the start, and later
+// checks do so.
 func FollowPair(p Pair, o Options) (*Certificate, error) {
 	now := o.withDefaults().Now
 	f, err := follow(o, "certificate "+p.Cert+" with key "+p.Key, []string{p.Cert, p.Key}, func(c [][]byte, before *tls.Certificate) (*tls.Certificate, error) {
@@ -189,21 +189,21 @@ func FollowPair(p Pair, o Options) (*Certificate, error) {
 	return &Certificate{f}, nil
 }
 
-// Certificate is a certificate with its key, as its files are. It is safe for concurrent
+// Certificate is a certificate with its key that follows its files. It is safe for concurrent
 // use.
 type Certificate struct{ files *followed[tls.Certificate] }
 
 // Current returns the certificate.
 func (c *Certificate) Current() *tls.Certificate { return c.files.current() }
 
-// Reload looks at the files now. It fails when they have changed and cannot be used; the
-// certificate that was read before stays.
+// Reload checks the files now. It fails if they have changed and cannot be used; then the
+// earlier certificate stays in use.
 func (c *Certificate) Reload() error {
 	_, err := c.files.reload()
 	return err
 }
 
-// Validity fails when a certificate's time is over or has not begun.
+// Validity fails if a certificate has expired or is not valid yet.
 func Validity(leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
@@ -214,7 +214,7 @@ func Validity(leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Names are the hosts that a certificate is for, in words.
+// Names returns the hosts of a certificate as a text.
 func Names(leaf *x509.Certificate) string {
 	names := append([]string(nil), leaf.DNSNames...)
 	for _, ip := range leaf.IPAddresses {
@@ -226,7 +226,7 @@ func Names(leaf *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// pool reads certificates of authorities.
+// pool parses certificates of authorities.
 func pool(data []byte) (*x509.CertPool, error) {
 	p, n := x509.NewCertPool(), 0
 	for rest := bytes.TrimSpace(data); len(rest) > 0; {

@@ -60,7 +60,7 @@ func TestPairIsFollowed(t *testing.T) {
 	b := newBundle(t)
 	b.issue(t, certstest.Leaf{Names: []string{"second.example"}})
 	b.serves(t, "first.example")
-	b.now = b.now.Add(lookEvery)
+	b.now = b.now.Add(checkEvery)
 	b.serves(t, "second.example")
 	b.issue(t, certstest.Leaf{Names: []string{"third.example"}})
 	b.serves(t, "second.example")
@@ -89,7 +89,7 @@ func TestBadPairReplacesNothing(t *testing.T) {
 			b := newBundle(t)
 			spoil(t, b)
 			for range 3 {
-				b.now = b.now.Add(lookEvery)
+				b.now = b.now.Add(checkEvery)
 				b.serves(t, "first.example")
 			}
 			if n := strings.Count(b.log.String(), "cannot be used"); n != 1 {
@@ -99,7 +99,7 @@ func TestBadPairReplacesNothing(t *testing.T) {
 				t.Error("a look that finds nothing usable is no error")
 			}
 			b.issue(t, certstest.Leaf{Names: []string{"right.example"}})
-			b.now = b.now.Add(lookEvery)
+			b.now = b.now.Add(checkEvery)
 			b.serves(t, "right.example")
 		})
 	}

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Client names the files by which a client knows a server, and shows itself.
+// Client names the files with which a client verifies a server and authenticates itself.
 type Client struct {
-	// CA is a file of authorities that are trusted in place of the system's. Empty: the
-	// system's. It is read once.
+	// CA is a file of trusted authorities, which replace the system's. Empty: the system's.
+	// It is read once.
 	CA string
-	// Pair is shown to a server that asks for a certificate, and read again when it
+	// Pair is sent to a server that asks for a certificate, and read again when it
 	// changes.
 	Pair
 }
 
-// IsZero reports whether nothing is named.
+// IsZero reports whether no file is named.
 func (c Client) IsZero() bool { return c == Client{} }
 
-// Config makes a configuration, which speaks TLS 1.2 or newer.
+// Config returns a configuration for TLS 1.2 or newer.
 func (c Client) Config(o Options) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if err := c.Check(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Command gives the subcommand.
+// Command returns the subcommand.
 func Command() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",

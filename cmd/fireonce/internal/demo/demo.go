@@ -1,6 +1,6 @@
-// Package demo shows on one screen what Fireonce is for: a receiver loses a
-// third of its answers after it has acted, the server is killed in mid-send,
-// and yet every job takes effect once. Beside it, a client that simply retries.
+// Package demo shows on one screen what Fireonce does: a receiver loses a third of
+// its answers after it has acted, the server is killed in mid-send, and still every
+// job takes effect once. For comparison, it also runs a client that simply retries.
 package demo
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// Options say how much to show.
+// Options configure a demo.
 type Options struct {
-	// Jobs is how many each of the three has to do.
+	// Jobs is the number of jobs of each of the three trials.
 	Jobs int
-	// Loss is the share of answers that get lost.
+	// Loss is the share of answers that are lost.
 	Loss float64
-	// Seed decides which.
+	// Seed determines which answers are lost.
 	Seed uint64
-	// Out gets the show; Terminal draws progress in place.
+	// Out gets the output; Terminal draws progress in place.
 	Out      io.Writer
 	Terminal bool
 	// Binary is the program whose `serve` is run and killed.
@@ -33,19 +33,19 @@ type Options struct {
 
 const (
 	maxJobs = 2000
-	// limit bounds the whole show.
+	// limit bounds the whole demo.
 	limit = 3 * time.Minute
-	// spread is how long it takes to schedule everything.
+	// spread is how long it takes to schedule all jobs.
 	spread = 8 * time.Second
 	// lead is how far ahead each job is scheduled.
 	lead = 500 * time.Millisecond
-	// attemptTimeout is how long anybody waits for an answer, the naive client too.
+	// attemptTimeout is how long every client waits for an answer.
 	attemptTimeout = 2 * time.Second
-	// grace is how much longer the server waits before an outcome is unknown.
+	// grace is how much longer the server waits before an outcome counts as unknown.
 	grace = 3 * time.Second
 )
 
-// Run gives the show. It fails when Fireonce made a duplicate or lost a job.
+// Run runs the demo. It fails if Fireonce made a duplicate or lost a job.
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Jobs < 1 || o.Jobs > maxJobs {
 		return exit.Usagef("--jobs must be 1 to %d", maxJobs)
@@ -77,17 +77,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	return s.table()
 }
 
-// show is one run.
+// show is one run of the demo.
 type show struct {
 	Options
 	server *process
 	faults faults
-	keyed  *lane
-	blind  *lane
+	keyed  *trial
+	blind  *trial
 	naive  *naive
 	screen *screen
-	// midSend says that the receiver has a request that it does not answer: the
-	// moment to kill the server.
+	// midSend is closed when the receiver has a request that it does not answer. That is
+	// the moment to kill the server.
 	midSend chan struct{}
 }
 
@@ -105,10 +105,10 @@ func newShow(ctx context.Context, o Options, dir string) (_ *show, err error) {
 	s.screen = newScreen(s)
 	s.server = &process{binary: o.Binary, dir: dir, log: filepath.Join(dir, "server.log")}
 	trap := &trap{after: o.Jobs / 2, sprung: s.midSend}
-	if s.keyed, err = newLane("keyed", receiver.Options{Dedupes: true, Plan: trap.plan(s.faults.plan)}); err != nil {
+	if s.keyed, err = newTrial("keyed", receiver.Options{Dedupes: true, Plan: trap.plan(s.faults.plan)}); err != nil {
 		return nil, err
 	}
-	if s.blind, err = newLane("blind", receiver.Options{Plan: s.faults.plan}); err != nil {
+	if s.blind, err = newTrial("blind", receiver.Options{Plan: s.faults.plan}); err != nil {
 		return nil, err
 	}
 	if s.naive, err = newNaive(receiver.Options{Dedupes: true, Plan: s.faults.plan}); err != nil {
@@ -125,7 +125,7 @@ func (s *show) close() {
 	if s.server != nil {
 		s.server.kill()
 	}
-	for _, l := range []*lane{s.keyed, s.blind} {
+	for _, l := range []*trial{s.keyed, s.blind} {
 		if l != nil {
 			_ = l.receiver.Close()
 		}
@@ -135,7 +135,7 @@ func (s *show) close() {
 	}
 }
 
-// play schedules, kills, restarts, and waits until everything is at rest.
+// play schedules jobs, kills and restarts the server, and waits until all jobs are at rest.
 func (s *show) play(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -144,7 +144,7 @@ func (s *show) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range []*lane{s.keyed, s.blind} {
+	for _, l := range []*trial{s.keyed, s.blind} {
 		if err := l.connect(ctx, api); err != nil {
 			return fmt.Errorf("create a connection: %w", err)
 		}
@@ -181,5 +181,5 @@ func (s *show) crash(ctx context.Context) error {
 	return nil
 }
 
-// errBroken says that Fireonce has not kept its promise.
+// errBroken is returned if Fireonce has not kept its promise.
 var errBroken = errors.New("FIREONCE HAS NOT KEPT ITS PROMISE")

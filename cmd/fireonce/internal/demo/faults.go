@@ -9,15 +9,15 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// faults decide which answers get lost: the same ones for everybody, by seed,
+// faults decides which answers are lost: the same ones in each trial, by seed,
 // subject and number of the request.
 type faults struct {
 	loss float64
 	seed uint64
 }
 
-// mostLost is how many answers in a row are lost for one subject, so that the
-// show ends in about half a minute: Fireonce waits longer from repeat to repeat.
+// mostLost bounds the answers in a row that are lost for one subject, so that the
+// demo ends in about half a minute: Fireonce waits longer before each repeat.
 const mostLost = 2
 
 func (f faults) plan(r receiver.Request) receiver.Answer {
@@ -46,7 +46,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// trap holds the answer to the first request after so many effects, and tells.
+// trap withholds the answer to the first request after a number of effects, and reports it.
 type trap struct {
 	after  int
 	sprung chan<- struct{}

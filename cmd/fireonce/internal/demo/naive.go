@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// tries and pause are what most code that "handles errors" does.
+	// tries and pause are those of most code that "handles errors".
 	tries = 3
 	pause = 100 * time.Millisecond
-	// inFlight is how many it has under way at once.
+	// inFlight is how many requests it makes concurrently.
 	inFlight = 16
 )
 
-// naive is a client that sends, and sends again when it hears nothing. It is
-// not even killed.
+// naive is a client that sends, and sends again if it gets no answer. It is not even
+// killed.
 type naive struct {
 	receiver *receiver.Receiver
 	client   *http.Client

@@ -27,7 +27,7 @@ type process struct {
 
 const (
 	startTimeout = 20 * time.Second
-	// starts bounds how often a start is tried: another program may have the port.
+	// starts bounds the tries of a start: another program may have the port.
 	starts = 5
 )
 
@@ -85,7 +85,7 @@ func (p *process) kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // "signal: killed" is what was wanted
+	_ = p.cmd.Wait() // "signal: killed" is expected
 	_ = p.out.Close()
 	p.cmd = nil
 }
@@ -98,7 +98,7 @@ func (p *process) dial() (*client.API, error) {
 	return client.Dial("http://"+net.JoinHostPort(host, port), "")
 }
 
-// cleanEnv is the environment without what would configure the server.
+// cleanEnv returns the environment without the variables that would configure the server.
 func cleanEnv() []string {
 	var env []string
 	for _, pair := range os.Environ() {

@@ -14,7 +14,7 @@ const (
 	barWidth = 16
 )
 
-// screen shows how far things are.
+// screen shows the progress of the trials.
 type screen struct {
 	show *show
 	quit chan struct{}
@@ -22,7 +22,7 @@ type screen struct {
 	once sync.Once
 
 	mu    sync.Mutex
-	drawn bool // a progress line stands on the terminal
+	drawn bool // the terminal shows a progress line
 }
 
 func newScreen(s *show) *screen {
@@ -43,7 +43,7 @@ one order; seed %d), half way through the server is killed with SIGKILL in mid-s
 `, s.Jobs, s.Loss*100, mostLost, s.Seed, attemptTimeout, tries)
 }
 
-// start draws until stop.
+// start draws until stop is called.
 func (c *screen) start() {
 	every := report
 	if c.show.Terminal {
@@ -117,13 +117,13 @@ func bar(done, all int) string {
 
 type progress struct{ atRest, duplicates int }
 
-func (l *lane) progress() progress {
+func (l *trial) progress() progress {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return progress{atRest: l.atRest(), duplicates: l.receiver.Totals().Duplicates}
 }
 
-// table prints what came of it. It fails when Fireonce broke its promise.
+// table prints the results. It fails if Fireonce broke its promise.
 func (s *show) table() error {
 	keyed, blind, naive := s.keyed.result(), s.blind.result(), s.naive.result(s.Jobs)
 	fmt.Fprintln(s.Out)
@@ -138,7 +138,7 @@ func (s *show) table() error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "\nunknown: held for a person's decision, because nobody can tell whether they took effect; never sent again on their own.\n")
+	fmt.Fprintf(s.Out, "\nunknown: held for a person's decision, because it is unknown whether they took effect; never sent again automatically.\n")
 	switch {
 	case keyed.Duplicates+blind.Duplicates > 0:
 		return fmt.Errorf("%w: an effect took place twice", errBroken)

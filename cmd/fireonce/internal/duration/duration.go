@@ -1,4 +1,5 @@
-// Package duration reads and shows durations in days, too: "2d12h". What it shows, it reads.
+// Package duration parses and formats durations that may have days: "2d12h". It can parse
+// whatever it formats.
 package duration
 
 import (
@@ -16,13 +17,14 @@ const day = 24 * time.Hour
 // days is a duration that begins with a number of days.
 var days = regexp.MustCompile(`^([+-]?)([0-9]+)d(.*)$`)
 
-// Parse reads a duration: what time.ParseDuration reads, with days of 24 hours before it.
+// Parse parses a duration as time.ParseDuration does, with an optional number of days of 24
+// hours before it.
 func Parse(text string) (time.Duration, error) {
 	found := days.FindStringSubmatch(text)
 	if found == nil {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration such as 90s, 1h30m or 2d", text)
+			return 0, fmt.Errorf("%q is not a duration such as 90s, 1h30m or 2d", text)
 		}
 		return d, nil
 	}
@@ -34,7 +36,7 @@ func Parse(text string) (time.Duration, error) {
 	var rest time.Duration
 	if found[3] != "" {
 		if rest, err = time.ParseDuration(found[3]); err != nil || rest < 0 || rest >= day {
-			return 0, fmt.Errorf("%q is no duration such as 90s, 1h30m or 2d", text)
+			return 0, fmt.Errorf("%q is not a duration such as 90s, 1h30m or 2d", text)
 		}
 	}
 	total := time.Duration(n)*day + rest
@@ -47,7 +49,7 @@ func Parse(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// Format shows a duration with its days, and without the units at its end that are 0.
+// Format formats a duration with its days, and without trailing units that are 0.
 func Format(d time.Duration) string {
 	sign := ""
 	if d < 0 {

@@ -1,5 +1,5 @@
-// Package exit says with which code the program ends, and prints errors so that
-// a person sees what is wrong and a script can tell it from the code.
+// Package exit determines the program's exit code and prints errors: the text is for
+// people, and the code is for scripts.
 package exit
 
 import (
@@ -15,13 +15,13 @@ import (
 // The program's exit codes.
 const (
 	OK = 0
-	// Error: anything that has no code of its own; also a watched job that ended
+	// Error: any error without a code of its own; also a watched job that ended
 	// without success.
 	Error = 1
-	// Usage: a wrong flag or argument, or a request that the server calls invalid.
+	// Usage: a wrong flag or argument, or a request that the server refuses as invalid.
 	Usage = 2
 	// Conflict: the key is bound to another request, the state does not allow the
-	// call, or somebody else was faster (etag).
+	// call, or another caller was faster (etag).
 	Conflict = 3
 	// NotFound: no such job, connection, project or key.
 	NotFound = 4
@@ -30,7 +30,7 @@ const (
 	Unavailable = 5
 	// Denied: no API key, a wrong one, or one that lacks the scope.
 	Denied = 6
-	// Signal plus its number: a second signal during a shutdown.
+	// Signal: added to its number, a second signal during a shutdown.
 	Signal = 128
 )
 
@@ -48,13 +48,13 @@ func AsUsage(err error) error {
 	return &usageError{err}
 }
 
-// Usagef makes an error that is the caller's mistake.
+// Usagef returns an error that is the caller's mistake.
 func Usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
 // IsUsage reports whether an error is a mistake on the command line, which --help
-// explains. What a server calls invalid is none.
+// explains. A request that a server refuses as invalid is not.
 func IsUsage(err error) bool {
 	var usage *usageError
 	return errors.As(err, &usage)
@@ -78,8 +78,8 @@ func Code(err error) int {
 	return Error
 }
 
-// status is the code of an error. Where the connection broke there is no answer, whatever the
-// library of Connect makes of that.
+// status returns the code of an error. A broken connection has no answer from the server,
+// whatever code the library of Connect reports for it.
 func status(err *connect.Error) connect.Code {
 	broken := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
 	if broken && !connect.IsWireError(err) && !errors.Is(err, context.Canceled) {

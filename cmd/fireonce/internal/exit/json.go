@@ -14,20 +14,20 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Rules of this file: with --json an error is one line of JSON, the last one on standard
-// error. Standard output has results alone, so that a pipe never reads an error for one.
+// Rules of this file: with --json an error is one line of JSON, the last line on standard
+// error. Standard output has results only, so that a pipe never reads an error as a result.
 
 // report is an error as --json prints it.
 type report struct {
 	// ExitCode is the program's exit code.
 	ExitCode int `json:"exitCode"`
-	// Code is the server's status code in Connect's spelling; empty: the error is no
-	// answer of a server.
+	// Code is the server's status code in Connect's spelling; empty: the error did not come
+	// from a server.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
 	// Detail is the ErrorDetail of the contract.
 	Detail json.RawMessage `json:"detail,omitempty"`
-	// RetryDelay is when a repeat is worthwhile, as JSON has a google.protobuf.Duration.
+	// RetryDelay is the time until a repeat is worthwhile, as a google.protobuf.Duration in JSON.
 	RetryDelay json.RawMessage `json:"retryDelay,omitempty"`
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Print writes an error for a person: what happened, then reason and fields. Texts of the
-// server lose what could drive a terminal.
+// Print writes an error for a person: what happened, then reason and fields. It removes
+// terminal control characters from the server's texts.
 func Print(w io.Writer, err error) {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
@@ -46,7 +46,7 @@ func Print(w io.Writer, err error) {
 	}
 }
 
-// summary is the message, or less where the violations below have all of it.
+// summary returns the message, shortened if the violations below repeat it.
 func summary(wire *connect.Error) string {
 	for _, d := range wire.Details() {
 		if v, err := d.Value(); err == nil {

@@ -1,6 +1,5 @@
-// Package follow reads a project's event log to its reader without a gap: it
-// resumes from the last cursor when the connection is lost, the stream ends, or
-// the server is restarted.
+// Package follow reads a project's event log without a gap: it resumes from the last
+// cursor when the connection is lost, the stream ends, or the server is restarted.
 package follow
 
 import (
@@ -19,40 +18,40 @@ import (
 var ErrStop = errors.New("stop following")
 
 const (
-	// silence is how long a stream may say nothing before it counts as dead: the
+	// silence is how long a stream may send nothing before it counts as dead: the
 	// server promises a heartbeat every 15 s.
 	silence = 45 * time.Second
-	// defaultPatience is how long a server may stay away.
+	// defaultPatience is how long a server may be unreachable.
 	defaultPatience = 10 * time.Minute
 
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 )
 
-// Options say what to follow and from where.
+// Options select the events and the position at which to begin.
 type Options struct {
 	// Filter selects events; nil: all events of the project.
 	Filter *fireoncev1.EventFilter
-	// After is a cursor to read on from. Without it Beginning decides.
+	// After is the cursor after which to begin. Without it Beginning decides.
 	After string
-	// Beginning reads everything that is kept; false: from now on.
+	// Beginning: all kept events; false: events from now on.
 	Beginning bool
-	// IncludeJob asks for the job, as read then, with each event.
+	// IncludeJob adds the job to each event, as it is when the event is read.
 	IncludeJob bool
-	// Patience is how long to try to get back to a server that was reached once;
+	// Patience is how long to try to reconnect to a server that was reached once;
 	// 0: 10 min.
 	Patience time.Duration
-	// Opened is told when the first message of a stream came: what is written
-	// from then on will be seen. May be nil.
+	// Opened is called when the first message of a stream has come: events that are
+	// written from then on will be seen. May be nil.
 	Opened func()
-	// Lost is told of each lost connection. May be nil.
+	// Lost is called for each lost connection. May be nil.
 	Lost func(error)
 }
 
-// Events calls handle with each event, heartbeats left out, in the log's order.
-// It returns nil when handle returned ErrStop, handle's error if it failed, the
-// server's error if that is final, and the last error when the server was never
-// reached or stayed away for longer than Patience.
+// Events calls handle with each event in the log's order, without heartbeats. It
+// returns nil if handle returned ErrStop, handle's error if it failed, the server's
+// error if that is final, and the last error if the server was never reached or was
+// unreachable for longer than Patience.
 func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Options, handle func(*fireoncev1.JobEvent) error) error {
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
@@ -71,7 +70,7 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 			return h.err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil: // the stream had its time; a new one goes on
+		case err == nil: // the server ended the stream after its longest time; a new one continues
 			pause, lastHeard = firstPause, time.Now()
 			if err := sleep(ctx, pause); err != nil {
 				return err
@@ -96,8 +95,9 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 	}
 }
 
-// final reports whether a repeat cannot help. Only the server can know: of a stream that
-// breaks off in the middle of a message, connect-go makes an INVALID_ARGUMENT of its own.
+// final reports whether a repeat cannot help. Only an error from the server can be final:
+// connect-go itself reports INVALID_ARGUMENT for a stream that breaks off in the middle of a
+// message.
 func final(err error) bool {
 	if !connect.IsWireError(err) {
 		return false
@@ -111,7 +111,7 @@ func final(err error) bool {
 	}
 }
 
-// handlerError tells an error of the handler from one of the stream.
+// handlerError marks an error of the handler, as opposed to one of the stream.
 type handlerError struct{ err error }
 
 func (e handlerError) Error() string { return e.err.Error() }
@@ -122,7 +122,7 @@ type follower struct {
 	handle func(*fireoncev1.JobEvent) error
 }
 
-// once reads one stream to its end. heard says that the server answered.
+// once reads one stream to its end. heard reports whether the server answered.
 func (f *follower) once(ctx context.Context) (heard bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,7 +151,7 @@ func (f *follower) once(ctx context.Context) (heard bool, err error) {
 				return true, handlerError{err}
 			}
 		}
-		// Only now: an event that was not handled is read again.
+		// Set only after the handler: an event that was not handled is read again.
 		if event.GetCursor() != "" {
 			f.After = event.GetCursor()
 		}
@@ -159,7 +159,7 @@ func (f *follower) once(ctx context.Context) (heard bool, err error) {
 	return heard, stream.Err()
 }
 
-var errSilent = fmt.Errorf("the server said nothing for %v", silence)
+var errSilent = fmt.Errorf("the server sent nothing for %v", silence)
 
 func (f *follower) request() *fireoncev1.StreamJobEventsRequest {
 	req := &fireoncev1.StreamJobEventsRequest{Filter: f.Filter, IncludeJob: f.IncludeJob}

@@ -1,5 +1,5 @@
-// Package listen is `fireonce listen`: a receiver for trying, which prints what arrives and
-// misbehaves on demand.
+// Package listen implements `fireonce listen`: a receiver for experiments, which prints the
+// requests that arrive and fails on demand.
 package listen
 
 import (
@@ -27,7 +27,7 @@ const (
 	// secretVar may hold signing secrets, one per line, as for `connections create`.
 	secretVar = "FIREONCE_WEBHOOK_SECRET"
 
-	// maxConns bounds the connections that are open at one time.
+	// maxConns bounds the open connections.
 	maxConns = 100
 	// maxHeader bounds the headers of a request, in bytes.
 	maxHeader = 64 << 10
@@ -93,7 +93,7 @@ func run(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// receiverOf makes the receiver that the flags describe.
+// receiverOf returns the receiver that the flags describe.
 func receiverOf(cmd *cli.Command) (*receiver, error) {
 	rc := &receiver{keys: newMemory(maxKeys), out: &printer{w: cmd.Root().Writer, notes: cmd.Root().ErrWriter, json: cmd.Bool("json")}}
 	var err error
@@ -113,7 +113,7 @@ func receiverOf(cmd *cli.Command) (*receiver, error) {
 	return rc, nil
 }
 
-// newSecret reads a secret of Standard Webhooks. Its error does not quote it.
+// newSecret parses a secret of Standard Webhooks. Its error does not quote the secret.
 func newSecret(text string) (*standardwebhooks.Webhook, error) {
 	encoded, found := strings.CutPrefix(text, "whsec_")
 	raw, err := base64.StdEncoding.DecodeString(encoded)

@@ -165,8 +165,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("no %q in %d bytes that were printed", want, printed.Len())
 	}
 	send(t, url, "\xff\x00", nil)
-	if !strings.Contains(printed.String(), "2 bytes that are no text") {
-		t.Error("bytes that are no text were printed")
+	if !strings.Contains(printed.String(), "2 bytes that are not text") {
+		t.Error("bytes that are not text were printed")
 	}
 	for _, key := range []string{"a", "b", "c", "c", "b", "a"} { // c makes it forget a
 		send(t, url, "", http.Header{"Idempotency-Key": {key}})

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxKeys is how many keys are remembered. Digests of them are kept: a key may be as long
+// maxKeys is how many keys are remembered. Only their digests are kept: a key may be as long
 // as a header.
 const maxKeys = 10_000
 
-// memory has what became of the requests with each key; the oldest keys are forgotten.
+// memory records the outcomes of the requests with each key. The oldest keys are forgotten.
 type memory struct {
 	mu   sync.Mutex
 	of   map[[sha256.Size]byte]*past
@@ -17,14 +17,14 @@ type memory struct {
 	next int
 }
 
-// past is what became of the requests with one key.
+// past is the outcome of the requests with one key.
 type past struct{ failed, acted bool }
 
 func newMemory(size int) *memory {
 	return &memory{of: make(map[[sha256.Size]byte]*past), ring: make([][sha256.Size]byte, 0, size)}
 }
 
-// with calls do with what is remembered of a key. An empty key has no past.
+// with calls do with the past of a key. An empty key has no past.
 func (m *memory) with(key string, do func(*past)) {
 	if key == "" {
 		do(new(past))

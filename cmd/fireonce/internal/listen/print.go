@@ -21,18 +21,18 @@ const (
 	shownText = 200
 )
 
-// arrival is a request, and what became of it. Its fields are what --json prints.
+// arrival is a request and its outcome. --json prints its fields.
 type arrival struct {
 	Time   time.Time `json:"time"`
 	Method string    `json:"method"`
 	Path   string    `json:"path"`
-	// KeyHeader is the header that Key comes from; empty: the request has no key.
+	// KeyHeader is the header from which Key comes; empty: the request has no key.
 	KeyHeader string `json:"keyHeader,omitempty"`
 	Key       string `json:"key,omitempty"`
-	// Status is what was answered; 0: nothing was.
+	// Status is the status of the answer; 0: there was none.
 	Status  int    `json:"status"`
 	Outcome string `json:"outcome"`
-	// Body is its beginning; BodyBytes how long it is.
+	// Body is the beginning of the body; BodyBytes is the body's length.
 	Body      string `json:"body"`
 	BodyBytes int    `json:"bodyBytes"`
 
@@ -79,7 +79,7 @@ func (p *printer) arrived(a arrival) {
 	a.Body = beginning(a.body)
 	if p.json {
 		line, _ := json.Marshal(a)                          // cannot fail: texts, numbers and a time of now
-		_, _ = p.w.Write(append(terminal.JSON(line), '\n')) // to a pipe that is closed: nobody's loss
+		_, _ = p.w.Write(append(terminal.JSON(line), '\n')) // a closed pipe does not matter
 		return
 	}
 	status := "answer lost"
@@ -99,12 +99,12 @@ func (p *printer) arrived(a arrival) {
 	if more := len(a.body) - len(a.Body); more > 0 && a.Body != "" {
 		fmt.Fprintf(&out, "    … and %d bytes more\n", more)
 	} else if more > 0 {
-		fmt.Fprintf(&out, "    %d bytes that are no text\n", more)
+		fmt.Fprintf(&out, "    %d bytes that are not text\n", more)
 	}
 	_, _ = io.WriteString(p.w, out.String())
 }
 
-// beginning is what is shown of a body; empty: it is no text.
+// beginning returns the part of a body that is shown; empty: the body is not text.
 func beginning(body []byte) string {
 	if !utf8.Valid(body) {
 		return ""

@@ -23,7 +23,7 @@ const (
 	tooLarge = "refused: the body has more than 1 MiB"
 )
 
-// receiver acts once for each key. What it does is to print.
+// receiver acts once for each key. Its action is to print the request.
 type receiver struct {
 	secrets    []*standardwebhooks.Webhook
 	lose, fail share
@@ -42,7 +42,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rc.answer(w, got, http.StatusRequestEntityTooLarge, tooLarge)
 		return
 	case err != nil:
-		// Not the whole request: no effect. A plain return would answer 200 to a client that waits.
+		// An incomplete request has no effect. A plain return would answer 200 to a waiting client.
 		lossy.CloseUnanswered(w)
 		return
 	}
@@ -61,7 +61,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc.answer(w, got, status, outcome)
 }
 
-// act decides what becomes of a request with a key, and remembers it.
+// act decides the outcome of a request with a key, and records it.
 func (rc *receiver) act(key string) (status int, outcome string, lost bool) {
 	rc.keys.with(key, func(p *past) {
 		switch first := !p.acted; {
@@ -83,7 +83,7 @@ func (rc *receiver) answer(w http.ResponseWriter, got arrival, status int, outco
 	rc.out.arrived(got)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, outcome+"\n") // a client that has gone away misses it
+	_, _ = io.WriteString(w, outcome+"\n") // fails only if the client is gone
 }
 
 var errUnsigned = errors.New("the request is not signed with --secret")

@@ -8,15 +8,15 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// share says which requests something is done to.
+// share selects the requests that a flag affects.
 type share struct {
 	// first: the first request with each key.
 	first bool
-	// percent of all requests, by chance.
+	// percent is the random share of all requests.
 	percent float64
 }
 
-// shareOf reads a flag: "first", "30%" or "30". Empty: no request.
+// shareOf parses a flag: "first", "30%" or "30". Empty: no request.
 func shareOf(flag, text string) (share, error) {
 	switch text {
 	case "":
@@ -31,7 +31,7 @@ func shareOf(flag, text string) (share, error) {
 	return share{percent: percent}, nil
 }
 
-// takes reports whether the share has a request.
+// takes reports whether the share includes a request.
 func (s share) takes(first bool) bool {
 	return s.first && first || rand.Float64()*100 < s.percent //nolint:gosec // chance, no secret
 }

@@ -2,7 +2,7 @@
 
 package profile
 
-// lock does nothing: there is no such lock.
+// lock does nothing: this system has no such lock.
 func lock() (unlock func() error, err error) {
 	return func() error { return nil }, nil
 }

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// lock waits until no other process changes the file. A holder only reads and writes it, and
-// the kernel unlocks when a process ends. The folder is locked: the file is replaced.
+// lock waits until no other process changes the file. A holder only reads and writes the file,
+// and the kernel unlocks when a process ends. The lock is on the directory, because the file
+// is replaced.
 func lock() (unlock func() error, err error) {
 	path, err := Path()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package profile keeps the servers that a person has logged in to, and the API keys for
+// Package profile stores the servers to which a user has logged in, and the API keys for
 // them, in one file that other users of the machine cannot read.
 package profile
 
@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// Default is the profile's name when none is given.
+	// Default is the profile's name if none is given.
 	Default = "default"
 	// maxFile bounds the file, in bytes.
 	maxFile = 1 << 20
 )
 
-// Name is what a profile may be called.
+// Name matches the names that a profile may have.
 var Name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // ErrReadable: other users can read the file.
 var ErrReadable = errors.New("other users can read it")
 
-// Profile is one server, and how it is called.
+// Profile is one server and the settings for calls to it.
 type Profile struct {
 	// Server is its URL.
 	Server string `json:"server"`
-	// APIKey is for that server alone; empty: none.
+	// APIKey is for that server only; empty: none.
 	APIKey string `json:"apiKey,omitempty"`
 	// CAFile, ClientCert and ClientKey are absolute paths, as the flags of these names.
 	CAFile     string `json:"caFile,omitempty"`
@@ -44,12 +44,12 @@ type Profile struct {
 
 // File is the file's content.
 type File struct {
-	// Current is the profile that is used unless another one is named; empty: none.
+	// Current is the profile that is used if no other one is named; empty: none.
 	Current  string             `json:"current,omitempty"`
 	Profiles map[string]Profile `json:"profiles"`
 }
 
-// Path returns where the file is: fireonce/config.json in the user's folder for configuration.
+// Path returns the file's path: fireonce/config.json in the user's directory for configuration.
 func Path() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -58,8 +58,8 @@ func Path() (string, error) {
 	return filepath.Join(dir, "fireonce", "config.json"), nil
 }
 
-// Load reads the file. Without one, or without a folder for it, there are no profiles. It
-// fails with ErrReadable if others than the file's owner may read or write it.
+// Load reads the file. Without the file, or a directory for it, there are no profiles. It
+// fails with ErrReadable if users other than the file's owner may read or write it.
 func Load() (*File, error) {
 	none := &File{Profiles: make(map[string]Profile)}
 	path, err := Path()
@@ -89,7 +89,7 @@ func Load() (*File, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields() // saving the file would lose fields that this program does not know
 	if err := d.Decode(out); err != nil {
-		return nil, fmt.Errorf("%s is not a file of profiles that this version knows: repair or remove it", path)
+		return nil, fmt.Errorf("%s is not a file of profiles that this version supports; repair or remove it", path)
 	}
 	if out.Profiles == nil {
 		out.Profiles = none.Profiles
@@ -97,7 +97,7 @@ func Load() (*File, error) {
 	return out, nil
 }
 
-// Update changes the file as it is now, and saves it, unless change fails. Updates of several
+// Update reads the file, changes it and saves it, unless change fails. Updates of several
 // processes run one after the other, so that none is lost.
 func Update(change func(*File) error) (err error) {
 	unlock, err := lock()
@@ -115,14 +115,14 @@ func Update(change func(*File) error) (err error) {
 	return f.Save()
 }
 
-// Save replaces the file, readable by its owner alone.
+// Save replaces the file. Only its owner can read it.
 func (f *File) Save() (err error) {
 	path, err := Path()
 	if err != nil {
 		return err
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link to the file stays one
+		path = target // a link to the file stays a link
 	}
 	raw, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
@@ -148,8 +148,8 @@ func (f *File) Save() (err error) {
 	return os.Rename(part.Name(), path)
 }
 
-// For returns the profile of a name; empty: the current one. found is false where no
-// profile is current, or none has the name.
+// For returns the profile with a name; empty: the current one. found is false if no profile
+// is current, or if none has the name.
 func (f *File) For(name string) (used string, p Profile, found bool) {
 	if name == "" {
 		name = f.Current
@@ -158,16 +158,16 @@ func (f *File) For(name string) (used string, p Profile, found bool) {
 	return name, p, found
 }
 
-// SameServer reports whether two URLs name one server, so that a key for the one may be
-// sent to the other.
+// SameServer reports whether two URLs name the same server, so that a key for one may be sent
+// to the other.
 func SameServer(a, b string) bool {
-	x, okX := place(a)
-	y, okY := place(b)
+	x, okX := address(a)
+	y, okY := address(b)
 	return okX && okY && x == y
 }
 
-// place is what a URL says of the server: scheme, host, port and path.
-func place(text string) (string, bool) {
+// address returns the parts of a URL that identify the server: scheme, host, port and path.
+func address(text string) (string, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return "", false

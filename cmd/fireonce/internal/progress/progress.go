@@ -1,4 +1,4 @@
-// Package progress shows on a terminal how far long work has come, in one line that goes away
+// Package progress shows the progress of long work on a terminal, in one line that disappears
 // when something is printed.
 package progress
 
@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// quiet is how long work shows nothing: what is quick needs no progress.
+	// quiet is how long work shows no progress: quick work needs none.
 	quiet = 500 * time.Millisecond
 	// pause is the time between two lines.
 	pause = 100 * time.Millisecond
-	// wipe goes to the beginning of the line and clears it (ECMA-48).
+	// wipe moves to the beginning of the line and clears it (ECMA-48).
 	wipe = "\r\x1b[K"
 )
 
@@ -27,7 +27,7 @@ type Line struct {
 	now   func() time.Time
 }
 
-// New returns a line on w; nil: w is no terminal.
+// New returns a line on w; nil: w is not a terminal.
 func New(w io.Writer) *Line {
 	if !terminal.Is(w) {
 		return nil
@@ -39,7 +39,7 @@ func line(w io.Writer, now func() time.Time) *Line {
 	return &Line{w: w, next: now().Add(quiet), now: now}
 }
 
-// Show replaces the line, unless that was done a moment ago.
+// Show replaces the line, unless it was replaced less than pause ago.
 func (l *Line) Show(format string, args ...any) {
 	if l == nil || l.now().Before(l.next) {
 		return
@@ -48,7 +48,7 @@ func (l *Line) Show(format string, args ...any) {
 	l.shown, l.next = true, l.now().Add(pause)
 }
 
-// Clear takes the line away: something else is printed, or the work is done.
+// Clear removes the line, because something else is printed or the work is done.
 func (l *Line) Clear() {
 	if l == nil || !l.shown {
 		return

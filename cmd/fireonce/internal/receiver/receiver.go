@@ -1,6 +1,6 @@
-// Package receiver is an HTTP receiver that commits what it gets and may then
-// lose its answer, and counts what really took effect: the judge of the demo
-// and of the crash tests.
+// Package receiver is an HTTP receiver that commits each request, may then lose the
+// answer, and counts the effects that really took place. The demo and the crash tests
+// judge by its counts.
 package receiver
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Answer is what happens to a request after it was committed.
+// Answer is what happens to the answer after a request was committed.
 type Answer int
 
 const (
@@ -22,37 +22,37 @@ const (
 	Reply Answer = iota
 	// Reset closes the connection without an answer.
 	Reset
-	// Silence never answers; the client has to give up.
+	// Silence never answers; the client must give up.
 	Silence
 )
 
-// Request is one request as it came in. Its path names the subject: what is to
-// happen once.
+// Request is one request as it arrived. Its path names the subject, which must take
+// effect once.
 type Request struct {
 	Subject string
 	// ID is the header webhook-id; empty: the client sent none.
 	ID string
 	// Number counts the requests for the subject, from 1.
 	Number int
-	// Effect says that this request took effect; false: it was dropped as one
-	// that had been seen before.
+	// Effect reports whether this request took effect; false: it was dropped as a
+	// repeat.
 	Effect bool
 }
 
-// Options make a Receiver.
+// Options configure a Receiver.
 type Options struct {
 	// Dedupes drops requests whose webhook-id was seen before. They are answered
 	// like others. A request without the header is never dropped.
 	Dedupes bool
-	// Plan says what becomes of the answer. It is called after the commit, from
+	// Plan decides what happens to the answer. It is called after the commit, from
 	// many goroutines, and may block. Nil: Reply.
 	Plan func(Request) Answer
 }
 
-// Totals counts what a receiver got.
+// Totals holds a receiver's counts.
 type Totals struct {
 	Requests, Effects int
-	// Subjects is how many subjects have an effect; Effects beyond that are
+	// Subjects is how many subjects have an effect; further effects of them are
 	// Duplicates.
 	Subjects, Duplicates int
 }
@@ -70,7 +70,7 @@ type Receiver struct {
 	seen     map[string]bool
 }
 
-// Start makes a receiver and serves.
+// Start starts a receiver.
 func Start(opts Options) (*Receiver, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,30 +85,30 @@ func Start(opts Options) (*Receiver, error) {
 	return r, nil
 }
 
-// Close ends the receiver and every answer that it holds back.
+// Close stops the receiver and ends every request that it does not answer.
 func (r *Receiver) Close() error {
 	close(r.done)
 	return r.http.Close()
 }
 
-// URL is where requests for a subject go.
+// URL returns the URL for requests for a subject.
 func (r *Receiver) URL(subject string) string { return r.url + "/" + subject }
 
-// Effects counts the effects of a subject.
+// Effects returns the number of effects of a subject.
 func (r *Receiver) Effects(subject string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.effects[subject]
 }
 
-// Requests counts the requests for a subject.
+// Requests returns the number of requests for a subject.
 func (r *Receiver) Requests(subject string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.requests[subject]
 }
 
-// Totals counts everything so far.
+// Totals returns the counts so far.
 func (r *Receiver) Totals() Totals {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,10 +124,10 @@ func (r *Receiver) Totals() Totals {
 	return t
 }
 
-// ServeHTTP commits a request and does with its answer as planned.
+// ServeHTTP commits a request and treats its answer as planned.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if _, err := io.Copy(io.Discard, io.LimitReader(req.Body, 1<<20)); err != nil {
-		return // not the whole request: no effect
+		return // an incomplete request has no effect
 	}
 	got := r.commit(strings.TrimPrefix(req.URL.Path, "/"), req.Header.Get("Webhook-Id"))
 	answer := Reply

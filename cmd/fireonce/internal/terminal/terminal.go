@@ -1,4 +1,4 @@
-// Package terminal says what may be written to a terminal, and whether there is one.
+// Package terminal detects terminals, and removes control characters from texts for them.
 package terminal
 
 import (
@@ -13,13 +13,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Is reports whether what is written to w reaches a terminal that can move its cursor.
+// Is reports whether w writes to a terminal that can move its cursor.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Plain replaces what could drive a terminal by spaces: texts of other people may hold it.
+// Plain replaces terminal control characters with spaces: a text of foreign origin may have
+// them.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
@@ -42,8 +43,8 @@ func Lines(s string) string {
 	return out.String()
 }
 
-// JSON escapes in a JSON text the control characters that JSON may hold as they are, DEL and
-// U+0080 to U+009F. The text means the same: outside of strings JSON has none of them.
+// JSON escapes the control characters that a JSON text may contain unescaped: DEL and U+0080 to
+// U+009F. The meaning of the text stays the same: they occur only in strings.
 func JSON(text []byte) []byte {
 	return jsonControls.ReplaceAllFunc(text, func(found []byte) []byte {
 		r, _ := utf8.DecodeRune(found)
@@ -53,7 +54,7 @@ func JSON(text []byte) []byte {
 
 var jsonControls = regexp.MustCompile(`[\x{7f}-\x{9f}]`)
 
-// Short is Plain, cut to n characters.
+// Short returns Plain's text, cut to n characters.
 func Short(s string, n int) string {
 	r := []rune(Plain(s))
 	if len(r) <= n {

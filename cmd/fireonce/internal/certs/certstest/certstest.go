@@ -25,12 +25,12 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Leaf says what a certificate is for. The zero value is for localhost and 127.0.0.1, as a
-// server and as a client, for an hour.
+// Leaf describes a certificate. The zero value is for localhost and 127.0.0.1, for servers and
+// clients, and valid for an hour.
 type Leaf struct {
 	// Names replace localhost and 127.0.0.1.
 	Names []string
-	// From and Until replace its time.
+	// From and Until replace its validity.
 	From, Until time.Time
 }
 
@@ -53,7 +53,7 @@ func NewCA(tb testing.TB, dir, name string) *CA {
 	return ca
 }
 
-// Pool has the authority alone.
+// Pool returns a pool with this authority only.
 func (ca *CA) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(ca.cert)
@@ -97,7 +97,7 @@ func (ca *CA) Issue(tb testing.TB, cert, key string, l Leaf) {
 	write(tb, cert, "CERTIFICATE", der)
 }
 
-// Pair is Issue with an answer: the certificate and key as they are used.
+// Pair returns a certificate with its key, as TLS uses them.
 func (ca *CA) Pair(tb testing.TB, l Leaf) tls.Certificate {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -130,7 +130,7 @@ func serial(tb testing.TB) *big.Int {
 
 func write(tb testing.TB, file, kind string, der []byte) {
 	tb.Helper()
-	// In one step, as whoever renews a certificate should.
+	// In one step, as a renewal of a certificate should be.
 	next := file + ".next"
 	if err := os.WriteFile(next, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		tb.Fatal(err)

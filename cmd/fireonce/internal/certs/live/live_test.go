@@ -220,7 +220,7 @@ func TestACME(t *testing.T) {
 func TestACMERefuses(t *testing.T) {
 	a := newAuthority(t)
 	port, said := serve(t, a, t.TempDir(), "")
-	a.serve(t, 1) // where nobody answers the authority
+	a.serve(t, 1) // on a port that the authority does not reach
 	said.await(t, "no certificate could be obtained")
 	if _, err := shake(t, port, &tls.Config{InsecureSkipVerify: true, ServerName: name}); err == nil {
 		t.Error("it shows a certificate")

@@ -17,8 +17,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// lane is Fireonce with one receiver.
-type lane struct {
+// trial is Fireonce with one receiver.
+type trial struct {
 	name       string
 	dedupes    bool
 	receiver   *receiver.Receiver
@@ -30,22 +30,22 @@ type lane struct {
 	subjects  map[string]string // by job
 }
 
-func newLane(name string, o receiver.Options) (*lane, error) {
+func newTrial(name string, o receiver.Options) (*trial, error) {
 	r, err := receiver.Start(o)
 	if err != nil {
 		return nil, err
 	}
-	return &lane{
+	return &trial{
 		name: name, dedupes: o.Dedupes, receiver: r,
 		states: make(map[string]fireoncev1.JobState), subjects: make(map[string]string),
 	}, nil
 }
 
-// subject names what a job is about; the same for all, so that all meet the
-// same faults.
+// subject returns the name of a job's subject. It is the same in each trial, so that each
+// has the same faults.
 func subject(i int) string { return fmt.Sprintf("order-%04d", i) }
 
-func (l *lane) connect(ctx context.Context, api *client.API) error {
+func (l *trial) connect(ctx context.Context, api *client.API) error {
 	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
 	if l.dedupes {
 		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
@@ -63,7 +63,7 @@ func (l *lane) connect(ctx context.Context, api *client.API) error {
 }
 
 // run schedules the jobs over time and follows them until all are at rest.
-func (l *lane) run(ctx context.Context, api *client.API, jobs int) error {
+func (l *trial) run(ctx context.Context, api *client.API, jobs int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	submitted := make(chan error, 1)
@@ -82,15 +82,15 @@ func (l *lane) run(ctx context.Context, api *client.API, jobs int) error {
 	return <-submitted
 }
 
-// note keeps a job's state and tells how many jobs are at rest.
-func (l *lane) note(c *fireoncev1.JobChanged) (atRest int) {
+// note records a job's state and returns how many jobs are at rest.
+func (l *trial) note(c *fireoncev1.JobChanged) (atRest int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.states[c.GetJobId()] = c.GetNewState()
 	return l.atRest()
 }
 
-func (l *lane) atRest() (n int) {
+func (l *trial) atRest() (n int) {
 	for _, s := range l.states {
 		switch s {
 		case fireoncev1.JobState_JOB_STATE_SUCCEEDED, fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION,
@@ -102,9 +102,9 @@ func (l *lane) atRest() (n int) {
 	return n
 }
 
-// submit schedules one job after the other. A call that fails is repeated with
-// the same key, as any client may do: the server is killed meanwhile.
-func (l *lane) submit(ctx context.Context, api *client.API, jobs int) error {
+// submit schedules one job after the other. It repeats a failed call with the same
+// key, as any client may do: the server is killed meanwhile.
+func (l *trial) submit(ctx context.Context, api *client.API, jobs int) error {
 	tick := time.NewTicker(max(spread/time.Duration(jobs), time.Millisecond))
 	defer tick.Stop()
 	for i := range jobs {
@@ -136,16 +136,16 @@ func (l *lane) submit(ctx context.Context, api *client.API, jobs int) error {
 	return nil
 }
 
-// result is what a lane has come to.
+// result is the result of a trial.
 type result struct {
 	scheduled int
 	receiver.Totals
-	// lost jobs were acknowledged, are not unknown, and have no effect; wrong ones
-	// ended otherwise than their effect says.
+	// lost counts jobs that were acknowledged, are not unknown, and have no effect.
+	// wrong counts jobs whose final state contradicts their effect.
 	lost, unknown, wrong int
 }
 
-func (l *lane) result() result {
+func (l *trial) result() result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := result{scheduled: l.scheduled, Totals: l.receiver.Totals()}
