@@ -9,7 +9,7 @@ import (
 )
 
 // TestAccounts runs the blocks of docs/accounts.md against a server: every connector
-// takes the settings, the credential and the payload that people are told to give.
+// accepts the settings, the credential and the payload that the page shows.
 func TestAccounts(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -30,7 +30,7 @@ func TestAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The account of a user who has logged in, which the page takes for granted.
+	// The account of a user who has logged in, which the page assumes.
 	script := "set -e\n" +
 		"fireonce connections create --key user-42:mastodon --label user=42 --connector mastodon --base-url https://mastodon.example --token-file mastodon.token\n" +
 		strings.Join(marked(t, accountsPage, accountsRuns), "\n")

@@ -25,7 +25,7 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// promtool finds the program that evaluates alert rules.
+// promtool returns the path of the program that evaluates alert rules.
 func promtool(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("promtool"); err == nil {
@@ -101,7 +101,7 @@ func (w watched) scrape(t *testing.T) (series []string) {
 	return append(series, `up{`+target+`} 1`)
 }
 
-// firesOn tells which of the shipped alerts fire when what was scraped lasts for half an
+// firesOn returns which of the shipped alerts fire if the scraped series last for half an
 // hour. Prometheus' own tool evaluates the rules.
 func firesOn(t *testing.T, series []string) map[string]bool {
 	t.Helper()
@@ -120,7 +120,7 @@ func firesOn(t *testing.T, series []string) map[string]bool {
 	if err := os.WriteFile(filepath.Join(dir, "alerts.yml"), rules, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Each test expects one alert to fire, so those that fail name those that do not.
+	// Each test expects one alert to fire, so the failing tests name the alerts that do not.
 	out := make(map[string]bool)
 	var text strings.Builder
 	text.WriteString("rule_files: [alerts.yml]\nevaluation_interval: 15s\ntests:\n  - interval: 15s\n    input_series:\n")
@@ -181,7 +181,7 @@ func newPast(t *testing.T, path string, ago time.Duration) past {
 
 func (p past) id() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 
-// submit stores a job that was due then, for whoever comes within a day.
+// submit stores a job that was due then and may start within a day.
 func (p past) submit(url string) {
 	p.Helper()
 	payload, err := proto.Marshal(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
@@ -229,9 +229,9 @@ func (p past) close() {
 	}
 }
 
-// TestAlertsFire has a real server in each state that an operator is called for: what it
-// serves, scraped for half an hour, fires the alert in deploy/ that is for it, and no other
-// one that it is not for.
+// TestAlertsFire puts a real server into each state that needs an operator. Its metrics,
+// scraped for half an hour, fire the alert in deploy/ for that state, and no alert for
+// another state.
 func TestAlertsFire(t *testing.T) {
 	promtool(t)
 	silent := make(chan struct{})

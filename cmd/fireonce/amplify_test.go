@@ -24,16 +24,16 @@ import (
 const (
 	// crowd is how many hostile requests are under way at a time.
 	crowd = 1000
-	// ceiling is the resident memory that docs/operations.md promises under them, in MiB.
+	// ceiling is the bound on resident memory that docs/operations.md promises for them, in MiB.
 	ceiling = 1024
 )
 
-// TestThousandHostileRequests sends requests that are made to cost much, a thousand at a
-// time, to a server in a process of its own. Its memory stays below the documented
-// ceiling, and each honest call beside them is answered. The race detector is left out: it
-// takes memory of its own, and ten times as long. FIREONCE_BINARY measures another
-// build; FIREONCE_HOSTILE=all sends each request there is,
-// FIREONCE_HOSTILE=TEXT those whose name has the text.
+// TestThousandHostileRequests sends expensive requests, a thousand at a time, to a server in
+// a process of its own. Its memory must stay below the documented ceiling, and each honest
+// call meanwhile must be answered. The server is built without the race detector, which
+// takes memory of its own and ten times as long. FIREONCE_BINARY measures another build;
+// FIREONCE_HOSTILE=all sends every request, and FIREONCE_HOSTILE=TEXT those whose name has
+// the text.
 func TestThousandHostileRequests(t *testing.T) {
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
@@ -164,8 +164,7 @@ func sendCrowd(t *testing.T, send *attack.Sender, p *process, cases []attack.Cas
 	return true
 }
 
-// honestly calls the server as its owner does, while something else goes on. It returns
-// how many calls were answered.
+// honestly makes ordinary calls while beside runs. It returns how many calls were answered.
 func honestly(t *testing.T, p *process, key string, beside func()) (answered int) {
 	t.Helper()
 	done := make(chan struct{})

@@ -25,7 +25,7 @@ fireonce connections create --key payments --connector http --receiver-dedupes n
 fireonce connections create --key mail --connector smtp --host mail.example.org --security none
 `
 
-// cliPlace is a server, a receiver, and a folder with the files that examples name.
+// cliPlace is a server, a receiver, and a directory with the files that examples name.
 type cliPlace struct {
 	dir    string
 	env    []string
@@ -142,7 +142,7 @@ func TestHelpExamples(t *testing.T) {
 	}
 }
 
-// listens runs an example that goes on until it is ended.
+// listens runs an example that does not end by itself.
 func (p cliPlace) listens(t *testing.T, example string) {
 	t.Helper()
 	args := append(strings.Fields(p.change.Replace(example))[1:], "--addr", "127.0.0.1:0") // the last one counts

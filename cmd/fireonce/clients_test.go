@@ -29,8 +29,8 @@ const clientsKey = "a-key-for-the-clients-tests-0123456789"
 // skipClients is the one way to run these tests without their tools.
 const skipClients = "FIREONCE_SKIP_CLIENTS"
 
-// clientPrograms are the example programs in other languages. prepare builds
-// one and gives the command that runs it.
+// clientPrograms maps languages to functions that build the language's example program
+// and return the command that runs it.
 var clientPrograms = map[string]func(t *testing.T, root string) program{
 	"go":         goProgram,
 	"python":     pythonProgram,
@@ -40,8 +40,8 @@ var clientPrograms = map[string]func(t *testing.T, root string) program{
 // program is the start of a command line.
 type program struct{ args, env []string }
 
-// TestClients runs the example of each language against a real server, and asks
-// the server and the receiver what came of it.
+// TestClients runs the example of each language against a real server, and checks the
+// results at the server and the receiver.
 func TestClients(t *testing.T) {
 	for name, prepare := range clientPrograms {
 		t.Run(name, func(t *testing.T) {
@@ -52,15 +52,14 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// testLostAnswers: the first answers are lost, and the server is killed under the
-// stream. Each order is stored once and announced once, and the program sees all
-// of it.
+// testLostAnswers loses the first answers and kills the server under the stream. Each
+// order must be stored once and announced once, and the program must see all events.
 func testLostAnswers(t *testing.T, p program) {
 	c := startClientRun(t)
 	orders := []string{"41", "42", "43"}
 	out := c.start(t, p, "--at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), orders)
 
-	// The stream is open: the server goes and comes back under it.
+	// The stream is open: the server is killed and restarted under it.
 	out.says(t, `^changed `)
 	c.server.kill()
 	c.serve(t, strings.TrimPrefix(c.server.url, "http://"))
@@ -87,8 +86,8 @@ func testLostAnswers(t *testing.T, p program) {
 	c.stored(t, len(orders)) // still one job for each
 }
 
-// testTypedErrors: an error's detail comes through, and a refused call stores
-// nothing.
+// testTypedErrors checks that an error's detail reaches the client, and that a refused
+// call stores nothing.
 func testTypedErrors(t *testing.T, p program) {
 	c := startClientRun(t)
 	out := c.start(t, p, "--amount", "1", []string{"42"})
@@ -125,8 +124,8 @@ func testTypedErrors(t *testing.T, p program) {
 	}
 }
 
-// prepared builds an example, or says what is missing. A test never passes
-// because its tools are not there.
+// prepared builds an example, or fails the test and names the missing tool. A test never
+// passes for lack of a tool.
 func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	t.Helper()
 	if crashRun {
@@ -139,8 +138,8 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What other programs read is opened here too, so that `go test` does not
-	// take a result from its cache when one of these files has changed.
+	// The files that other programs read are opened here too, so that `go test` does not
+	// reuse a cached result after one of them has changed.
 	for _, dir := range []string{"clients/go", "examples/go", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "proto", "tools/protos"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -160,14 +159,14 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	return prepare(t, root)
 }
 
-// missing fails a test for want of a tool.
+// missing fails a test because a tool is missing.
 func missing(t *testing.T, what string, err error) {
 	t.Helper()
 	t.Fatalf("%v\nThis test needs %s. `make clients` installs it or says how; %s=1 leaves these tests out.", err, what, skipClients)
 }
 
-// goProgram builds the example, whose module imports the client's and nothing of ours
-// else.
+// goProgram builds the example. Its module imports the client's module and no other of this
+// repository.
 func goProgram(t *testing.T, root string) program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "orders")
@@ -246,16 +245,16 @@ func typescriptProgram(t *testing.T, root string) program {
 	return program{args: []string{node, filepath.Join(dir, "examples", "typescript", "src", "orders.js")}}
 }
 
-// clientRun is a server with what is around it.
+// clientRun is a server with a proxy, a receiver and a client.
 type clientRun struct {
 	key, dir string
 	server   *process
-	api      *client.API // past the lossy way
+	api      *client.API // not through the lossy proxy
 	way      *lossy
 	receiver *receiver.Receiver
 }
 
-// startClientRun serves with an API key, behind a way that loses the first
+// startClientRun starts a server with an API key behind a proxy that loses the first
 // answers to each call that stores something.
 func startClientRun(t *testing.T) *clientRun {
 	t.Helper()
@@ -300,7 +299,7 @@ func (c *clientRun) serve(t *testing.T, listen string) {
 func (c *clientRun) start(t *testing.T, p program, option, value string, orders []string) *output {
 	t.Helper()
 	args := slices.Concat(p.args, []string{"--server", c.way.url, "--receiver", c.receiver.URL(""), "--timeout", "2", option, value}, orders)
-	// Nothing of this machine's settings, proxies above all.
+	// Without this machine's settings, such as its proxies.
 	env := append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"FIREONCE_API_KEY=" + c.key, "WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -308,7 +307,7 @@ func (c *clientRun) start(t *testing.T, p program, option, value string, orders 
 	return startOutput(t, args, env)
 }
 
-// stored gives the jobs in the store, which must be that many.
+// stored returns the jobs in the store, and fails the test unless there are n.
 func (c *clientRun) stored(t *testing.T, n int) []*fireoncev1.Job {
 	t.Helper()
 	resp, err := c.api.Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
@@ -321,7 +320,7 @@ func (c *clientRun) stored(t *testing.T, n int) []*fireoncev1.Job {
 	return resp.GetJobs()
 }
 
-// checkRepeats checks that calls whose answer was lost came again, unchanged.
+// checkRepeats checks that calls whose answer was lost were repeated unchanged.
 func (c *clientRun) checkRepeats(t *testing.T) {
 	t.Helper()
 	same(t, requests(t, c.way, fireoncev1connect.JobServiceScheduleJobProcedure,
@@ -344,8 +343,8 @@ func same[M proto.Message](t *testing.T, got []M, least int) {
 	}
 }
 
-// checkStream compares what the program saw with the server's log, and checks
-// that every stream but the first went on behind an event.
+// checkStream compares the program's output with the server's log, and checks that every
+// stream but the first continued behind an event.
 func (c *clientRun) checkStream(t *testing.T, out *output, jobs []*fireoncev1.Job) {
 	t.Helper()
 	log, err := settle(waiting(t), t, c.api, len(jobs))
@@ -373,7 +372,7 @@ func (c *clientRun) checkStream(t *testing.T, out *output, jobs []*fireoncev1.Jo
 	}
 }
 
-// output is what a running program prints, on both of its outputs.
+// output collects what a running program prints, on both of its outputs.
 type output struct {
 	cmd   *exec.Cmd
 	lines chan string
@@ -424,7 +423,7 @@ func (o *output) wait() error {
 	return o.cmd.Wait()
 }
 
-// matching gives the groups of each line that matches.
+// matching returns the groups of each line that matches.
 func (o *output) matching(pattern string) [][]string {
 	var out [][]string
 	for _, line := range o.seen {

@@ -25,8 +25,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// Rules of this file: real servers, whose clock or whose database's clock is set. Only the
-// true time decides what is early, late or twice.
+// Rules of this file: real servers run with their own clock or their database's clock set
+// wrong. Only the true time decides whether an effect is early, late or duplicated.
 
 // clocked is one server at a time on one database, and a receiver.
 type clocked struct {
@@ -57,7 +57,7 @@ func newClocked(t *testing.T, database string, opts receiver.Options, args ...st
 	return c
 }
 
-// start begins a life of the server with an environment and further arguments.
+// start starts the server with an environment and further arguments.
 func (c *clocked) start(env []string, args ...string) {
 	c.Helper()
 	binary, err := crashBinary()
@@ -89,8 +89,8 @@ func (c *clocked) set() {
 	}
 }
 
-// answerTime is long enough for a busy machine to have all jobs of a test under way
-// before the first of them is repeated.
+// answerTime is long enough that even a busy machine has all jobs of a test under way before
+// the first of them is repeated.
 const answerTime = 10 * time.Second
 
 // schedule submits a job for a time; zero: now.
@@ -132,8 +132,9 @@ const (
 	believes    = "the clock is believed again"
 )
 
-// A clock that was an hour ahead for a moment starts nothing of the next hour, and leaves
-// no mark on what was served meanwhile, in this process or the next.
+// TestAClockThatWasAheadLeavesNoMark checks that a clock that was an hour ahead for a moment
+// starts no job of the next hour, and has no effect on the jobs that were served meanwhile, in
+// this process or the next.
 func TestAClockThatWasAheadLeavesNoMark(t *testing.T) {
 	t.Parallel()
 	c := newClocked(t, "", receiver.Options{Dedupes: true})
@@ -161,7 +162,8 @@ func TestAClockThatWasAheadLeavesNoMark(t *testing.T) {
 	}
 }
 
-// A clock that stays an hour ahead is believed at the bound.
+// TestAClockThatStaysAheadIsBelieved checks that a clock that stays an hour ahead is trusted after
+// the bound.
 func TestAClockThatStaysAheadIsBelieved(t *testing.T) {
 	t.Parallel()
 	c := newClocked(t, "", receiver.Options{Dedupes: true}, "--clock-doubt", "2s")
@@ -173,7 +175,8 @@ func TestAClockThatStaysAheadIsBelieved(t *testing.T) {
 	c.ends(1)
 }
 
-// A clock that the kernel calls synchronized is believed at once.
+// TestASynchronizedClockIsBelieved checks that a clock that the kernel considers synchronized is
+// trusted immediately.
 func TestASynchronizedClockIsBelieved(t *testing.T) {
 	t.Parallel()
 	c := newClocked(t, "", receiver.Options{Dedupes: true})
@@ -186,7 +189,7 @@ func TestASynchronizedClockIsBelieved(t *testing.T) {
 
 const crashedKeys = 10
 
-// crashed has ten jobs act without an answer, and the server killed.
+// crashed starts ten jobs that take effect without an answer, and kills the server.
 func crashed(t *testing.T, database string) *clocked {
 	t.Helper()
 	var acted sync.WaitGroup
@@ -217,13 +220,13 @@ func (c *clocked) repeats() (n int) {
 	return n
 }
 
-// A machine that comes up with an earlier time does not know how old the keys are that it
-// has sent, so it repeats none of them.
+// TestAnEarlierTimeAtTheStartRepeatsNoKey checks a machine that starts with an earlier time: it does
+// not know the age of the keys that it has sent, so it repeats none of them.
 func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	t.Parallel()
 	c := crashed(t, "")
-	// The doubt stands for longer than a job takes to be submitted and read.
-	// What waits is due when the time comes again at which it was submitted.
+	// The clock is suspect for longer than it takes to submit and read a job. The waiting job
+	// is due when the time at which it was submitted comes again.
 	c.start([]string{"FIREONCE_CLOCK_OFFSET=-40s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "15s")
 	c.process.says(t, doubtStands)
 	waits := c.schedule("waits", time.Time{})
@@ -235,8 +238,8 @@ func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	c.asksForEachKey(h, waits)
 }
 
-// asksForEachKey fails unless no request of crashed was repeated, each of their jobs asks a
-// person, and a job that was submitted in the doubt has succeeded.
+// asksForEachKey fails the test unless no request of crashed was repeated, each of their jobs waits
+// for a person, and a job that was submitted while the clock was suspect has succeeded.
 func (c *clocked) asksForEachKey(h *history, waits string) {
 	c.Helper()
 	if n := c.repeats(); n > 0 {
@@ -254,7 +257,8 @@ func (c *clocked) asksForEachKey(h *history, waits string) {
 	}
 }
 
-// In one run of the machine the boot clock says how old the keys are.
+// TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough checks that the boot clock shows the age of the
+// keys if the machine was not restarted.
 func TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough(t *testing.T) {
 	t.Parallel()
 	c := crashed(t, "")
@@ -266,9 +270,9 @@ func TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough(t *testing.T) {
 	}
 }
 
-// A post is on its way when its server dies, and the clock is an hour off for the next one,
-// which believes it: the look waits until the post can no longer take effect, by the true
-// time, and no longer than that, and finds it.
+// TestAStepMovesNoLook kills a server while a post is on its way. The clock of the next server is an
+// hour off, and it trusts that clock. The look still waits until the post can no longer take effect,
+// by the true time and no longer, and finds the post.
 func TestAStepMovesNoLook(t *testing.T) {
 	t.Parallel()
 	for _, offset := range []string{"1h", "-1h"} {
@@ -329,7 +333,8 @@ func lookAfterAStep(t *testing.T, offset string) {
 	}
 }
 
-// A machine that was down is not doubted, and an operator's word ends a doubt.
+// TestADowntimeAndAnOperatorsWord checks that a downtime does not make the clock suspect, and that
+// an operator's command makes a suspect clock trusted.
 func TestADowntimeAndAnOperatorsWord(t *testing.T) {
 	t.Parallel()
 	c := crashed(t, "")
@@ -352,8 +357,8 @@ func clockedPostgres(t *testing.T) (url string, clock *pgtest.Clock) {
 	return cluster.URL(cluster.NewDatabase(t)), clock
 }
 
-// A database whose clock is an hour ahead for a moment: nothing is started meanwhile, and
-// everything goes on as it is right again.
+// TestADatabaseClockThatWasAheadStartsNothing checks a database whose clock is an hour ahead for a
+// moment: no job starts meanwhile, and all jobs continue once the clock is right again.
 func TestADatabaseClockThatWasAheadStartsNothing(t *testing.T) {
 	t.Parallel()
 	url, clock := clockedPostgres(t)
@@ -380,8 +385,8 @@ func TestADatabaseClockThatWasAheadStartsNothing(t *testing.T) {
 	}
 }
 
-// A failover to a machine whose clock is an hour behind: it is believed at the bound, and
-// nothing that was served before stands still.
+// TestADatabaseClockThatStaysBehindIsBelieved checks a failover to a machine whose clock is an hour
+// behind: the clock is trusted after the bound, and the jobs that were served before continue.
 func TestADatabaseClockThatStaysBehindIsBelieved(t *testing.T) {
 	t.Parallel()
 	url, clock := clockedPostgres(t)
@@ -396,8 +401,8 @@ func TestADatabaseClockThatStaysBehindIsBelieved(t *testing.T) {
 	c.ends(2)
 }
 
-// A database whose clock was wrong and is set right agrees with the clock of this machine,
-// which is another one.
+// TestADatabaseClockThatIsSetRightIsBelieved checks a database whose clock was wrong and is set
+// right: it then agrees with the clock of this machine, which is a different machine.
 func TestADatabaseClockThatIsSetRightIsBelieved(t *testing.T) {
 	t.Parallel()
 	url, clock := clockedPostgres(t)
@@ -413,7 +418,8 @@ func TestADatabaseClockThatIsSetRightIsBelieved(t *testing.T) {
 	c.ends(2)
 }
 
-// A database that comes up with an earlier time while no server runs.
+// TestAnEarlierTimeOfTheDatabaseRepeatsNoKey checks a database that starts with an earlier time
+// while no server runs.
 func TestAnEarlierTimeOfTheDatabaseRepeatsNoKey(t *testing.T) {
 	t.Parallel()
 	url, clock := clockedPostgres(t)
@@ -426,7 +432,8 @@ func TestAnEarlierTimeOfTheDatabaseRepeatsNoKey(t *testing.T) {
 	c.asksForEachKey(c.ends(crashedKeys+1), waits)
 }
 
-// Two servers on one database whose clock changes follow it once.
+// TestServersFollowADatabaseClockTogether checks that two servers on one database react once to a
+// change of its clock.
 func TestServersFollowADatabaseClockTogether(t *testing.T) {
 	t.Parallel()
 	url, clock := clockedPostgres(t)

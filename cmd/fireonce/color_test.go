@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudo-terminal: what is written to the one side is read from the other.
+// openTerminal opens a pseudo-terminal and returns its two sides.
 func openTerminal(t *testing.T) (write, read *os.File) {
 	t.Helper()
 	read, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -35,7 +35,7 @@ func openTerminal(t *testing.T) (write, read *os.File) {
 	return write, read
 }
 
-// TestColors: a terminal gets colors, unless it or its user wants none.
+// TestColors checks that a terminal gets colors, unless it or its user turns them off.
 func TestColors(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, onSQLite, 0)

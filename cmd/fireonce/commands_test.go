@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// commandFiles are files that the commands of docs/clients.md write, by language, each with a
-// text that must be in it: the language's name for the package or a message.
+// commandFiles lists, by language, files that the commands of docs/clients.md write, each with a
+// text that it must contain: the language's name for the package or a message.
 var commandFiles = map[string]map[string]string{
 	"Java": {
 		"io/github/fireonce/v1/Job.java":                            "package io.github.fireonce.v1;",
@@ -48,8 +48,8 @@ var commandFiles = map[string]map[string]string{
 	"Objective-C": {"fireonce/v1/Job.pbobjc.h": "@interface FOXJob "},
 }
 
-// TestCommands runs the commands of docs/clients.md as they are printed. A language's section
-// that the tests do not run says so.
+// TestCommands runs the commands of docs/clients.md as they are printed. The page states which
+// languages' sections the tests do not run.
 func TestCommands(t *testing.T) {
 	prepared(t, func(t *testing.T, root string) program {
 		t.Helper()

@@ -23,17 +23,17 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )
 
-// guests is a connector in another process than the server's.
+// guests is a connector in a process other than the server's.
 type guests struct {
 	connectorv1connect.UnimplementedConnectorServiceHandler
 	away atomic.Bool
 
 	mu     sync.Mutex
 	tokens map[string]bool // with which it was called
-	keys   []string        // of what was published
+	keys   []string        // of the published entries
 }
 
-// start serves it; while it is away every call is cut off.
+// start starts serving. While the connector is away, every call is cut off.
 func (g *guests) start(t *testing.T) string {
 	t.Helper()
 	_, handler := connectorv1connect.NewConnectorServiceHandler(g)
@@ -79,8 +79,8 @@ func (g *guests) Publish(_ context.Context, r *connectorv1.PublishRequest) (*con
 	return &connectorv1.PublishResponse{Result: &connectorv1.PublishResponse_Published{Published: &connectorv1.Published{ExternalId: "e1"}}}, nil
 }
 
-// TestConnectorOfOnesOwn: while it is away, connections are refused and jobs wait,
-// at no cost; then they are sent.
+// TestConnectorOfOnesOwn checks a remote connector: while it is away, connections are
+// refused and jobs wait without spending attempts; afterwards they are sent.
 func TestConnectorOfOnesOwn(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -154,7 +154,7 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 	}
 }
 
-// awaits reads a job's events until one is as wanted.
+// awaits reads a job's events until one matches.
 func awaits(t *testing.T, api *client.API, id string, as func(*fireoncev1.JobChanged) bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(waiting(t))

@@ -18,7 +18,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// nths are the jobs at a place that servers die at.
+// nths returns the hits of a failpoint at which servers die.
 func nths() []int {
 	if long {
 		return []int{1, 2, 3, 5, 8}
@@ -26,8 +26,8 @@ func nths() []int {
 	return []int{1, 3}
 }
 
-// jobsEach makes sure that one server comes to a place for the last of the nths,
-// however the jobs are shared out: all servers may have had all but one of them.
+// jobsEach returns how many jobs ensure that one server reaches the last of the nths of a
+// failpoint, however the servers share the jobs: each may have had one hit fewer.
 func jobsEach(d deployment) int { return (slices.Max(nths())-1)*d.servers + 1 }
 
 // crash is a fleet whose servers are killed, and jobs for one target.
@@ -40,7 +40,7 @@ type crash struct {
 	ids        map[string]string // job by subject
 }
 
-// newCrash makes one; url "": its database is one of the test's own.
+// newCrash returns a crash. If url is empty, it makes a database.
 func newCrash(t *testing.T, d deployment, url string, class fireoncev1.EffectClass, to target) *crash {
 	t.Helper()
 	return &crash{fleet: newFleet(t, d, url), class: class, to: to, jobs: jobsEach(d), ids: make(map[string]string)}
@@ -60,8 +60,8 @@ func eachOf(t *testing.T, test func(*testing.T, deployment, fireoncev1.EffectCla
 
 func subjectOf(i int) string { return fmt.Sprintf("job-%d", i) }
 
-// submit schedules every job, the servers in turn, as a client that repeats what
-// was not answered.
+// submit schedules every job at the servers in turn, as a client that repeats
+// unanswered calls.
 func (c *crash) submit() {
 	c.Helper()
 	if c.connection == "" {
@@ -81,7 +81,7 @@ func (c *crash) submit() {
 	}
 }
 
-// run has every job done by servers that die at the given places, one a life.
+// run has every job done by servers that die at the given failpoints, one per life.
 func (c *crash) run(deaths ...string) {
 	c.Helper()
 	c.start(deaths...)
@@ -96,7 +96,7 @@ func (c *crash) finish(deaths ...string) {
 	c.judge(deaths...)
 }
 
-// judge ends the servers, and asks a fresh one how everything ended.
+// judge stops the servers, and checks the results at a new one.
 func (c *crash) judge(deaths ...string) {
 	c.Helper()
 	c.stop()
@@ -125,7 +125,7 @@ func TestCrashAtEveryPlace(t *testing.T) {
 	for _, place := range failpoint.All {
 		for _, nth := range nths() {
 			if place == failpoint.Swept && nth > 1 {
-				continue // one sweep takes all that is overdue
+				continue // one sweep takes all overdue jobs
 			}
 			at := fmt.Sprintf("%s:%d", place, nth)
 			t.Run(at, func(t *testing.T) {
@@ -139,11 +139,11 @@ func TestCrashAtEveryPlace(t *testing.T) {
 func crashAt(t *testing.T, place, at string, d deployment, class fireoncev1.EffectClass) {
 	lost := lostFor(class)
 	if place == failpoint.LookTaken {
-		lost = firstLost // or nothing is to be looked at
+		lost = firstLost // otherwise no job needs a look
 	}
 	deaths := []string{at}
 	if place == failpoint.Swept {
-		deaths = []string{failpoint.Armed, at} // something is left to be swept
+		deaths = []string{failpoint.Armed, at} // leaves a job to sweep
 	}
 	c := newCrash(t, d, "", class, startTarget(t, class, lost))
 	c.run(deaths...)
@@ -152,9 +152,9 @@ func crashAt(t *testing.T, place, at string, d deployment, class fireoncev1.Effe
 	}
 }
 
-// TestCrashTwice kills a server again while it recovers from the first kill. It is alone:
-// several that die one after the other with the same jobs in hand are what makes a job
-// suspect (job.MaxClaims), and it waits for minutes then, by design.
+// TestCrashTwice kills a server again while it recovers from the first kill. There is only
+// one server: if several die one after the other with the same jobs, a job becomes suspect
+// (job.MaxClaims), and by design it then waits for minutes.
 func TestCrashTwice(t *testing.T) {
 	t.Parallel()
 	for _, places := range [][]string{
@@ -167,7 +167,7 @@ func TestCrashTwice(t *testing.T) {
 			eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
 				c := newCrash(t, d, "", class, startTarget(t, class, lostFor(class)))
 				c.startFirst(1, places...)
-				c.finish(places...) // not every pair is met in every run: the second kill is a bonus
+				c.finish(places...) // not every run reaches every pair: the second kill is optional
 				if c.kills(places[0]) == 0 {
 					t.Errorf("no server was killed at %s", places[0])
 				}
@@ -176,8 +176,8 @@ func TestCrashTwice(t *testing.T) {
 	}
 }
 
-// TestKilledUnderAClaim kills a server that has claimed a job and sent nothing. The claim is
-// released long before its lease ends, which would be after the test.
+// TestKilledUnderAClaim kills a server that has claimed a job and sent nothing. The claim must
+// be released long before its lease ends, which is after the test.
 func TestKilledUnderAClaim(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{failpoint.Claimed, failpoint.Prepared} {
@@ -210,8 +210,8 @@ func TestKilledUnderAClaim(t *testing.T) {
 	}
 }
 
-// TestKilledInMidSend kills the server whose request the target has acted on and
-// not answered.
+// TestKilledInMidSend kills the server whose request has taken effect at the target and
+// has no answer.
 func TestKilledInMidSend(t *testing.T) {
 	t.Parallel()
 	eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
@@ -258,7 +258,7 @@ func TestKilledInMidSend(t *testing.T) {
 	})
 }
 
-// sender names the worker that a subject's request is from.
+// sender returns the worker that sent a subject's request.
 func (c *crash) sender(subject string) (worker string) {
 	c.Helper()
 	c.read(func(_ *history, e *fireoncev1.JobChanged) bool {

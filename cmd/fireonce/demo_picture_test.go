@@ -18,17 +18,17 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/demo"
 )
 
-// recorder is a terminal that remembers what stood on it, and when. It knows the one
-// escape sequence that the demo uses: to wipe the line.
+// recorder is a terminal that records its contents over time. It supports the one escape
+// sequence that the demo uses, which wipes the line.
 type recorder struct {
 	mu    sync.Mutex
 	begin time.Time
-	lines []shownLine // those that stay, in order
+	lines []shownLine // the lines that stay, in order
 	last  []shownLine // the latest state of the line that the demo redraws
 	line  string      // its present text
 }
 
-// shownLine is a line from when it stood there, and in which row.
+// shownLine is a line with the time when it was shown, and its row.
 type shownLine struct {
 	at, until time.Duration
 	row       int
@@ -64,28 +64,28 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// drawn notes what stands in the line that has not ended.
+// drawn records the text of the line that has not ended.
 func (r *recorder) drawn(text string, at time.Duration) {
 	if n := len(r.last); n > 0 && r.last[n-1].until == 0 {
 		r.last[n-1].until = at
 	}
-	if strings.ContainsAny(text, "█░") { // the bar: the table's lines come in pieces, too
+	if strings.ContainsAny(text, "█░") { // the bar: the table's lines come in pieces too
 		r.last = append(r.last, shownLine{at: at, row: len(r.lines), text: text})
 	}
 	r.line = text
 }
 
 const (
-	pictureSpeed = 2 // times as fast as it was
+	pictureSpeed = 2 // times as fast as the recording
 	glyphWidth   = 7.83
 	lineHeight   = 18
 	pictureEdge  = 16
-	// shortest is for how long a drawn line is shown at least, in the recording's own time.
+	// shortest is the least time for which a drawn line is shown, in the recording's own time.
 	shortest = 600 * time.Millisecond
 )
 
-// picture makes an SVG that plays the recording once. Where nothing plays it, its end is
-// shown.
+// picture returns an SVG that plays the recording once. A viewer without animation shows its
+// end.
 func (r *recorder) picture() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +188,7 @@ func TestDemoPicture(t *testing.T) {
 	if err != nil && !keep {
 		t.Fatal(err)
 	}
-	// The picture that is kept says what the demo says today.
+	// The stored picture must match the demo's present output.
 	for _, want := range []string{"$ fireonce demo", "SIGKILL while a request was under way", "Fireonce, keyed", "Fireonce, blind", "naive client", "duplicates"} {
 		if !strings.Contains(picture, want) {
 			t.Errorf("the picture does not show %q", want)

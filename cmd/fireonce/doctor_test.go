@@ -20,10 +20,10 @@ import (
 	"github.com/fireonce/fireonce/store/postgres"
 )
 
-// diagnosed is one finding, as --json has it.
+// diagnosed is one finding, as --json prints it.
 type diagnosed struct{ Check, Status, Found, Do string }
 
-// diagnose runs the doctor. Its exit code must fit what it found.
+// diagnose runs the doctor. Its exit code must match its findings.
 func diagnose(t *testing.T, args ...string) []diagnosed {
 	t.Helper()
 	if crashRun {
@@ -49,7 +49,7 @@ func diagnose(t *testing.T, args ...string) []diagnosed {
 	return found
 }
 
-// finds checks that a check has a status, and says some words.
+// finds checks that a check has a status, and that its text contains some words.
 func finds(t *testing.T, found []diagnosed, check, status, words string) {
 	t.Helper()
 	if !slices.ContainsFunc(found, func(f diagnosed) bool {
@@ -59,7 +59,7 @@ func finds(t *testing.T, found []diagnosed, check, status, words string) {
 	}
 }
 
-// healthy is a migrated SQLite file with a key file.
+// healthy returns a migrated SQLite file with a key file.
 func healthy(t *testing.T) (database string) {
 	t.Helper()
 	path := litetest.New(t)
@@ -72,8 +72,8 @@ func healthy(t *testing.T) (database string) {
 	return path
 }
 
-// TestDoctorOnSQLite: all is well with a file as serve makes it, and each thing that is
-// not is found.
+// TestDoctorOnSQLite checks that the doctor finds nothing wrong with a file as serve makes it,
+// and that it finds each fault.
 func TestDoctorOnSQLite(t *testing.T) {
 	t.Parallel()
 	t.Run("well", func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDoctorOnSQLite(t *testing.T) {
 	})
 }
 
-// TestDoctorOfFlags: what is dangerous in the flags alone.
+// TestDoctorOfFlags checks that the doctor finds flags that are dangerous.
 func TestDoctorOfFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -183,7 +183,7 @@ func TestDoctorOfFlags(t *testing.T) {
 	}
 }
 
-// TestDoctorOnACME: what was obtained is looked at, as autocert keeps it.
+// TestDoctorOnACME checks that the doctor reads obtained certificates as autocert stores them.
 func TestDoctorOnACME(t *testing.T) {
 	t.Parallel()
 	const name = "fireonce.example.org"
@@ -221,7 +221,7 @@ func TestDoctorOnACME(t *testing.T) {
 	finds(t, look(), "tls", "failure", "cannot be used")
 }
 
-// doctorsCluster makes a migrated database and a key file; look asks the doctor about them.
+// doctorsCluster makes a migrated database and a key file. look runs the doctor on them.
 func doctorsCluster(t *testing.T, c *pgtest.Cluster) (database string, look func(...string) []diagnosed) {
 	t.Helper()
 	database = c.NewDatabase(t)
@@ -237,8 +237,8 @@ func doctorsCluster(t *testing.T, c *pgtest.Cluster) (database string, look func
 	}
 }
 
-// TestDoctorOnPostgres: all is well with a durable server; a schema that is a newer
-// program's, a role that may not write and words about standbys are found.
+// TestDoctorOnPostgres checks that the doctor finds nothing wrong with a durable server, and
+// that it finds the schema of a newer program, a role that may not write, and standbys.
 func TestDoctorOnPostgres(t *testing.T) {
 	t.Parallel()
 	if crashRun {
@@ -265,7 +265,7 @@ func TestDoctorOnPostgres(t *testing.T) {
 	}
 }
 
-// TestDoctorOnUnsafePostgres: settings that lose what was confirmed.
+// TestDoctorOnUnsafePostgres checks that the doctor finds settings that lose confirmed writes.
 func TestDoctorOnUnsafePostgres(t *testing.T) {
 	t.Parallel()
 	if crashRun {
@@ -281,8 +281,8 @@ func TestDoctorOnUnsafePostgres(t *testing.T) {
 	finds(t, diagnose(t, "--database", c.URL(c.NewDatabase(t)), "--key-file", key), "fsync", "failure", "fsync is off")
 }
 
-// TestDoctorOnAnotherTime: PostgreSQL's clock is an hour ahead, and so a transaction has
-// been open for an hour.
+// TestDoctorOnAnotherTime checks a PostgreSQL whose clock is an hour ahead, so that a transaction
+// seems to have been open for an hour.
 func TestDoctorOnAnotherTime(t *testing.T) {
 	t.Parallel()
 	if crashRun {

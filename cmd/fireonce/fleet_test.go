@@ -23,27 +23,25 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 )
 
-// Rules of the tests with several processes: servers are the real binary on a
-// real database; the judge is a platform in the test's process, which counts
-// what took effect; nothing sleeps, every wait reads the event log, a process's
-// end, or a platform.
+// Rules of the tests with several processes: servers are the real binary on a real
+// database. The judge is a platform in the test's process, which counts the effects.
+// No test sleeps: every wait is for the event log, the end of a process, or a platform.
 
-// What the servers of a fleet run with: as short as it can be while a machine
-// under load still keeps it.
+// Times of the servers of a fleet: as short as a machine under load can keep.
 const (
 	fleetGrace = 2 * time.Second
 	fleetLease = 3 * time.Second
-	// clientPause is a client's pause before it repeats a call that no server took.
+	// clientPause is a client's pause before it repeats a call that no server answered.
 	clientPause = 50 * time.Millisecond
 )
 
-// longVariable asks for a longer run: more jobs, more places in a row of jobs, and
-// the measurement of what cannot be promised.
+// longVariable asks for a longer run: more jobs, more hits at which servers die, and
+// measurements without a promised bound.
 const longVariable = "FIREONCE_TEST_LONG"
 
 var long = os.Getenv(longVariable) != ""
 
-// scaled is a number of jobs, more of them in a long run.
+// scaled returns a number of jobs, increased in a long run.
 func scaled(jobs int) int {
 	if long {
 		return 5 * jobs
@@ -61,8 +59,8 @@ var crashBinary = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// fleet is the servers on one database. A server that dies by itself is
-// started again only if it has another death before it, or was the last.
+// fleet is a set of servers on one database. A server that dies at a failpoint is started
+// again only if it has another failpoint to die at, or was the last one.
 type fleet struct {
 	*testing.T
 	dir, binary string
@@ -70,21 +68,21 @@ type fleet struct {
 
 	mu      sync.Mutex
 	slots   []*slot
-	changed chan struct{} // closed and made anew when a server comes or goes
-	resting bool          // nothing is started again
+	changed chan struct{} // closed and replaced when a server starts or ends
+	resting bool          // no server is started again
 	killed  map[string]int
 	busy    sync.WaitGroup
 }
 
-// slot is the place of one server.
+// slot holds one server of a fleet, through its restarts.
 type slot struct {
 	deaths  []string // the failpoints of its next lives
 	process *process // nil: none runs
-	frozen  bool     // it runs, and does nothing
+	frozen  bool     // it runs, but is stopped by a signal
 	api     *client.API
 }
 
-// newFleet makes the servers' database; url "": one of the test's own.
+// newFleet returns a fleet. If url is empty, it makes a database.
 func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 	t.Helper()
 	binary, err := crashBinary()
@@ -106,8 +104,8 @@ func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 	return f
 }
 
-// start runs every server that does not run. Each has the same deaths before
-// it: one failpoint a life.
+// start starts every server that does not run. Each has the same deaths: one failpoint
+// per life.
 func (f *fleet) start(deaths ...string) {
 	f.Helper()
 	f.startFirst(len(f.slots), deaths...)
@@ -134,8 +132,8 @@ func (f *fleet) startFirst(n int, deaths ...string) {
 	}
 }
 
-// clear waits until a server that has ended is out of its slot: who killed it may
-// know of its end first.
+// clear waits until a server that has ended is out of its slot: the code that killed it may
+// notice its end first.
 func (f *fleet) clear(s *slot) {
 	for {
 		f.mu.Lock()
@@ -169,7 +167,7 @@ func (f *fleet) live(s *slot) error {
 		if early := errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed); !early || death == "" || !killed(p.err) {
 			return err
 		}
-		// It met its place, such as a firing that is due, before it said that it is ready.
+		// It reached its failpoint, such as a due firing, before it reported that it is ready.
 		f.mu.Lock()
 		f.killed[death]++
 		again := !f.resting && (len(s.deaths) > 0 || f.running() == 0)
@@ -218,7 +216,7 @@ func (f *fleet) bury(s *slot, p *process, death string) {
 	}
 }
 
-// killed tells whether a process ended by SIGKILL.
+// killed reports whether a process ended by SIGKILL.
 func killed(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -228,7 +226,7 @@ func killed(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// signal says that a server came or went; the caller holds mu.
+// signal notifies waiters that a server has started or ended; the caller holds mu.
 func (f *fleet) signal() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -245,14 +243,14 @@ func (f *fleet) running() int {
 	return n
 }
 
-// at gives the server in a place; nil: none runs there.
+// at returns the server of a slot; nil: none runs.
 func (f *fleet) at(i int) *process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.slots[i].process
 }
 
-// from gives a server that runs, from place i on, and waits for one.
+// from returns the first running server from slot i on. It waits for one if none runs.
 func (f *fleet) from(ctx context.Context, i int) (*process, *client.API, error) {
 	for {
 		f.mu.Lock()
@@ -272,7 +270,7 @@ func (f *fleet) from(ctx context.Context, i int) (*process, *client.API, error) 
 	}
 }
 
-// byWorker gives the server that an event's actor or an attempt's worker names.
+// byWorker returns the server that an event's actor or an attempt's worker names.
 func (f *fleet) byWorker(worker string) *process {
 	f.Helper()
 	f.mu.Lock()
@@ -286,8 +284,8 @@ func (f *fleet) byWorker(worker string) *process {
 	return nil
 }
 
-// freeze stops a server in the middle of what it does. The others are asked from
-// then on, until it is thawed.
+// freeze stops a server in the middle of its work, or continues it. Clients call only the
+// other servers while it is stopped.
 func (f *fleet) freeze(p *process, is bool) {
 	f.Helper()
 	f.mu.Lock()
@@ -307,7 +305,7 @@ func (f *fleet) freeze(p *process, is bool) {
 	f.signal()
 }
 
-// final tells whether repeating a call is of no use.
+// final reports whether repeating a call cannot help.
 func final(err error) bool {
 	switch rpc.CodeOf(err) {
 	case rpc.CodeUnavailable, rpc.CodeUnknown, rpc.CodeInternal, rpc.CodeDeadlineExceeded, rpc.CodeAborted,
@@ -318,8 +316,8 @@ func final(err error) bool {
 	}
 }
 
-// call does what a client does: the server of place i first, then the others,
-// until one answers.
+// call calls as a client does: the server of slot i first, then the others, until one
+// answers.
 func (f *fleet) call(ctx context.Context, i int, do func(context.Context, *client.API) error) error {
 	for {
 		_, api, err := f.from(ctx, i)
@@ -355,7 +353,7 @@ func (f *fleet) connect(c *fireoncev1.Connection) string {
 	return id
 }
 
-// schedule submits one job at the server of place i, and goes on elsewhere.
+// schedule submits one job at the server of slot i, or at another one if that fails.
 func (f *fleet) schedule(i int, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	var resp *fireoncev1.ScheduleJobResponse
 	err := f.call(waiting(f), i, func(ctx context.Context, api *client.API) (err error) {
@@ -365,8 +363,8 @@ func (f *fleet) schedule(i int, req *fireoncev1.ScheduleJobRequest) (*fireoncev1
 	return resp, err
 }
 
-// read reads the log from its beginning until enough says so; when its server
-// dies, from the beginning at another.
+// read reads the log from its beginning until enough returns true. If the server dies, it
+// starts again at another one.
 func (f *fleet) read(enough func(*history, *fireoncev1.JobChanged) bool) *history {
 	f.Helper()
 	whole := waiting(f)
@@ -416,8 +414,8 @@ func (f *fleet) rest(is bool) {
 	f.resting = is
 }
 
-// stop ends every server in order. One that dies on its way is no surprise to a
-// fleet whose servers are to die.
+// stop shuts down every server. In a fleet whose servers are to die, one may die
+// meanwhile.
 func (f *fleet) stop() {
 	f.Helper()
 	f.rest(true)
@@ -435,7 +433,7 @@ func (f *fleet) stop() {
 	f.busy.Wait()
 }
 
-// kill ends whatever still runs.
+// kill kills the servers that still run.
 func (f *fleet) kill() {
 	f.rest(true)
 	for i := range f.slots {

@@ -21,8 +21,8 @@ func (c *crash) atRestOf(subject string) {
 	c.read(func(h *history, _ *fireoncev1.JobChanged) bool { return atRest(h.state(c.ids[subject])) })
 }
 
-// TestFrozenInMidSend stops a server whose request the target has acted on, until
-// the others have dealt with the job, and then lets it go on with what it had.
+// TestFrozenInMidSend stops a server whose request has taken effect at the target, until
+// the other servers have finished the job, and then continues it.
 func TestFrozenInMidSend(t *testing.T) {
 	t.Parallel()
 	for _, class := range classes {
@@ -54,7 +54,7 @@ func TestFrozenInMidSend(t *testing.T) {
 			p := c.byWorker(c.sender(subject))
 			c.freeze(p, true)
 			c.atRestOf(subject)
-			letGo() // the answer is there when the server wakes up
+			letGo() // the answer has arrived when the server wakes up
 			c.freeze(p, false)
 			c.settle(c.jobs)
 			c.judge()
@@ -62,8 +62,8 @@ func TestFrozenInMidSend(t *testing.T) {
 	}
 }
 
-// TestFrozenBeforeTheArm stops a server that has claimed a job and prepares it,
-// for longer than its lease. Others send the job meanwhile.
+// TestFrozenBeforeTheArm stops a server that has claimed a job and prepares it, for longer
+// than its lease. Other servers send the job meanwhile.
 func TestFrozenBeforeTheArm(t *testing.T) {
 	t.Parallel()
 	underWay, thawed := make(chan struct{}), make(chan struct{})
@@ -99,7 +99,7 @@ func TestFrozenBeforeTheArm(t *testing.T) {
 	}
 }
 
-// TestPostgresCrashes ends PostgreSQL in the middle of the load, twice.
+// TestPostgresCrashes crashes PostgreSQL under load, twice.
 func TestPostgresCrashes(t *testing.T) {
 	t.Parallel()
 	for _, class := range classes {
@@ -132,8 +132,7 @@ func TestPostgresCrashes(t *testing.T) {
 	}
 }
 
-// everyTwelfth tells of each twelfth subject's first request, as long as somebody
-// may listen.
+// everyTwelfth signals each twelfth subject's first request, if the channel has space.
 func everyTwelfth(reached chan<- struct{}, lost lose) lose {
 	var mu sync.Mutex
 	seen := 0

@@ -19,8 +19,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// TestGRPCListener: the second listener is served where the ready line says,
-// it stores what the first one reads, and it ends in order with a stream open.
+// TestGRPCListener checks that the second listener serves at the address in the ready
+// line, that jobs submitted there can be read at the first, and that it shuts down with a
+// stream open.
 func TestGRPCListener(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
@@ -81,8 +82,8 @@ func TestGRPCListener(t *testing.T) {
 	}
 }
 
-// TestGRPCListenerOfItsOwn: unless an address was named, gRPC has the port after the API's;
-// a server whose second port is taken says so and goes on.
+// TestGRPCListenerOfItsOwn checks that without a named address, gRPC has the port after the
+// API's, and that a server whose second port is taken logs that and continues.
 func TestGRPCListenerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
@@ -104,7 +105,7 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 	if p := start("--listen", "127.0.0.1:0", "--grpc-listen", "off"); grpcAt.MatchString(p.line) {
 		t.Errorf("a port for gRPC that nobody wants: %s", p.line)
 	}
-	taken, first := neighbours(t)
+	taken, first := adjacentPorts(t)
 	p := start("--listen", first)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -115,8 +116,8 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 	}
 }
 
-// neighbours finds a free port whose next one it takes for as long as the test runs.
-func neighbours(t *testing.T) (taken, free string) {
+// adjacentPorts returns a free port and the port after it, which it occupies until the test ends.
+func adjacentPorts(t *testing.T) (taken, free string) {
 	t.Helper()
 	var config net.ListenConfig
 	for range 100 {

@@ -27,10 +27,10 @@ import (
 	"github.com/fireonce/fireonce/store/postgres"
 )
 
-// patience bounds every wait of a test: far more than any needs.
+// patience bounds every wait of a test. It is far longer than any wait needs.
 const patience = 2 * time.Minute
 
-// deployment is a database with as many servers as it takes.
+// deployment is a kind of database, and the number of servers on it.
 type deployment struct {
 	name    string
 	servers int
@@ -42,7 +42,7 @@ var (
 	deployments = []deployment{onSQLite, onPostgres}
 )
 
-// database makes an empty database and gives its URL.
+// database makes an empty database and returns its URL.
 func (d deployment) database(tb testing.TB) string {
 	tb.Helper()
 	if d == onPostgres {
@@ -65,11 +65,11 @@ func onEach(t *testing.T, test func(*testing.T, deployment)) {
 // process is a `fireonce serve` of its own.
 type process struct {
 	url    string
-	line   string // what it said when it was ready
+	line   string // its ready line
 	cmd    *exec.Cmd
 	stdout *os.File
 	done   chan struct{} // closed when the process is gone
-	err    error         // how it went, after done
+	err    error         // its result, once done is closed
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
@@ -138,7 +138,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.stderr.Write(b)
 }
 
-// says waits until the process has said something on standard error.
+// says waits until the process has written some words to standard error.
 func (p *process) says(tb testing.TB, words string) {
 	tb.Helper()
 	for !strings.Contains(p.logs(), words) {
@@ -150,13 +150,14 @@ func (p *process) says(tb testing.TB, words string) {
 	}
 }
 
-// comesToSay waits until the process has said something on standard error, or has ended.
+// comesToSay waits until standard error has a match, or the process has ended. It reports
+// whether there is a match.
 func (p *process) comesToSay(words *regexp.Regexp) bool {
 	late := time.After(patience)
 	for !words.MatchString(p.logs()) {
 		select {
 		case <-p.said:
-		case <-p.done: // and all that it said is there
+		case <-p.done: // and its output is complete
 			return words.MatchString(p.logs())
 		case <-late:
 			return false
@@ -171,12 +172,12 @@ func (p *process) logs() string {
 	return p.stderr.String()
 }
 
-// isWorker reports whether events call the process so.
+// isWorker reports whether name is the name of the process in events.
 func (p *process) isWorker(name string) bool {
 	return strings.Contains(p.logs(), fmt.Sprintf("worker=%s host=%s pid=%d", name, hostname, p.cmd.Process.Pid))
 }
 
-// hostname is what processes log of the machine.
+// hostname is the machine's name in logs.
 var hostname, _ = os.Hostname()
 
 // kill ends the process with SIGKILL.
@@ -185,10 +186,10 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop ends the process in order.
+// stop shuts the process down.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		<-p.done // it has ended: how, is known a moment later
+		<-p.done // it has ended; its result is known a moment later
 		return err
 	}
 	select {
@@ -236,7 +237,7 @@ func connect(tb testing.TB, api *client.API, dedupes bool) string {
 	return resp.GetConnection().GetConnectionId()
 }
 
-// hook is a request for one webhook, at once.
+// hook returns a request for one webhook, due immediately.
 func hook(connection, key, url string, timeout time.Duration) *fireoncev1.ScheduleJobRequest {
 	return &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection},
@@ -258,13 +259,13 @@ func atRest(s fireoncev1.JobState) bool {
 	}
 }
 
-// history is what a test saw of the event log.
+// history is the part of the event log that a test has read.
 type history struct {
 	tb     testing.TB
 	events map[string][]*fireoncev1.JobChanged // by job
 }
 
-// note checks that a job's events have no gap and hang together.
+// note records an event, and checks that a job's events have no gap and are consistent.
 func (h *history) note(c *fireoncev1.JobChanged) {
 	h.tb.Helper()
 	before := h.events[c.GetJobId()]
@@ -296,7 +297,7 @@ func (h *history) resting() int {
 	return n
 }
 
-// undone tells what became of the jobs that are not at rest so far.
+// undone describes the jobs that are not at rest.
 func (h *history) undone() string {
 	var b strings.Builder
 	for id, events := range h.events {

@@ -14,8 +14,8 @@ var (
 	placeholder = regexp.MustCompile(`^[A-Z][A-Z0-9_]*(=[A-Z]+|:[A-Z]+|,…)?$`)
 )
 
-// TestPlaceholders: in a help text a flag's value reads as what it is (NAME, DURATION), and
-// not as the type that it has, or as one of its values.
+// TestPlaceholders checks that a help text names a flag's value by its meaning (NAME, DURATION),
+// not by its type or one of its values.
 func TestPlaceholders(t *testing.T) {
 	started := false
 	var walk func(cmd *cli.Command, path string)
@@ -43,8 +43,8 @@ func TestPlaceholders(t *testing.T) {
 
 var namedCommand = regexp.MustCompile("(?m)(?:`|^ +)fireonce ([^`\n]+)")
 
-// TestHelpNames: each command line in a help text, also in the midst of a sentence, names a
-// command that there is, and flags that it has.
+// TestHelpNames checks that each command line in a help text, even in the middle of a sentence,
+// names an existing command, and flags that the command has.
 func TestHelpNames(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -79,8 +79,8 @@ func TestHelpNames(t *testing.T) {
 	}
 }
 
-// wrongWord returns the first word of a command line that is neither a command nor a flag
-// where one has to be.
+// wrongWord returns the first word of a command line that should be a command or a flag and is
+// neither.
 func wrongWord(root *cli.Command, words []string) string {
 	cmd := root
 	for i, word := range words {

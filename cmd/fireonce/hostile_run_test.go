@@ -46,9 +46,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 )
 
-// TestNoSecretOfPlatformsGetsOut: as TestNoSecretGetsOut, for the credentials of every
-// connector, for logins and for renewals. The platforms are this test's, so the parts of
-// a server are put together here: nothing else says where those are.
+// TestNoSecretOfPlatformsGetsOut does what TestNoSecretGetsOut does for the credentials of every
+// connector, for logins and for renewals. The platforms are fakes of this test, so it assembles
+// the parts of a server itself: no flag sets the addresses of platforms.
 func TestNoSecretOfPlatformsGetsOut(t *testing.T) {
 	onEach(t, func(t *testing.T, d deployment) {
 		t.Parallel()
@@ -64,7 +64,7 @@ func TestNoSecretOfPlatformsGetsOut(t *testing.T) {
 
 // stage is a server in this process, among hostile platforms.
 type stage struct {
-	*spill  // its targets and its binary are not used
+	*spill  // without its targets and its binary
 	hostile *hostile
 	roots   struct{ login, mail int } // ports of relays
 	log     lockedBuffer
@@ -72,7 +72,7 @@ type stage struct {
 	tokens  *oauth.Client
 	renewer *oauth.Renewer
 	stop    func()
-	// origin is where each connection came from: connector and way.
+	// origin is the connector and the way of each connection.
 	origin map[string][2]string
 }
 
@@ -127,7 +127,7 @@ func (s *stage) ok(err error) {
 	}
 }
 
-// run puts a server together, and starts it.
+// run assembles a server and starts it.
 func (s *stage) run() {
 	t, local := s.t, netip.MustParsePrefix("127.0.0.0/8")
 	key := bytes.Repeat([]byte(hostileMark), 2)[:32]
@@ -184,7 +184,7 @@ func (s *stage) run() {
 	s.ok(err)
 }
 
-// connectors are those whose platforms are hostile, and one of the operator's own.
+// connectors returns the connectors whose platforms are hostile, and a remote one.
 func (s *stage) connectors(sender *transport.Sender, media *kit.Media) (*connector.Registry, *remote.Connector) {
 	base := s.hostile.URL
 	own, err := remote.New(remote.Config{Name: "own", URL: base, Token: secretOf("token", "500"), Sender: sender})
@@ -218,7 +218,7 @@ func (s *stage) apps() string {
 	return path
 }
 
-// redirect is where the logins of a way come back.
+// redirect returns the redirect URL of the logins of a way.
 func (s *stage) redirect(way string) string { return "http://127.0.0.1:1/back/" + way }
 
 func bearerOf(secret string) *fireoncev1.Credential {
@@ -229,7 +229,7 @@ func basicOf(secret string) *fireoncev1.Credential {
 	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada.example.org", Password: secret}}}
 }
 
-// credentialOf is what a connector takes.
+// credentialOf returns a credential for a connector.
 func credentialOf(connector, secret string) *fireoncev1.Credential {
 	if connector == "bluesky" || connector == "smtp" {
 		return basicOf(secret)
@@ -237,7 +237,7 @@ func credentialOf(connector, secret string) *fireoncev1.Credential {
 	return bearerOf(secret)
 }
 
-// settingsOf are those of a connection to a hostile platform.
+// settingsOf returns the settings of a connection to a hostile platform.
 func (s *stage) settingsOf(name, way string) *fireoncev1.Connection {
 	c := &fireoncev1.Connection{Connector: name, DisplayName: way}
 	switch base := s.hostile.URL; name {
@@ -265,7 +265,7 @@ func (s *stage) settingsOf(name, way string) *fireoncev1.Connection {
 	return c
 }
 
-// payloadFor is something that a connector sends.
+// payloadFor returns a payload that a connector can send.
 func (s *stage) payloadFor(name string) *fireoncev1.Payload {
 	switch name {
 	case "smtp", "resend":
@@ -315,8 +315,8 @@ func (s *stage) keep(c *fireoncev1.Connection, name, way string) {
 	s.origin[c.GetConnectionId()] = [2]string{name, way}
 }
 
-// logIn goes through logins that fail in every way, and some that succeed with tokens
-// that end at once and cannot be renewed.
+// logIn makes logins that fail in every way, and some that succeed with tokens that expire
+// immediately and cannot be renewed.
 func (s *stage) logIn() {
 	ctx := waiting(s.t)
 	for _, way := range append([]string{"s500", "s401"}, ways...) {
@@ -327,7 +327,7 @@ func (s *stage) logIn() {
 		})
 		s.answered("StartOAuth", begun, err)
 		s.ok(err)
-		for name, text := range s.dump() { // while the verifier is in there
+		for name, text := range s.dump() { // while the database has the verifier
 			s.said(name+" during logins", text)
 		}
 		done, err := s.api.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{
@@ -349,7 +349,7 @@ func (s *stage) logIn() {
 	}
 }
 
-// change asks of every connection all that may ask its platform, and sends something.
+// change makes every call that may contact a connection's platform, and sends a job.
 func (s *stage) change() {
 	ctx := waiting(s.t)
 	for id, of := range s.origin {
@@ -361,7 +361,7 @@ func (s *stage) change() {
 		})
 		s.answered("UpdateConnection", updated, err)
 		s.ok(err)
-		if s.conns[id].GetCredentialExpireTime() == nil { // tokens of a login are to be renewed
+		if s.conns[id].GetCredentialExpireTime() == nil { // tokens of a login are renewed
 			for _, cred := range []*fireoncev1.Credential{
 				credentialOf(name, secretOf(name, way)+"rotated"), basicOf(hostileMark + "\n"), {Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: hostileMark}}},
 			} {
@@ -390,13 +390,13 @@ func (s *stage) schedule(id, name string) {
 	s.jobs = append(s.jobs, resp.GetJob().GetJobId())
 }
 
-// settleJobs waits until every job has come to rest, and reads all that is said of them.
+// settleJobs waits until every job is at rest, and reads everything about them.
 func (s *stage) settleJobs() {
 	ctx, left := waiting(s.t), make(map[string]bool)
 	for _, id := range s.jobs {
 		left[id] = true
 	}
-	// What is looked for goes on for long: that it is looked for is enough here.
+	// Looks continue for a long time: that they have begun is enough here.
 	err := follow.Events(ctx, s.api.Jobs, follow.Options{Beginning: true, IncludeJob: true}, func(e *fireoncev1.JobEvent) error {
 		s.answered("StreamJobEvents", e, nil)
 		if c := e.GetJobChanged(); atRest(c.GetNewState()) || c.GetNewState() == fireoncev1.JobState_JOB_STATE_AMBIGUOUS {
@@ -424,7 +424,7 @@ func (s *stage) settleJobs() {
 	s.answered("ListConnections", conns, nil)
 }
 
-// end stops the server and reads what is left.
+// end stops the server and reads its remaining output.
 func (s *stage) end() {
 	for name, text := range s.dump() {
 		s.said(name+" while it serves", text)
@@ -436,7 +436,7 @@ func (s *stage) end() {
 	s.said("the server's log", s.log.String())
 }
 
-// searchMark looks for what is in every secret, in every place.
+// searchMark searches every output for the text that is in every secret.
 func (s *stage) searchMark() {
 	sent := s.hostile.sent()
 	for _, name := range []string{"feed", "mastodon", "bluesky", "x", "tiktok", "slack", "resend", "smtp", "own", "token", "client", "code", "access", "refresh"} {

@@ -26,19 +26,20 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Platforms for TestNoSecretOfPlatformsGetsOut. Each answers in the way that the secret
-// itself asks for, and repeats in its answer, wherever it can, what it was sent.
+// Platforms for TestNoSecretOfPlatformsGetsOut. Each answers in the way that the secret itself
+// names, and repeats the request in as many parts of its answer as it can.
 
-// hostileMark is in every secret that is handed out, with letters that are escaped in URLs, in
-// JSON and in HTML.
+// hostileMark is in every secret that is used, with characters that are escaped in URLs, in JSON
+// and in HTML.
 const hostileMark = "canary7Fq2+XvLw9/Qz"
 
-// secretOf is a secret that has a platform answer in some way.
+// secretOf returns a secret that makes a platform answer in some way.
 func secretOf(connector, way string) string { return hostileMark + "." + connector + "." + way + "." }
 
 var wayOf = regexp.MustCompile(`Qz\.[a-z]+\.([a-z0-9]+)\.`)
 
-// ways are how platforms answer. With an "s" in front, only after what comes first.
+// ways are the ways in which platforms answer. With an "s" in front, only requests after the
+// first ones are answered so.
 var ways = []string{"200", "302", "400", "401", "403", "404", "409", "422", "429", "500", "503", "plain", "half", "head"}
 
 // hostile is all of the platforms.
@@ -48,7 +49,7 @@ type hostile struct {
 	roots *x509.CertPool
 	mu    sync.Mutex
 	seen  strings.Builder
-	// verifiers are those of PKCE, which nobody plants.
+	// verifiers are PKCE's, which the server generates.
 	verifiers []string
 }
 
@@ -79,7 +80,7 @@ func (h *hostile) sent() string {
 	return h.seen.String()
 }
 
-// answer is every platform that speaks HTTP.
+// answer answers for every platform with HTTP.
 func (h *hostile) answer(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var head bytes.Buffer
@@ -110,7 +111,7 @@ func (h *hostile) answer(w http.ResponseWriter, r *http.Request) {
 	tell(w, way, said, token)
 }
 
-// reads are answers to what is asked before something is sent.
+// reads are answers to reads that come before a send.
 var reads = map[string]string{
 	"/2/users/me":                         `{"data":{"id":"1","username":"ada"}}`,
 	"/2/users/1/tweets":                   `{"meta":{"result_count":0}}`,
@@ -123,7 +124,8 @@ var reads = map[string]string{
 		`"privacy_level_options":["PUBLIC_TO_EVERYONE","SELF_ONLY"],"max_video_post_duration_sec":300},"error":{"code":"ok","message":"","log_id":"1"}}`,
 }
 
-// begin lets a login and what is read before a send succeed, and all that follows fail.
+// begin answers a login and the reads before a send with success, and all later requests with a
+// failure.
 func (h *hostile) begin(w http.ResponseWriter, r *http.Request, later, said, token string) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
@@ -185,7 +187,7 @@ func tell(w http.ResponseWriter, way, said, token string) {
 	}
 }
 
-// treacherous is a connector of one's own that tells in its answers what it was handed.
+// treacherous is a remote connector whose answers repeat its requests.
 type treacherous struct {
 	connectorv1connect.UnimplementedConnectorServiceHandler
 	*hostile
@@ -229,8 +231,8 @@ func (t *treacherous) Publish(ctx context.Context, r *connectorv1.PublishRequest
 	return nil, connectrpc.NewError(connectrpc.CodeInternal, fmt.Errorf("you sent %s", t.words(ctx, r.GetAccount())))
 }
 
-// relay is an SMTP server over TLS that refuses who logs in (way "login"), or his
-// e-mail, and says with what he came.
+// relay starts an SMTP server over TLS that refuses a login (way "login") or an e-mail, and repeats
+// the client's data in its answer.
 func (h *hostile) relay(t *testing.T, way string) (port int) {
 	t.Helper()
 	with := httptest.NewTLSServer(nil) // for its certificate

@@ -21,13 +21,13 @@ import (
 // It posted first and then wrote down that it had; the platform took the post and answered
 // late, so nothing was written down, and the next run, which overlapped, posted again.
 
-// naive is that pipeline: one run of it posts unless its state says that it did.
+// naive is that pipeline: one run of it posts unless its state records a post.
 type naive struct {
 	state, url string
 	timeout    time.Duration
 }
 
-// run is one run by cron. What fails is left to the next one.
+// run is one run by cron. A failure is left to the next run.
 func (n naive) run(ctx context.Context) {
 	if _, err := os.Stat(n.state); err == nil {
 		return
@@ -48,8 +48,8 @@ func (n naive) run(ctx context.Context) {
 
 const cronRuns = 3
 
-// naively has cron run the pipeline some times, the next run once the receiver has the post of
-// the one before.
+// naively runs the pipeline several times as cron does, each time once the receiver has the post
+// of the run before.
 func naively(t *testing.T, answer receiver.Answer) (effects int) {
 	t.Helper()
 	committed := make(chan struct{}, cronRuns)
@@ -70,7 +70,7 @@ func naively(t *testing.T, answer receiver.Answer) (effects int) {
 			pipeline.run(t.Context())
 		})
 		if answer == receiver.Reply {
-			<-ended // nothing is late, so no run overlaps
+			<-ended // no answer is late, so no run overlaps
 			continue
 		}
 		select {
@@ -104,8 +104,8 @@ func TestHeartbeatPostedOnce(t *testing.T) {
 	})
 }
 
-// heartbeat has a schedule do the same: the receiver takes the post and never answers, other
-// servers look for due schedules at the same time, and servers come and go as cron's runs do.
+// heartbeat does the same with a schedule: the receiver accepts the post and never answers, other
+// servers look for due schedules at the same time, and servers start and end as cron's runs do.
 func heartbeat(t *testing.T, d deployment) {
 	committed := make(chan struct{}, 10)
 	r, err := receiver.Start(receiver.Options{Plan: func(receiver.Request) receiver.Answer {

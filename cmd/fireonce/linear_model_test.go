@@ -13,23 +13,22 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Rules of this file: it says what submitting means when one call comes after
-// another. A key is free until a submit binds it, and from then on it is bound
-// to one request, one job and one time for good. A history of many clients is
-// right when its calls can be put in such an order, each at an instant between
-// its begin and its end (linearizability). A call without an answer ends never:
-// it may take effect late, or not at all.
+// Rules of this file: it specifies submits as a sequence of calls. A key is free until a
+// submit binds it; from then on it is bound permanently to one request, one job and one
+// time. A history of many clients is correct if its calls can be ordered in such a
+// sequence, each at an instant between its begin and its end (linearizability). A call
+// without an answer never ends: it may take effect late, or not at all.
 
-// wish is what a request asks for, as far as two requests are compared. Times
-// are in microseconds since 1970.
-type wish struct {
+// content is the part of a request by which two requests are compared. Times are in
+// microseconds since the Unix epoch.
+type content struct {
 	text   string        // of the payload
 	at     int64         // schedule_time; 0: as soon as possible
 	window time.Duration // start_window; 0: the default
 }
 
-// differs names the fields in which two requests differ, in order.
-func (w wish) differs(from wish) string {
+// differs returns the names of the fields in which two requests differ, in order.
+func (w content) differs(from content) string {
 	var fields []string
 	if w.text != from.text {
 		fields = append(fields, "payload")
@@ -43,8 +42,8 @@ func (w wish) differs(from wish) string {
 	return strings.Join(fields, " ")
 }
 
-// stored is the content that a job of this request has.
-func (w wish) stored() wish {
+// stored returns the content of this request's job.
+func (w content) stored() content {
 	if w.window == 0 {
 		w.window = defaultWindow
 	}
@@ -54,13 +53,13 @@ func (w wish) stored() wish {
 // defaultWindow is the contract's start_window of a request that names none.
 const defaultWindow = 2 * time.Hour
 
-// ask is a call: a submit, or a read of the job under a key.
+// ask is a call: a submit, or a read of the job with a key.
 type ask struct {
-	key  string
-	read bool
-	wish wish // of a submit
-	// last is how many calls of the key have answers, for a submit without one that
-	// is to come after them if it binds nothing; 0: anywhere. See lostLast.
+	key     string
+	read    bool
+	content content // of a submit
+	// last is how many calls of the key have answers. It is set for a submit without an
+	// answer, which must come after them if it binds nothing; 0: anywhere. See lostLast.
 	last int
 }
 
@@ -68,16 +67,16 @@ func (a ask) String() string {
 	if a.read {
 		return "get " + a.key
 	}
-	return fmt.Sprintf("submit %s %+v", a.key, a.wish)
+	return fmt.Sprintf("submit %s %+v", a.key, a.content)
 }
 
-// verdict is what an answer says.
+// verdict is the meaning of an answer.
 type verdict int
 
 const (
 	lost     verdict = iota // no answer, or one that leaves it open
 	created                 // this call stored the job
-	repeated                // the job was there
+	repeated                // the job existed
 	refused                 // another request has the key
 	found                   // the job
 	notFound                // no job has the key
@@ -91,9 +90,9 @@ func (v verdict) String() string {
 type reply struct {
 	verdict verdict
 	job     string
-	when    int64  // canonical time
-	holds   wish   // the job's content; not of a refusal
-	fields  string // those that differ; of a refusal
+	when    int64   // canonical time
+	holds   content // the job's content; not of a refusal
+	fields  string  // the differing fields, of a refusal
 }
 
 func (r reply) String() string {
@@ -103,41 +102,41 @@ func (r reply) String() string {
 	return fmt.Sprintf("%s job %s at %d %s", r.verdict, r.job, r.when, r.fields)
 }
 
-// binding is what is known of a key.
+// binding is the known state of a key.
 type binding struct {
-	bound bool
-	wish  wish
-	// job and when are unset while only a call without an answer can have bound
-	// the key: the first answer after it tells them.
+	bound   bool
+	content content
+	// job and when are unset while only a call without an answer can have bound the key:
+	// the first answer after it sets them.
 	job  string
 	when int64
 	// answered counts the answers so far.
 	answered int
 }
 
-// bindsTo says whether a submit could have bound the key with this answer.
-func (w wish) bindsTo(r reply) (bool, binding) {
+// bindsTo reports whether a submit could have bound the key with this answer.
+func (w content) bindsTo(r reply) (bool, binding) {
 	ok := r.job != "" && r.when != 0 && (w.at == 0 || w.at == r.when)
-	return ok, binding{bound: true, wish: w, job: r.job, when: r.when}
+	return ok, binding{bound: true, content: w, job: r.job, when: r.when}
 }
 
-// told says whether an answer fits the job that holds the key, and what is known
+// answer reports whether an answer fits the job that holds the key, and returns the state
 // after it.
-func (b binding) told(r reply) (bool, binding) {
+func (b binding) answer(r reply) (bool, binding) {
 	if !b.bound {
 		return false, b
 	}
 	if b.job == "" {
-		return b.wish.bindsTo(r)
+		return b.content.bindsTo(r)
 	}
 	return r.job == b.job && r.when == b.when, b
 }
 
-// after is the specification: whether a call can have this answer now, and what
-// holds after it.
+// after is the specification: it reports whether a call can have this answer now, and
+// returns the state after it.
 func (b binding) after(a ask, r reply) (bool, binding) {
 	holds := func(ok bool, next binding) (bool, binding) {
-		want := next.wish.stored()
+		want := next.content.stored()
 		want.at = next.when
 		return ok && r.holds == want, next
 	}
@@ -146,19 +145,19 @@ func (b binding) after(a ask, r reply) (bool, binding) {
 		if b.bound {
 			return a.last == 0 || b.answered == a.last, b
 		}
-		return !a.read, binding{bound: true, wish: a.wish}
+		return !a.read, binding{bound: true, content: a.content}
 	case created:
-		ok, next := a.wish.bindsTo(r)
+		ok, next := a.content.bindsTo(r)
 		return holds(ok && !b.bound && !a.read, next)
 	case repeated:
-		ok, next := b.told(r)
-		return holds(ok && !a.read && a.wish == b.wish, next)
+		ok, next := b.answer(r)
+		return holds(ok && !a.read && a.content == b.content, next)
 	case refused:
-		ok, next := b.told(r)
-		differ := a.wish.differs(b.wish)
+		ok, next := b.answer(r)
+		differ := a.content.differs(b.content)
 		return ok && !a.read && differ != "" && differ == r.fields, next
 	case found:
-		ok, next := b.told(r)
+		ok, next := b.answer(r)
 		return holds(ok && a.read, next)
 	case notFound:
 		return a.read && !b.bound, b
@@ -167,7 +166,7 @@ func (b binding) after(a ask, r reply) (bool, binding) {
 	}
 }
 
-// submits is the model of the specification. Keys know nothing of each other.
+// submits is the model of the specification. Keys are independent.
 var submits = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		var out [][]porcupine.Operation
@@ -199,10 +198,10 @@ func byKey(history []porcupine.Operation) map[string][]porcupine.Operation {
 	return keys
 }
 
-// lostLast makes the check of a history short. A submit without an answer either
-// binds the key or changes nothing. One that changes nothing may as well come
-// after every call with an answer, since it never ends: the checker need not try
-// it anywhere else, and there is an order exactly when there is one like that.
+// lostLast shortens the check of a history. A submit without an answer either binds the
+// key or changes nothing. One that changes nothing may come after every call with an
+// answer, because it never ends. So the checker need not try it elsewhere: an order
+// exists exactly if an order of this form exists.
 func lostLast(history []porcupine.Operation) []porcupine.Operation {
 	answered := make(map[string]int)
 	for _, op := range history {
@@ -220,15 +219,15 @@ func lostLast(history []porcupine.Operation) []porcupine.Operation {
 	return out
 }
 
-// check gives the checker's verdict on a history.
+// check returns the checker's verdict on a history.
 func check(history []porcupine.Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(submits, lostLast(history), checkLimit)
 }
 
-// checkLimit bounds the check of a history: its end without a verdict is a failure.
+// checkLimit bounds the check of a history. A check without a verdict by then is a failure.
 const checkLimit = 30 * time.Second
 
-// operation is a call with its answer; one without an answer ends at never.
+// operation returns a call with its answer. A call without an answer ends at never.
 func operation(client int, begin, end int64, a ask, r reply) porcupine.Operation {
 	return porcupine.Operation{ClientId: client, Call: begin, Return: end, Input: a, Output: r}
 }
@@ -236,15 +235,15 @@ func operation(client int, begin, end int64, a ask, r reply) porcupine.Operation
 // never is later than every answer.
 const never = int64(1) << 60
 
-// TestSubmitModel has the checker judge histories that were made by hand.
+// TestSubmitModel checks hand-made histories with the checker.
 func TestSubmitModel(t *testing.T) {
 	t.Parallel()
 	const at = 1_900_000_000_000_000
-	first, other := wish{text: "a", at: at}, wish{text: "b", at: at}
-	soon := wish{text: "a"}
-	submit := func(w wish) ask { return ask{key: "k", wish: w} }
+	first, other := content{text: "a", at: at}, content{text: "b", at: at}
+	soon := content{text: "a"}
+	submit := func(w content) ask { return ask{key: "k", content: w} }
 	get := ask{key: "k", read: true}
-	gives := func(v verdict, job string, when int64, w wish) reply {
+	gives := func(v verdict, job string, when int64, w content) reply {
 		w = w.stored()
 		w.at = when
 		return reply{verdict: v, job: job, when: when, holds: w}
@@ -380,7 +379,7 @@ func TestSubmitModel(t *testing.T) {
 	}
 }
 
-// TestLostLast: the short way to check a history ends as the long way does.
+// TestLostLast checks that the shortened check has the same verdict as the full one.
 func TestLostLast(t *testing.T) {
 	t.Parallel()
 	const histories, most = 3000, 7
@@ -390,8 +389,8 @@ func TestLostLast(t *testing.T) {
 	for range histories {
 		var history []porcupine.Operation
 		for client := range 2 + random.IntN(most-1) {
-			a := ask{key: "k", read: random.IntN(4) == 0, wish: wish{text: string('a' + rune(random.IntN(2))), at: 1}}
-			r := reply{verdict: verdict(random.IntN(int(notFound) + 1)), job: "1", when: 1, holds: a.wish.stored()}
+			a := ask{key: "k", read: random.IntN(4) == 0, content: content{text: string('a' + rune(random.IntN(2))), at: 1}}
+			r := reply{verdict: verdict(random.IntN(int(notFound) + 1)), job: "1", when: 1, holds: a.content.stored()}
 			begin := random.Int64N(10)
 			end := begin + random.Int64N(10)
 			switch {
@@ -418,8 +417,8 @@ func TestLostLast(t *testing.T) {
 	t.Logf("seed %d: %v", seed, verdicts)
 }
 
-// forgeries change one answer, the last of a kind, so that a history in which the
-// key's creator was told so is wrong.
+// forgeries change one answer, the last of its kind, so that a history in which a call
+// was answered as the key's creator becomes wrong.
 var forgeries = map[string]struct {
 	of     verdict
 	change func(*reply)
@@ -432,8 +431,8 @@ var forgeries = map[string]struct {
 	"another request taken for a repeat": {refused, func(r *reply) { r.verdict = repeated }},
 }
 
-// forge gives a key's history with the last answer of a kind changed; nil: it has
-// none, or nobody was told that the job was created.
+// forge returns a key's history with the last answer of a kind changed; nil: there is no
+// such answer, or no call was answered as the job's creator.
 func forge(ops []porcupine.Operation, of verdict, change func(*reply)) []porcupine.Operation {
 	last, told := -1, false
 	for i, op := range ops {

@@ -28,25 +28,25 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
-// Rules of this file: every call is an operation of its own in the history, with
-// the times of its begin and end by one clock. A call that got no answer stays
-// open for ever, and its client repeats the same request in a new call.
+// Rules of this file: every call is an operation of its own in the history, with the
+// times of its begin and end by one clock. A call without an answer stays open forever,
+// and its client repeats the same request in a new call.
 
 const (
 	linearClients = 1000
-	// sharers is how many clients meet at one key. The checker's work grows with
-	// the calls of a key that are open at one time, and fast.
+	// sharers is how many clients share one key. The checker's work grows fast with the
+	// number of concurrently open calls of a key.
 	sharers = 5
-	// linearRounds is how many keys a client comes to, one after another.
+	// linearRounds is how many keys a client uses, one after another.
 	linearRounds = 2
 	callsAtAKey  = 3
-	// linearKills is how many servers the test kills, beside those that die by
-	// themselves.
+	// linearKills is how many servers the test kills, besides those that die at
+	// failpoints.
 	linearKills = 3
-	// impatient is one call in so many, whose client gives up after an instant.
+	// impatient: in one of this many calls, the client gives up after a moment.
 	impatient = 40
-	// mostPatience bounds the time after which such a client gives up.
-	mostPatience = 12 * time.Millisecond
+	// maxPatience bounds the time after which such a client gives up.
+	maxPatience = 12 * time.Millisecond
 )
 
 // linear is many clients of one fleet, and the history of their calls.
@@ -57,7 +57,7 @@ type linear struct {
 	url        string // of the webhooks
 	base       time.Time
 	http       *http.Client
-	reached    chan struct{} // gets a token when so many more calls were answered
+	reached    chan struct{} // gets a token after a number of further answered calls
 	rounds     int
 	step       int64
 
@@ -69,8 +69,8 @@ type linear struct {
 	history []porcupine.Operation
 }
 
-// TestSubmitsAreLinearizable: clients submit and read under shared keys while
-// servers die, and what they were told fits one order of all calls.
+// TestSubmitsAreLinearizable checks that the answers to clients that submit and read under
+// shared keys, while servers die, are consistent with one order of all calls.
 func TestSubmitsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments {
@@ -101,20 +101,19 @@ func newLinear(t *testing.T, d deployment, url string) *linear {
 		fleet: f, seed: rand.Uint64(), url: to.URL("once"), base: time.Now().Add(24 * time.Hour),
 		http: &http.Client{Transport: transport},
 	}
-	// Servers die in two ways: with a job that is durable and not acknowledged, or
-	// at any time. A life without a death of its own is one that the test ends;
-	// there are more of them than it does.
+	// Servers die in two ways: with a job that is durable but not acknowledged, or at any
+	// time. The test ends the lives without a failpoint; there are more of them than it
+	// ends.
 	const byHand = failpoint.Submitted + ":1000000000"
 	f.start(failpoint.Submitted+":150", byHand, failpoint.Submitted+":250", byHand, byHand, byHand, byHand)
-	// Jobs that are due at once must not keep the machine busy.
+	// Jobs that are due immediately must not keep the machine busy.
 	slow := to.connection()
 	slow.Limits = &fireoncev1.ConnectionLimits{MaxPerMinute: 1}
 	l.connection = f.connect(slow)
 	return l
 }
 
-// run has every client make its calls at so many keys, and kills a server every
-// now and then.
+// run makes every client call with a number of keys, and kills servers from time to time.
 func (l *linear) run(rounds, kills int) {
 	l.Helper()
 	l.rounds, l.step = rounds, int64(linearClients*rounds*callsAtAKey/(kills+1))
@@ -123,9 +122,9 @@ func (l *linear) run(rounds, kills int) {
 	ctx, cancel := context.WithTimeout(l.Context(), time.Duration(rounds)*patience)
 	defer cancel()
 	var clients sync.WaitGroup
-	places := l.places()
+	keys := l.keysOf()
 	for i := range linearClients {
-		clients.Go(func() { l.client(ctx, i, places[i]) })
+		clients.Go(func() { l.client(ctx, i, keys[i]) })
 	}
 	over := make(chan struct{})
 	go func() {
@@ -146,8 +145,8 @@ func (l *linear) run(rounds, kills int) {
 	l.readAll(ctx, slices.Concat(places...))
 }
 
-// places gives each client the keys that it comes to. Others share each.
-func (l *linear) places() [][]string {
+// keysOf returns the keys of each client. Other clients share each of them.
+func (l *linear) keysOf() [][]string {
 	random := rand.New(rand.NewPCG(l.seed, 0))
 	out := make([][]string, linearClients)
 	for round := range l.rounds {
@@ -164,7 +163,7 @@ func (l *linear) client(ctx context.Context, id int, keys []string) {
 		for range callsAtAKey {
 			a := ask{key: key, read: random.IntN(3) == 0}
 			if !a.read {
-				a.wish = l.wish(random, key)
+				a.content = l.content(random, key)
 			}
 			if err := l.insist(ctx, random, id, a); err != nil {
 				l.Errorf("client %d: %v: %v", id, a, err)
@@ -194,14 +193,14 @@ func (l *linear) readAll(ctx context.Context, keys []string) {
 	reading.Wait()
 }
 
-// wish is one of the requests that clients make under a key: mostly the same
-// one, which may be for a time or for as soon as possible.
-func (l *linear) wish(random *rand.Rand, key string) wish {
+// content returns one of the requests that clients make with a key: mostly the same one,
+// which may be for a time or for as soon as possible.
+func (l *linear) content(random *rand.Rand, key string) content {
 	n := int64(0)
 	for _, b := range []byte(key) {
 		n = n*31 + int64(b)
 	}
-	w := wish{text: key}
+	w := content{text: key}
 	if n%3 != 0 {
 		w.at = l.base.Add(time.Duration(n%100_000) * time.Millisecond).UnixMicro()
 	}
@@ -218,23 +217,23 @@ func (l *linear) wish(random *rand.Rand, key string) wish {
 	return w
 }
 
-// request says a wish in one of several ways that mean the same.
+// request returns a request for a content, in one of several equivalent forms.
 func (l *linear) request(random *rand.Rand, a ask) *fireoncev1.ScheduleJobRequest {
 	req := &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: a.key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: l.connection},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
-			Url: l.url, Content: &fireoncev1.Webhook_BodyText{BodyText: a.wish.text},
+			Url: l.url, Content: &fireoncev1.Webhook_BodyText{BodyText: a.content.text},
 		}}},
 		Labels: map[string]string{"random": fmt.Sprint(random.IntN(10))},
 	}
 	if random.IntN(2) == 0 {
 		req.Connection = &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: strings.ToUpper(req.GetConnectionId())}
 	}
-	if a.wish.at != 0 {
-		req.ScheduleTime = timestamppb.New(time.UnixMicro(a.wish.at).Add(time.Duration(random.IntN(1000))))
+	if a.content.at != 0 {
+		req.ScheduleTime = timestamppb.New(time.UnixMicro(a.content.at).Add(time.Duration(random.IntN(1000))))
 	}
-	if a.wish.window != 0 {
-		req.StartWindow = durationpb.New(a.wish.window)
+	if a.content.window != 0 {
+		req.StartWindow = durationpb.New(a.content.window)
 	}
 	return req
 }
@@ -249,7 +248,7 @@ func (l *linear) insist(ctx context.Context, random *rand.Rand, id int, a ask) e
 		}
 		patient, cancel := ctx, context.CancelFunc(func() {})
 		if random.IntN(impatient) == 0 {
-			patient, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(mostPatience))))
+			patient, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(maxPatience))))
 		}
 		begin := time.Since(l.began).Nanoseconds()
 		r, err := l.call(patient, p, a, req)
@@ -264,7 +263,7 @@ func (l *linear) insist(ctx context.Context, random *rand.Rand, id int, a ask) e
 				l.reached <- struct{}{}
 			}
 			return nil
-		case !a.read: // a read that got no answer says nothing
+		case !a.read: // a read without an answer has no effect
 			l.note(operation(id, begin, never, a, r))
 		}
 		select {
@@ -281,8 +280,8 @@ func (l *linear) note(op porcupine.Operation) {
 	l.history = append(l.history, op)
 }
 
-// call makes one call at one server. An error is an answer that no client of
-// these may get.
+// call makes one call at one server. It fails for an answer that these clients must never
+// get.
 func (l *linear) call(ctx context.Context, p *process, a ask, req *fireoncev1.ScheduleJobRequest) (reply, error) {
 	jobs := fireoncev1connect.NewJobServiceClient(l.http, p.url)
 	if a.read {
@@ -303,19 +302,19 @@ func (l *linear) call(ctx context.Context, p *process, a ask, req *fireoncev1.Sc
 	}
 }
 
-// replyWith is an answer that carries a job.
+// replyWith returns an answer with a job.
 func replyWith(v verdict, j *fireoncev1.Job) reply {
 	when := j.GetScheduleTime().AsTime()
-	r := reply{verdict: v, job: j.GetJobId(), when: when.UnixMicro(), holds: wish{
+	r := reply{verdict: v, job: j.GetJobId(), when: when.UnixMicro(), holds: content{
 		text: j.GetPayload().GetWebhook().GetBodyText(), at: when.UnixMicro(), window: j.GetStartWindow().AsDuration(),
 	}}
 	if when.Nanosecond()%1000 != 0 {
-		r.when = 0 // no canonical time
+		r.when = 0 // it has no schedule time
 	}
 	return r
 }
 
-// replyOf is the answer that an error is. It must be the one that can be, or
+// replyOf converts an error to an answer. The error must be the one that may occur, or
 // leave the outcome open.
 func replyOf(err error, may fireoncev1.ErrorReason) (reply, error) {
 	if !final(err) {
@@ -343,7 +342,7 @@ func replyOf(err error, may fireoncev1.ErrorReason) (reply, error) {
 	return reply{}, err
 }
 
-// judge checks the history, and that the checker would have seen a wrong one.
+// judge checks the history, and checks that the checker refuses a wrong one.
 func (l *linear) judge() {
 	l.Helper()
 	keys := byKey(l.history)
@@ -358,7 +357,7 @@ func (l *linear) judge() {
 	l.forged(keys)
 }
 
-// show tells the histories of the keys that are wrong.
+// show prints the histories of the keys that are wrong.
 func (l *linear) show(keys map[string][]porcupine.Operation) {
 	l.Helper()
 	shown := 0
@@ -387,8 +386,7 @@ func (l *linear) show(keys map[string][]porcupine.Operation) {
 	}
 }
 
-// distinct checks what keys have to do with each other: each has a job of its
-// own, and no job is there beside them.
+// distinct checks that each key has a job of its own, and that there are no other jobs.
 func (l *linear) distinct(keys map[string][]porcupine.Operation) {
 	l.Helper()
 	holder := make(map[string]string)
@@ -426,7 +424,7 @@ func (l *linear) distinct(keys map[string][]porcupine.Operation) {
 	}
 }
 
-// forged changes one answer of a right history in each of several ways.
+// forged changes one answer of a correct history in each of several ways.
 func (l *linear) forged(keys map[string][]porcupine.Operation) {
 	l.Helper()
 	const each = 20
@@ -450,7 +448,7 @@ func (l *linear) forged(keys map[string][]porcupine.Operation) {
 	}
 }
 
-// report says what happened, and fails when it was too little.
+// report logs what happened, and fails the test if too little did.
 func (l *linear) report(wire *commitproxy.Proxy) {
 	l.Helper()
 	counts := make(map[verdict]int)

@@ -20,8 +20,8 @@ var (
 	codeAnchor = regexp.MustCompile(`\b((?:docs/[a-z/-]+|internal/proof/bench/README|[A-Z]{5,})\.md)#([a-z0-9-]+)`)
 )
 
-// TestLinks: every relative link of every page leads to a file of the repository, and
-// every anchor to a heading of it; also those that comments and messages name.
+// TestLinks checks that every relative link of every page leads to a file of the repository,
+// and every anchor to a heading of it. It checks those in comments and messages too.
 func TestLinks(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -83,7 +83,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are those that a page's headings have on GitHub.
+// anchors returns the anchors of a page's headings on GitHub.
 func anchors(page string) map[string]bool {
 	all := make(map[string]bool)
 	for _, h := range mdHeading.FindAllStringSubmatch(codeFence.ReplaceAllString(page, ""), -1) {
@@ -112,15 +112,15 @@ func tracked(t *testing.T, root string, patterns ...string) []string {
 	}
 	var names []string
 	for _, name := range strings.Fields(string(out)) {
-		if _, err := os.Stat(filepath.Join(root, name)); err == nil { // it may be deleted, and not committed yet
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil { // its deletion may not be committed yet
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// TestArchitecture: ARCHITECTURE.md names each package and each folder of the
-// repository, and nothing that is not there.
+// TestArchitecture checks that ARCHITECTURE.md names each package and each directory of the
+// repository, and nothing that does not exist.
 func TestArchitecture(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -171,7 +171,7 @@ func TestArchitecture(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(name, "gen/") || named[name] || missing[name] {
-			continue // what is below gen is generated
+			continue // generated code
 		}
 		found := !strings.Contains(name, "/") && anyBelow(named, name)
 		if !found {

@@ -43,7 +43,7 @@ func listenerCmd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// binaryOf is the program that a script runs.
+// binaryOf returns the program that a script runs.
 func binaryOf(ts *testscript.TestScript) string {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		path := filepath.Join(dir, "fireonce")
@@ -55,7 +55,7 @@ func binaryOf(ts *testscript.TestScript) string {
 	return ""
 }
 
-// environment is what processes of a script are handed of its variables.
+// environment returns the variables of a script that its processes get.
 func environment(ts *testscript.TestScript) (env []string) {
 	for _, name := range scriptVars {
 		if value := ts.Getenv(name); value != "" {

@@ -25,16 +25,16 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 )
 
-// accounts is a Mastodon server that people log in to: by authorization code with PKCE,
-// each code good for one use.
+// accounts is a Mastodon server with logins by authorization code with PKCE. Each code can be
+// used once.
 type accounts struct {
 	*httptest.Server
 	posts *mastodontest.Server
 
 	mu sync.Mutex
-	// codes are those that were given out: challenge and redirect URL.
+	// codes maps issued codes to challenge and redirect URL.
 	codes map[string][2]string
-	// tokens are given out next; revoked are accepted no more.
+	// tokens are issued next; revoked ones are no longer accepted.
 	tokens  []string
 	revoked map[string]bool
 }
@@ -63,7 +63,7 @@ func newAccounts(t *testing.T) *accounts {
 	return a
 }
 
-// authorize is the page at which a person has allowed the access.
+// authorize answers for the page at which a person has allowed the access.
 func (a *accounts) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("client_id") != "me" || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" {
@@ -94,7 +94,7 @@ func (a *accounts) token(w http.ResponseWriter, r *http.Request) {
 	a.tokens = a.tokens[1:]
 }
 
-// api is the server's own, but that tokens end, and one is another account's.
+// api is the server's own API, except that tokens expire, and one belongs to another account.
 func (a *accounts) api(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -125,7 +125,7 @@ func (a *accounts) revoke(token string) {
 	a.revoked[token] = true
 }
 
-// pasteAt is a redirect URL at which nobody listens.
+// pasteAt is a redirect URL at which no program listens.
 const pasteAt = "http://127.0.0.1:9/done"
 
 // loginWorld is a server with an app for an accounts server.
@@ -163,14 +163,14 @@ func newLoginWorld(t *testing.T) *loginWorld {
 	return &loginWorld{T: t, accounts: a, server: n.URL()}
 }
 
-// ran is what came of one run of the program.
+// ran is the result of one run of the program.
 type ran struct {
 	code     int
 	out, err string
 }
 
-// fireonce runs the program. person, when set, gets the URL that it says, and gives
-// what he pastes.
+// fireonce runs the program. person, if set, gets the URL that the program prints, and returns
+// what the person pastes.
 func (w *loginWorld) fireonce(person func(url string) string, args ...string) ran {
 	w.Helper()
 	in, keyboard := io.Pipe()
@@ -190,7 +190,7 @@ func (w *loginWorld) fireonce(person func(url string) string, args ...string) ra
 	return ran{code, out.String(), screen.text()}
 }
 
-// terminal is what a person sees. told is called once, with the URL in it.
+// terminal is what a person sees. told is called once, with the URL that it shows.
 type terminal struct {
 	told func(url string)
 	wait sync.WaitGroup
@@ -218,7 +218,7 @@ func (s *terminal) text() string {
 	return s.buf.String()
 }
 
-// allow is a person who allows the access, and where his browser ends.
+// allow acts as a person who allows the access, and returns the URL at which the browser ends.
 func (w *loginWorld) allow(at string) *url.URL {
 	h := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := h.Get(at)
@@ -235,7 +235,7 @@ func (w *loginWorld) allow(at string) *url.URL {
 	return to
 }
 
-// browser is a person's browser, which reaches the server where its public URL says.
+// browser returns a person's browser, which reaches the server by its public URL.
 func (w *loginWorld) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -246,8 +246,8 @@ func (w *loginWorld) browser() *http.Client {
 
 var tokenField = regexp.MustCompile(`name="token" value="([^"]+)"`)
 
-// toServer is a person whose browser begins and ends the login at the server's pages. They
-// confirm it, and the last page says words.
+// toServer acts as a person whose browser begins and ends the login at the server's pages. The
+// person confirms the login, and the last page contains words.
 func (w *loginWorld) toServer(words string) func(string) string {
 	return func(start string) string {
 		browser := w.browser()
@@ -291,7 +291,7 @@ func (w *loginWorld) page(res *http.Response, err error) string {
 	return string(body)
 }
 
-// pastes is a person who pastes where his browser ended, as changed.
+// pastes acts as a person who pastes the URL at which the browser ended, after a change of it.
 func (w *loginWorld) pastes(change func(*url.URL) string) func(string) string {
 	return func(at string) string { return change(w.allow(at)) }
 }
@@ -307,7 +307,7 @@ func (w *loginWorld) is(r ran, code int, out, err string) {
 
 var connectionLine = regexp.MustCompile(`Connection +([0-9a-f-]{36})`)
 
-// connect logs a new account in, at the server's page.
+// connect logs in a new account at the server's page.
 func (w *loginWorld) connect(name string) string {
 	w.Helper()
 	w.give("first")
@@ -334,7 +334,7 @@ func TestLoginPasted(t *testing.T) {
 	w.give("second")
 	w.is(w.fireonce(w.pastes(asItIs), login...), 0, `Connection +`, ``)
 
-	// Nothing of these ends a login, or makes a connection.
+	// None of these ends a login or makes a connection.
 	for name, tt := range map[string]struct {
 		change func(*url.URL) string
 		code   int
@@ -361,7 +361,7 @@ func TestLoginPasted(t *testing.T) {
 	}
 }
 
-// A login has an end, and mistakes are told before anybody logs in.
+// TestLoginEnds checks that a login expires, and that mistakes are reported before the login begins.
 func TestLoginEnds(t *testing.T) {
 	t.Parallel()
 	w := newLoginWorld(t)
@@ -387,8 +387,8 @@ func TestLoginEnds(t *testing.T) {
 	}
 }
 
-// A token is refused, its connection is held, and its owner logs in again: the job goes
-// on, and is posted once. Another account's login changes nothing.
+// TestLoginAgain refuses a token, so that its connection is held. After its owner logs in again, the
+// job continues and is posted once. A login with another account changes nothing.
 func TestLoginAgain(t *testing.T) {
 	t.Parallel()
 	w := newLoginWorld(t)

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// fate is what becomes of the answer to a call.
+// fate is what happens to the answer to a call.
 type fate int
 
 const (
@@ -26,12 +26,12 @@ const (
 	deliver fate = iota
 	// cut closes the client's connection when the server has answered.
 	cut
-	// withhold keeps the server's answer until the client gives up.
+	// withhold holds back the server's answer until the client gives up.
 	withhold
 )
 
-// lossy stands between clients and a server, and loses answers: every call
-// reaches the server. It speaks HTTP/1.1 and HTTP/2 without TLS.
+// lossy is a proxy between clients and a server that loses answers: every call reaches
+// the server. It supports HTTP/1.1 and HTTP/2 without TLS.
 type lossy struct {
 	url   string
 	plan  func(procedure string, number int) fate // number counts a procedure's calls, from 1
@@ -39,10 +39,10 @@ type lossy struct {
 
 	mu    sync.Mutex
 	calls map[string][][]byte // by procedure: the requests' messages
-	grew  chan struct{}       // closed and made anew with each call
+	grew  chan struct{}       // closed and replaced with each call
 }
 
-// startLossy makes a lossy way to a server.
+// startLossy starts a lossy proxy of a server.
 func startLossy(tb testing.TB, server string, plan func(string, int) fate) *lossy {
 	tb.Helper()
 	target, err := url.Parse(server)
@@ -89,7 +89,7 @@ type connKey struct{}
 func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
-		return // not the whole request
+		return // an incomplete request
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch l.plan(r.URL.Path, l.record(r, body)) {
@@ -108,13 +108,13 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// swallow carries a call out and drops its answer.
+// swallow makes a call and drops its answer.
 func (l *lossy) swallow(r *http.Request) {
-	// The client's patience must not keep the call from the server.
+	// The call must reach the server even if the client gives up.
 	l.proxy.ServeHTTP(nowhere{make(http.Header)}, r.WithContext(context.WithoutCancel(r.Context())))
 }
 
-// nowhere takes an answer that nobody gets.
+// nowhere discards an answer.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }
@@ -122,7 +122,7 @@ func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 func (n nowhere) Flush()                      {}
 
-// record notes a call and gives its number.
+// record records a call and returns its number.
 func (l *lossy) record(r *http.Request, body []byte) int {
 	kind := r.Header.Get("Content-Type")
 	if strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+") {
@@ -156,7 +156,7 @@ func (l *lossy) awaits(ctx context.Context, procedure string, calls int) error {
 	}
 }
 
-// requests gives the messages of a procedure's calls.
+// requests returns the messages of a procedure's calls.
 func requests[M proto.Message](tb testing.TB, l *lossy, procedure string, empty func() M) []M {
 	tb.Helper()
 	l.mu.Lock()

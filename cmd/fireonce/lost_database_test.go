@@ -12,10 +12,10 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
-// TestLostDatabase: a client's request takes effect, the database is deleted, and the
-// client repeats the request at a server whose new database has the old namespace. The
-// receiver dedupes, so one effect stands. In another namespace there would be two: that
-// is what keeps installations apart, and shows that the test can fail.
+// TestLostDatabase deletes the database after a client's request has taken effect. The client
+// repeats the request at a server whose new database has the old namespace. The receiver
+// dedupes, so there is one effect. In another namespace there are two: that keeps
+// installations apart, and shows that the test can fail.
 func TestLostDatabase(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments {
@@ -50,8 +50,8 @@ func TestLostDatabase(t *testing.T) {
 	}
 }
 
-// sendAll has the servers send each job, and gives the jobs' ids by subject. The client
-// knows the keys alone.
+// sendAll makes the servers send each job, and returns the jobs' ids by subject. The client
+// has only the keys.
 func (c *crash) sendAll() map[string]string {
 	c.Helper()
 	c.jobs = 3
@@ -77,8 +77,8 @@ func namespaceOf(t *testing.T, url string) string {
 	return strings.TrimSpace(out)
 }
 
-// deleteDatabase removes an SQLite file with all that is beside it. A PostgreSQL database
-// needs no removing: nobody is told of it again.
+// deleteDatabase removes an SQLite file and the files beside it. A PostgreSQL database need not
+// be removed: no server uses it again.
 func deleteDatabase(t *testing.T, url string) {
 	t.Helper()
 	path, is := strings.CutPrefix(url, "sqlite:")
@@ -92,9 +92,10 @@ func deleteDatabase(t *testing.T, url string) {
 	}
 }
 
-// TestRestoredAndRepeated: a backup is taken, a client's request takes effect, and the
-// backup is put back, which knows nothing of it. The client repeats the request, and the
-// operator releases the database. One effect stands, in the copy's own namespace.
+// TestRestoredAndRepeated takes a backup before a client's request takes effect, and restores
+// it afterwards, so that the database does not have the request. The client repeats the
+// request, and the operator releases the database. There must be one effect, in the copy's own
+// namespace.
 func TestRestoredAndRepeated(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments {
@@ -113,7 +114,7 @@ func TestRestoredAndRepeated(t *testing.T) {
 
 			c.ids = make(map[string]string)
 			c.start()
-			c.submit() // into the quarantine
+			c.submit() // while the database is quarantined
 			if d == onSQLite {
 				c.stop()
 			}
@@ -130,7 +131,7 @@ func TestRestoredAndRepeated(t *testing.T) {
 	}
 }
 
-// aside makes a database, and what puts it aside while no server runs.
+// aside makes a database, and a function that moves it to a backup while no server runs.
 func aside(t *testing.T, d deployment) (url string, aside func() (back func())) {
 	t.Helper()
 	if d == onSQLite {

@@ -11,11 +11,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// parallel is how many tests run at once: they wait for other processes most of
+// parallel is how many tests run concurrently: they wait for other processes most of
 // the time.
 const parallel = 8
 
-// suiteDir is for what all tests of a run share.
+// suiteDir has the files that all tests of a run share.
 var suiteDir string
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func (s suite) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	suiteDir = dir
-	// The profiles of whoever runs the tests are none of theirs.
+	// The tests must not use the profiles of the user who runs them.
 	_ = os.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
 	_ = os.Unsetenv("FIREONCE_PROFILE")
 	return s.m.Run()

@@ -17,8 +17,8 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 )
 
-// A server that is started with an operator's apps begins logins by them, and has a
-// callback page.
+// TestServeWithApps checks that a server that is started with an operator's apps begins logins
+// with them, and has a callback page.
 func TestServeWithApps(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -73,7 +73,7 @@ func TestServeWithApps(t *testing.T) {
 	if token == nil {
 		t.Fatal("nothing is asked")
 	}
-	// Nobody answers at the token endpoint.
+	// The token endpoint does not answer.
 	ended := w.page(browser.PostForm(back, url.Values{"token": {token[1]}, "mine": {"yes"}, "answer": {"connect"}}))
 	if !strings.Contains(ended, "begin again") {
 		t.Errorf("the page says\n%s", ended)

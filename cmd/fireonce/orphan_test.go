@@ -13,9 +13,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// TestRepeatedBeforeTheFence kills a server in mid-send whose fences are an hour away. A
-// job that ends in this test can only have been repeated early; one whose receiver does
-// not dedupe in flight must not be asked for again.
+// TestRepeatedBeforeTheFence kills a server in mid-send whose fences are an hour away. So a
+// job that ends in this test was repeated early. A job whose receiver does not dedupe in
+// flight must not be repeated.
 func TestRepeatedBeforeTheFence(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments {
@@ -28,7 +28,7 @@ func TestRepeatedBeforeTheFence(t *testing.T) {
 					return receiver.Reply
 				}
 				underWay <- r.Subject
-				return receiver.Silence // it has acted
+				return receiver.Silence // after the effect
 			})
 			f := newFleet(t, d, "", "--grace", "1h")
 			f.startFirst(1)

@@ -21,17 +21,17 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// pastSchedule is a schedule that a test has put into a database, with a past that it chose: no
-// call makes one whose times have come already.
+// pastSchedule is a schedule with times in the past, which a test writes directly to a database:
+// no call of the API makes such a schedule.
 type pastSchedule struct {
 	cron     string
-	from     time.Time // all before it is passed
+	from     time.Time // earlier times are passed
 	until    time.Time // the first instant without a firing
 	url      string    // of the webhook
 	dedupes  bool
-	timeout  time.Duration // of an attempt; 0: as by default
+	timeout  time.Duration // of an attempt; 0: the default
 	policies *fireoncev1.SchedulePolicies
-	// items are the URLs of the webhooks in its queue, which it has in the place of url.
+	// items are the URLs of the webhooks in its queue, which replaces url.
 	items []string
 }
 
@@ -51,7 +51,7 @@ func openStore(tb testing.TB, database string) store.Store {
 	return s
 }
 
-// plant puts schedules into a database that no server has on SQLite.
+// plant writes schedules to a database. On SQLite no server may have it open.
 func plant(tb testing.TB, database string, all ...pastSchedule) []store.Ref {
 	tb.Helper()
 	s := openStore(tb, database)

@@ -2,5 +2,5 @@
 
 package main
 
-// crashRun says that this run is for the crash tests alone.
+// crashRun reports whether this run has only the crash tests.
 const crashRun = false

@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 )
 
-// TestIdenticalPosts: a post that is scheduled twice on purpose is there twice,
-// and each job knows its own, whatever answers are lost.
+// TestIdenticalPosts checks that a post that is scheduled twice on purpose exists twice, and
+// that each job records its own, whatever answers are lost.
 func TestIdenticalPosts(t *testing.T) {
 	t.Parallel()
 	const text, copies = "the same words", 2
@@ -78,13 +78,13 @@ func (f *fleet) job(id string) *fireoncev1.Job {
 	return resp.GetJob()
 }
 
-// settleTime is from the arm of a feed's job, near to its post, to the beginning
-// of the last look that proves an absence: answer deadline, grace, read lag, and
+// settleTime is the time from the arm of a feed's job, just before its post, to the
+// beginning of the last look that proves an absence: answer deadline, grace, read lag, and
 // the five read lags between two looks.
 const settleTime = sendTimeout + fleetGrace + feedLag + 5*feedLag
 
-// TestLookLagsBehind: the platform shows a post only after a while, and its answer
-// was lost. Up to the settle time it is not posted again.
+// TestLookLagsBehind checks a platform that shows a post only after a while and whose answer
+// was lost. Within the settle time the job does not post again.
 func TestLookLagsBehind(t *testing.T) {
 	t.Parallel()
 	for _, share := range []int{10, 50, 90} {
@@ -109,8 +109,8 @@ func TestLookLagsBehind(t *testing.T) {
 	}
 }
 
-// postedTwice gives how many posts are there more than once, when each answer is
-// lost and posts show after lag.
+// postedTwice returns how many posts exist more than once if each answer is lost and posts
+// become visible after lag.
 func postedTwice(t *testing.T, lag time.Duration) (twice, jobs int) {
 	t.Helper()
 	to := startPosts(t, feedtest.Options{ReadLag: lag, Plan: func(r feedtest.Request) feedtest.Answer {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// beginner is somebody who follows a page: a home directory with nothing in it, a server
-// and a receiver started by the commands of the page, on ports of their own.
+// beginner is a user who follows a page: an empty home directory, and a server and a receiver
+// that the page's commands start, on ports of their own.
 type beginner struct {
 	page     string
 	home     string
@@ -20,8 +20,8 @@ type beginner struct {
 	receiver *process
 }
 
-// begin starts what a page says is to be started, and `fireonce serve --dev` if it takes
-// that for granted.
+// begin starts the programs that a page asks to start, and `fireonce serve --dev` if the page
+// assumes it.
 func begin(t *testing.T, page string) *beginner {
 	t.Helper()
 	if crashRun {
@@ -81,8 +81,8 @@ func (b *beginner) listen(t *testing.T, binary string, args []string) *process {
 	return p
 }
 
-// follow runs the page's blocks, one after the other in one shell, and gives what they
-// print. The outputs that the page shows are among it.
+// follow runs the page's blocks, one after the other in one shell, and returns their output.
+// It checks that the output contains the outputs that the page shows.
 func (b *beginner) follow(t *testing.T) string {
 	t.Helper()
 	script := strings.NewReplacer("http://127.0.0.1:8080", b.server.url, "http://127.0.0.1:9000", b.receiver.url).
@@ -99,8 +99,8 @@ func (b *beginner) follow(t *testing.T) string {
 	return string(out)
 }
 
-// TestReadme follows the README from the start of the service to a lost answer that is
-// survived. What it prints is what is really printed.
+// TestReadme follows the README from the start of the service to an attempt with a lost answer.
+// The outputs in the README must be the real ones.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	b := begin(t, readmePage)

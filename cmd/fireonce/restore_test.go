@@ -14,12 +14,12 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
-// backup is how a database is put aside, and put back in its own place. It is
-// taken and put back while no server runs, unless live says otherwise.
+// backup is a way to back up a database and to restore it. Both happen while no server
+// runs, unless live is set.
 type backup struct {
 	name string
 	on   deployment
-	live bool // it is put back under running servers
+	live bool // it is restored under running servers
 	// whole is a base backup of the whole cluster, which is restored without an archive.
 	whole bool
 }
@@ -30,12 +30,12 @@ var backups = []backup{
 	{name: "postgres base backup", on: onPostgres, whole: true},
 }
 
-// beforeDue is how far ahead the jobs are that a backup holds unsent: time
-// enough to schedule them and to put the database aside, also on a busy machine.
+// beforeDue is how far ahead the jobs are scheduled that are unsent in a backup: enough
+// time to schedule them and to back up the database, even on a busy machine.
 const beforeDue = 30 * time.Second
 
-// TestRestored: jobs are sent, and then the database is one from before. Nothing
-// is sent until an operator has said what to do with them.
+// TestRestored sends jobs, and then restores the database to a state from before. No job
+// may be sent until an operator has decided about them.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	for _, b := range backups {
@@ -109,7 +109,7 @@ func restored(t *testing.T, b backup, as string) {
 	c.start()
 	c.quarantined(cursor, !b.live)
 
-	// What comes during the quarantine waits for its end.
+	// A job that is submitted during the quarantine waits for its end.
 	late := jobFor(to, c.connection, "late")
 	resp, err := c.schedule(0, late)
 	if err != nil || !resp.GetCreated() {
@@ -131,13 +131,13 @@ func restored(t *testing.T, b backup, as string) {
 	c.judgeRestored(h, as)
 }
 
-// judgeRestored says what is wrong with how the jobs of a restored database ended.
+// judgeRestored checks how the jobs of a restored database ended.
 func (c *crash) judgeRestored(h *history, as string) {
 	c.Helper()
 	want, requests, fresh := fireoncev1.JobState_JOB_STATE_SUCCEEDED, 2, 1
 	if as == "hold" {
-		// What came since the backup's time is held too: a clock cannot tell it from
-		// what the backup just missed.
+		// Jobs since the time of the backup are held too: a clock cannot distinguish them
+		// from jobs that the backup just missed.
 		want, requests, fresh = fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, 1, 0
 	}
 	for i := range c.jobs {
@@ -152,7 +152,7 @@ func (c *crash) judgeRestored(h *history, as string) {
 	c.Logf("%d jobs sent, restored, and %v; %d requests, %d effects", c.jobs, want, requestsOf(c.to, c.jobs), c.jobs)
 }
 
-// cursor gives the log's position as it is now.
+// cursor returns the present position of the log.
 func (c *crash) cursor(subject string) string {
 	c.Helper()
 	_, api, err := c.from(waiting(c), 0)
@@ -168,8 +168,8 @@ func (c *crash) cursor(subject string) string {
 	return resp.GetEventsCursor()
 }
 
-// quarantined checks that the servers say so wherever somebody may look, that
-// cursors from before are refused, and that nothing has been sent.
+// quarantined checks that the servers report the quarantine everywhere, that cursors from
+// before are refused, and that no job has been sent.
 func (c *crash) quarantined(cursor string, started bool) {
 	c.Helper()
 	for i := range c.slots {
@@ -187,7 +187,7 @@ func (c *crash) quarantined(cursor string, started bool) {
 			switch {
 			case err == nil:
 				stats = got
-			case final(err): // a server whose sessions a restore has cut comes back
+			case final(err): // a server recovers after a restore has cut its sessions
 				c.Fatal(err)
 			}
 		}
@@ -212,7 +212,7 @@ func (c *crash) quarantined(cursor string, started bool) {
 	}
 }
 
-// copyAside copies a file that nobody uses, and gives what puts the copy back.
+// copyAside copies a file that no process uses, and returns a function that restores the copy.
 func copyAside(t *testing.T, path string) (back func()) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -220,7 +220,7 @@ func copyAside(t *testing.T, path string) (back func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		// As a person does it: the copy takes the place of the file.
+		// As a person does it: the copy replaces the file.
 		if err := os.WriteFile(path+".copy", content, 0o600); err != nil {
 			t.Fatal(err)
 		}

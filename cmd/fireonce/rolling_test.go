@@ -22,7 +22,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// ready reports whether a server says that it takes calls, as a balancer asks.
+// ready reports whether a server is ready by the check that a load balancer makes.
 func ready(t *testing.T, url string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(waiting(t), http.MethodGet, url+"/", nil)
@@ -37,8 +37,8 @@ func ready(t *testing.T, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// TestNotReadyBeforeTheEnd: after the signal a server says that it is not ready, and goes
-// on taking calls and sending until the delay is over.
+// TestNotReadyBeforeTheEnd checks that after the signal a server reports that it is not ready,
+// and continues to answer calls and to send until the delay is over.
 func TestNotReadyBeforeTheEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, d deployment) {
 		t.Parallel()
@@ -74,7 +74,7 @@ func TestNotReadyBeforeTheEnd(t *testing.T) {
 		if h, err := settle(waiting(t), t, api, 1); err != nil || r.Effects("late") != 1 {
 			t.Errorf("a job in the delay: %v, %v", err, h.events)
 		}
-		// The second signal waits for nothing.
+		// The second signal ends it immediately.
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestNotReadyBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// pair are two servers behind a balancer that asks whether they are ready.
+// pair is two servers behind a load balancer that checks whether they are ready.
 type pair struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -105,7 +105,7 @@ func (p *pair) set(i int, next *process) {
 	p.served[i] = next
 }
 
-// pick gives a ready server, the turn's own if it is one.
+// pick returns a ready server: that of the turn, if it is ready.
 func (p *pair) pick(turn int) *process {
 	for {
 		for i := range p.served {
@@ -116,9 +116,9 @@ func (p *pair) pick(turn int) *process {
 	}
 }
 
-// TestRollingRestart: two servers on PostgreSQL are restarted one after the other under
-// steady load. A client that takes ready servers and repeats what was unavailable loses no
-// call; each job is sent once, at its first attempt, and waits for nobody's lease.
+// TestRollingRestart restarts two servers on PostgreSQL one after the other under steady load.
+// A client that uses ready servers and repeats unavailable calls must lose no call. Each job
+// must be sent once, at its first attempt, and must not wait for a lease to end.
 func TestRollingRestart(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -169,7 +169,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	progress := func() {
 		for before := made.Load(); made.Load() < before+20 && !t.Failed(); {
-			ready(t, servers.at(0).url) // until more calls were answered
+			ready(t, servers.at(0).url) // until more calls are answered
 		}
 	}
 	progress()
@@ -180,7 +180,7 @@ func TestRollingRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.says(t, "shutting down")
-		progress() // while it is not ready, and still there
+		progress() // while it is not ready, and still runs
 		servers.set(round%2, next)
 		select {
 		case <-old.done:
@@ -206,13 +206,13 @@ func TestRollingRestart(t *testing.T) {
 	t.Logf("%d jobs over 4 restarts, %d calls repeated, longest from submit to start %v", jobs, repeats.Load(), slowest)
 }
 
-// judgeRolling checks that each job went straight through, and returns the longest time
-// from when a job was stored to the beginning of its attempt.
+// judgeRolling checks that each job succeeded without a detour, and returns the longest time
+// from the store of a job to the beginning of its attempt.
 func judgeRolling(t *testing.T, h *history, began *sync.Map) (slowest time.Duration) {
 	t.Helper()
 	for id, events := range h.events {
 		for _, e := range events {
-			// NOT_STARTED gives a job back at the end of a server, for the other one to take.
+			// With NOT_STARTED a server that shuts down releases a job for the other server.
 			if cause := e.GetCause(); cause == fireoncev1.EventCause_EVENT_CAUSE_SENDER_LOST || cause == fireoncev1.EventCause_EVENT_CAUSE_LEASE_EXPIRED {
 				t.Errorf("job %s was left behind: %v", id, cause)
 			}
@@ -227,14 +227,14 @@ func judgeRolling(t *testing.T, h *history, began *sync.Map) (slowest time.Durat
 		}
 		slowest = max(slowest, last.GetAttempt().GetIntentTime().AsTime().Sub(stored.(time.Time)))
 	}
-	// A job whose server had gone without giving it back would have waited for its lease.
+	// A job whose server ended without releasing it would have waited for its lease.
 	if lease := time.Minute; slowest >= lease {
 		t.Errorf("a job waited for %v", slowest)
 	}
 	return slowest
 }
 
-// submit schedules a job on a ready server, and repeats the call where it was unavailable.
+// submit schedules a job on a ready server, and repeats the call if the server is unavailable.
 func submit(t *testing.T, servers *pair, connection, key, url string, turn int) (j *fireoncev1.Job, again int64, err error) {
 	t.Helper()
 	const most = 20

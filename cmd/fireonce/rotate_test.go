@@ -16,9 +16,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )
 
-// TestRotateBesideServers: the sealing key is replaced while a server runs that was
-// started before there was the new one. It sends on, with the same credential; and a
-// client's key is known to it at once.
+// TestRotateBesideServers replaces the sealing key while a server runs that was started
+// with the old key only. The server must continue to send, with the same credential, and
+// must accept a new client's key immediately.
 func TestRotateBesideServers(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -91,7 +91,7 @@ func TestRotateBesideServers(t *testing.T) {
 			t.Fatal(err, h.events)
 		}
 	}
-	// Only the server of before runs: it finds the new key in the file.
+	// Only the earlier server runs: it finds the new key in the file.
 	send(before.url, "first")
 	after := serve()
 	if err := before.stop(); err != nil {

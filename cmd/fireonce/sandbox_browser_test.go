@@ -19,8 +19,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// watcher goes into the page, presses a button, and reports what a person would read there:
-// the job's badge and how many things X has, whenever one of them changes.
+// watcher is a script for the page. It presses a button, and reports the job's badge and how
+// many things X has, whenever one of them changes.
 const watcher = `
 let said = '', pressed = false;
 function look() {
@@ -42,8 +42,8 @@ new MutationObserver(look).observe(document.getElementById('platforms'), { subtr
 look();
 `
 
-// TestSandboxInABrowser: a button is pressed in Chromium, and a post's answer is lost. The
-// page has the post once, while Fireonce says AMBIGUOUS and then SUCCEEDED.
+// TestSandboxInABrowser presses a button in Chromium that loses a post's answer. The page must
+// show the post once, and Fireonce's state AMBIGUOUS and then SUCCEEDED.
 func TestSandboxInABrowser(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -108,7 +108,7 @@ func TestSandboxInABrowser(t *testing.T) {
 	}
 }
 
-// findChromium gives the browser's path.
+// findChromium returns the browser's path.
 func findChromium(t *testing.T) string {
 	t.Helper()
 	var err error
@@ -127,12 +127,12 @@ func browser(t *testing.T, chromium string, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(waiting(t), chromium, append([]string{
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir(),
-		// It speaks to nobody but this machine.
+		// It connects only to this machine.
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic",
 	}, args...)...)
 }
 
-// watchedPage opens a page in Chromium with the watcher in it, and gives what that says.
+// watchedPage opens a page in Chromium with the watcher in it, and returns its reports.
 func watchedPage(t *testing.T, chromium, at string) <-chan string {
 	t.Helper()
 	to, err := url.Parse(at)
@@ -169,7 +169,7 @@ func watchedPage(t *testing.T, chromium, at string) <-chan string {
 		}
 		select {
 		case said <- string(line):
-		default: // nobody listens any more
+		default: // the test has ended
 		}
 	})
 	server := httptest.NewServer(mux)

@@ -19,8 +19,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
 )
 
-// startSandbox starts a sandbox on free ports. stop ends it in order; the test's end does,
-// too.
+// startSandbox starts a sandbox on free ports. stop shuts it down, and so does the end of the
+// test.
 func startSandbox(t *testing.T, dir string) (s *sandbox.Sandbox, stop func()) {
 	t.Helper()
 	if crashRun {
@@ -48,7 +48,7 @@ func startSandbox(t *testing.T, dir string) (s *sandbox.Sandbox, stop func()) {
 	return s, stop
 }
 
-// sandboxPayloads are an effect of each platform that says a text.
+// sandboxPayloads returns, for each platform, a payload with a text.
 var sandboxPayloads = map[string]func(s *sandbox.Sandbox, text string) *fireoncev1.Payload{
 	"x": socialPost, "mastodon": socialPost, "slack": socialPost,
 	"tiktok": func(s *sandbox.Sandbox, text string) *fireoncev1.Payload {
@@ -81,7 +81,7 @@ func email(_ *sandbox.Sandbox, text string) *fireoncev1.Payload {
 	}}}
 }
 
-// things counts what a platform has with a text.
+// things counts the objects of a platform that contain a text.
 func things(s *sandbox.Sandbox, name, text string) (n int) {
 	for _, thing := range s.Things(name) {
 		if strings.Contains(thing.Text, text) {
@@ -91,8 +91,9 @@ func things(s *sandbox.Sandbox, name, text string) (n int) {
 	return n
 }
 
-// TestSandboxFaults: each fault on each platform, asked for by its words. Whatever goes
-// wrong, the platform has one, and the job gets through the states that the fault is for.
+// TestSandboxFaults causes each fault on each platform, by its words in the content. With each
+// fault the platform must have the effect once, and the job must pass the states that the fault
+// demonstrates.
 func TestSandboxFaults(t *testing.T) {
 	t.Parallel()
 	s, _ := startSandbox(t, t.TempDir())
@@ -100,7 +101,7 @@ func TestSandboxFaults(t *testing.T) {
 	want := make(map[string]struckJob) // by job id
 	for _, one := range sandbox.Platforms() {
 		for _, fault := range append([]sandbox.Fault{sandbox.None}, one.Faults...) {
-			// It holds all others: TestSandboxUnauthorized. TikTok's limit holds them for a minute.
+			// It holds all other jobs: see TestSandboxUnauthorized. TikTok's limit holds them for a minute.
 			if fault == sandbox.Unauthorized || fault == sandbox.RateLimit && one.Name == "tiktok" {
 				continue
 			}
@@ -117,7 +118,7 @@ func TestSandboxFaults(t *testing.T) {
 	h := settled(t, api, len(want))
 	for id, w := range want {
 		end, made := fireoncev1.JobState_JOB_STATE_SUCCEEDED, 1
-		if w.platform == "mail" { // nobody can ask a relay
+		if w.platform == "mail" { // a relay cannot be asked
 			switch w.fault {
 			case sandbox.LoseRequest:
 				end, made = fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, 0
@@ -145,7 +146,7 @@ func TestSandboxFaults(t *testing.T) {
 	}
 }
 
-// struckJob is one of a test's.
+// struckJob is a job of a test that meets a fault.
 type struckJob struct {
 	platform, text string
 	fault          sandbox.Fault
@@ -182,8 +183,8 @@ func settled(t *testing.T, api *client.API, n int) *history {
 	return h
 }
 
-// TestSandboxUnauthorized: the platform refuses the credential, the job waits, and goes
-// through with a new one. A plain HTTP receiver refuses the request.
+// TestSandboxUnauthorized checks that a job waits if the platform refuses the credential, and
+// succeeds with a new one. A plain HTTP receiver refuses the request.
 func TestSandboxUnauthorized(t *testing.T) {
 	t.Parallel()
 	s, _ := startSandbox(t, t.TempDir())
@@ -213,7 +214,7 @@ func TestSandboxUnauthorized(t *testing.T) {
 		}
 	}
 	for id, w := range want {
-		if w.platform == "payments" || w.platform == "orders" { // no account that could be held
+		if w.platform == "payments" || w.platform == "orders" { // they have no account to hold
 			continue
 		}
 		if !held[id] {
@@ -238,8 +239,8 @@ func TestSandboxUnauthorized(t *testing.T) {
 	}
 }
 
-// TestSandboxGoesOn: a second start on a directory has what was there, at the same ports,
-// and finds what was lost before.
+// TestSandboxGoesOn checks that a second start on a directory has the earlier objects, at the
+// same ports, and finds the effect whose answer was lost before.
 func TestSandboxGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "sandbox")
@@ -262,7 +263,7 @@ func TestSandboxGoesOn(t *testing.T) {
 	if after := fmt.Sprint(s.Things("x"), s.Ports); after != before {
 		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
-	// The answer is lost, and so is the sandbox, before anybody has looked.
+	// The answer is lost, and the sandbox ends before a look.
 	api = dial(t, s.Server())
 	lost := scheduleIn(t, api, s, "x", "there already [lose the answer]")
 	err := follow.Events(waiting(t), api.Jobs, follow.Options{Beginning: true}, func(e *fireoncev1.JobEvent) error {
@@ -282,7 +283,8 @@ func TestSandboxGoesOn(t *testing.T) {
 	}
 }
 
-// TestSandboxSaysNo: what stands in a sandbox's way is said, with what to do.
+// TestSandboxSaysNo checks that the error names the obstacle if a sandbox cannot start, and what
+// to do about it.
 func TestSandboxSaysNo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -303,8 +305,7 @@ func TestSandboxSaysNo(t *testing.T) {
 	}
 }
 
-// TestFakesStayOut: a server that runs in earnest has no fake in it, not even one that
-// nothing calls.
+// TestFakesStayOut checks that a real server contains no fake, not even an unused one.
 func TestFakesStayOut(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -332,7 +333,7 @@ func TestFakesStayOut(t *testing.T) {
 	}
 }
 
-// ported is a text with the sandbox's own ports in place of the usual ones.
+// ported returns a text with the default ports replaced by the sandbox's own.
 func ported(s *sandbox.Sandbox, text string) string {
 	names := []string{"page"}
 	for _, one := range sandbox.Platforms() {
@@ -345,8 +346,8 @@ func ported(s *sandbox.Sandbox, text string) string {
 	return strings.NewReplacer(swap...).Replace(text)
 }
 
-// TestSandboxAccounts follows docs/accounts.md as somebody without an account does. Every
-// answer is lost that it says is lost, and each effect is there once.
+// TestSandboxAccounts follows docs/accounts.md as a user without accounts does. Each answer is
+// lost that the page says is lost, and each effect exists once.
 func TestSandboxAccounts(t *testing.T) {
 	t.Parallel()
 	followSandbox(t, accountsPage, []expected{
@@ -364,11 +365,11 @@ func TestSandboxReadme(t *testing.T) {
 	})
 }
 
-// expected is what a platform has to have once, by a text in it.
+// expected is an object that a platform must have once, identified by a text in it.
 type expected struct{ platform, text string }
 
-// followSandbox runs a page's blocks in a sandbox. All jobs succeed, the platforms have
-// each effect once, and each job that names a fault in its content met it.
+// followSandbox runs a page's blocks in a sandbox. It checks that all jobs succeed, that the
+// platforms have each effect once, and that each job that names a fault in its content met it.
 func followSandbox(t *testing.T, page string, wants []expected) {
 	t.Helper()
 	for _, tool := range []string{"sh", "curl"} {
@@ -380,7 +381,7 @@ func followSandbox(t *testing.T, page string, wants []expected) {
 	t.Run("blocks", func(t *testing.T) {
 		for _, block := range marked(t, page, sandboxRuns) {
 			t.Run("", func(t *testing.T) {
-				t.Parallel() // each block is whole
+				t.Parallel() // each block is complete
 				followBlock(t, s, block)
 			})
 		}
@@ -429,8 +430,8 @@ func followBlock(t *testing.T, s *sandbox.Sandbox, block string) {
 	}
 }
 
-// TestSandboxCommand starts the command, runs what it prints to be run, and ends it as
-// Ctrl-C does.
+// TestSandboxCommand starts the command, runs the commands that it prints, and ends it as Ctrl-C
+// does.
 func TestSandboxCommand(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")

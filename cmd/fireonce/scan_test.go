@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs/certstest"
 )
 
-// scan is what sslscan writes.
+// scan is the output of sslscan.
 type scan struct {
 	Test []struct {
 		Protocols []struct {
@@ -36,8 +36,8 @@ type scan struct {
 	} `xml:"ssltest"`
 }
 
-// TestTLSScan looks at both ports from outside, by sslscan: TLS 1.2 and 1.3 alone, no
-// weak cipher, and none without forward secrecy.
+// TestTLSScan scans both ports with sslscan. They must offer only TLS 1.2 and 1.3, no weak
+// cipher, and none without forward secrecy.
 func TestTLSScan(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("sslscan")

@@ -16,14 +16,14 @@ import (
 )
 
 // TestCrashWhileFiring kills servers between the decision about due schedules and its commit,
-// and after it. Each nominal time is one job, and one effect.
+// and after the commit. Each nominal time must have one job and one effect.
 func TestCrashWhileFiring(t *testing.T) {
 	t.Parallel()
 	const schedules, times = 5, 3
 	for _, place := range failpoint.Schedules {
 		for _, nth := range nths() {
 			if place == failpoint.Fired && nth > 1 {
-				continue // all that is due is fired together
+				continue // all due schedules fire together
 			}
 			at := fmt.Sprintf("%s:%d", place, nth)
 			for _, d := range deployments {
@@ -66,9 +66,9 @@ func TestCrashWhileFiring(t *testing.T) {
 	}
 }
 
-// TestCrashWhileTakingItems kills servers between the decision that takes items out of queues
-// and its commit, while clients trigger the schedules. Each item is one job, and one effect, in
-// the order of its queue.
+// TestCrashWhileTakingItems kills servers between the decision that takes items from queues and
+// its commit, while clients trigger the schedules. Each item must have one job and one effect,
+// in the order of its queue.
 func TestCrashWhileTakingItems(t *testing.T) {
 	t.Parallel()
 	const schedules, times, triggers = 40, 2, 3
@@ -124,8 +124,8 @@ func TestCrashWhileTakingItems(t *testing.T) {
 	}
 }
 
-// triggers triggers a schedule at the server of place i, as a client that repeats what was not
-// answered.
+// triggers triggers a schedule at the server of slot i, as a client that repeats unanswered
+// calls.
 func (f *fleet) triggers(i int, ref store.Ref, key string) {
 	if err := f.call(waiting(f), i, func(ctx context.Context, api *client.API) error {
 		_, err := api.Schedules.TriggerSchedule(ctx, &fireoncev1.TriggerScheduleRequest{
@@ -137,7 +137,7 @@ func (f *fleet) triggers(i int, ref store.Ref, key string) {
 	}
 }
 
-// judgeItems says what is wrong with a queue whose items were all to be used.
+// judgeItems checks a queue whose items must all be used.
 func judgeItems(t *testing.T, s store.Store, ref store.Ref, keys []string) {
 	t.Helper()
 	ledger, err := s.Firings(t.Context(), store.FiringQuery{Project: ref.Project, Schedule: ref.ID, Limit: 500})
@@ -164,7 +164,7 @@ func judgeItems(t *testing.T, s store.Store, ref store.Ref, keys []string) {
 	}
 }
 
-// judgeFirings says what is wrong with the ledger of a schedule that fires each minute.
+// judgeFirings checks the ledger of a schedule that fires each minute.
 func judgeFirings(t *testing.T, s store.Store, ref store.Ref, begin time.Time, times int) {
 	t.Helper()
 	sched, err := s.Schedule(t.Context(), ref)

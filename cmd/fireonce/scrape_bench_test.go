@@ -19,17 +19,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// scrapeEvery is how often Prometheus asks, and scrapeJobs how many jobs are open.
+// scrapeEvery is the time between two scrapes, and scrapeJobs the number of open jobs.
 const (
 	scrapeEvery = 5 * time.Second
 	scrapeJobs  = 100_000
 )
 
-// BenchmarkScrape measures GET /metrics beside 100,000 open jobs, a tenth of them due, while
-// others go on being submitted, and then alone. Each scrape measures the database anew, which
-// a server does more seldom the longer it takes. The share of one processor at a scrape every
-// 5 s is of the processor time of this process, which on SQLite is all there is; on PostgreSQL
-// of the whole time of a scrape, which has the database's.
+// BenchmarkScrape measures GET /metrics with 100,000 open jobs, a tenth of them due, first while
+// others are being submitted and then alone. Each scrape measures the database again; a server
+// does so less often the longer a measurement takes. The share of one processor at a scrape
+// every 5 s is computed on SQLite from the CPU time of this process, which does all the work,
+// and on PostgreSQL from the whole time of a scrape, which includes the database's work.
 func BenchmarkScrape(b *testing.B) {
 	for _, d := range deployments {
 		b.Run(d.name, func(b *testing.B) {
@@ -109,7 +109,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time that this process has used.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

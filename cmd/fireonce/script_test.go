@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Values[scriptKey{}] = &script{}
 			env.Setenv("TZ", "UTC")
-			// No script depends on who has the default port.
+			// No script depends on whether the default port is free.
 			env.Setenv("FIREONCE_LISTEN", "127.0.0.1:0")
 			return nil
 		},
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 
 type scriptKey struct{}
 
-// script is what the commands of one script share.
+// script is the state that the commands of one script share.
 type script struct {
 	server   *process
 	listener *process
@@ -54,7 +54,7 @@ type script struct {
 
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// scriptVars are handed to servers: a script's other variables are not.
+// scriptVars are the variables of a script that its servers get.
 var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE", "FIREONCE_WEBHOOK_SECRET"}
 
 // serverCmd is "server start [flags]", "server stop" (SIGTERM, must exit with
@@ -84,7 +84,7 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	case "log":
 		words := regexp.MustCompile(args[1])
 		found := words.MatchString(s.server.logs())
-		if !neg { // what was written may still be on its way
+		if !neg { // the output may still be on its way
 			found = s.server.comesToSay(words)
 		}
 		if found == neg {
@@ -94,7 +94,7 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func startServer(ts *testscript.TestScript, s *script, flags []string) {
-	if s.server == nil { // later ones take the same port
+	if s.server == nil { // later ones use the same port
 		flags = append(flags, "--listen", "127.0.0.1:0")
 	} else {
 		flags = append(flags, "--listen", strings.TrimPrefix(s.server.url, "http://"))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// files reads an SQLite database with what is beside it, but for the key.
+// files reads an SQLite database and the files beside it, except the key.
 func (s *spill) files(path string) map[string]string {
 	out := make(map[string]string)
 	all, err := filepath.Glob(path + "*")
@@ -33,14 +33,14 @@ func (s *spill) database() {
 	}
 }
 
-// forms are the ways in which a secret may be written down: as it is, escaped, in
-// base64 wherever it begins in what was encoded, in hexadecimal, and one in another.
+// forms returns the forms in which a secret may be written: plain, escaped, in base64 at
+// each offset in the encoded data, in hexadecimal, and one within another.
 func forms(secret string) []string {
 	out := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	for shift := range 3 {
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := enc.EncodeToString(append(bytes.Repeat([]byte{0}, shift), secret...))
-			// The first and the last letters depend on what is around them.
+			// The first and the last characters depend on the bytes around the secret.
 			out = append(out, text[(8*shift+5)/6:len(text)-1])
 		}
 	}
@@ -50,8 +50,8 @@ func forms(secret string) []string {
 	return out
 }
 
-// leak gives the place where a secret is, with what is around it; empty: it is not
-// there.
+// leak returns the part of a text that has a secret, with its surroundings; empty: there is
+// none.
 func leak(secret, text string) string {
 	const around = 80
 	for _, form := range forms(secret) {
@@ -62,7 +62,7 @@ func leak(secret, text string) string {
 	return ""
 }
 
-// search looks for every secret in every place.
+// search searches every output for every secret.
 func (s *spill) search() {
 	sent := ""
 	for _, e := range s.targets {

@@ -27,9 +27,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 )
 
-// TestNoSecretGetsOut plants a secret in every kind of credential and in every key,
-// has targets fail in every way while they repeat in their answers what they were
-// sent, and looks for the secrets wherever a person or a program may look.
+// TestNoSecretGetsOut plants a secret in every kind of credential and in every key. Its
+// targets fail in every way and repeat the requests in their answers. It then searches for
+// the secrets everywhere a person or a program may read.
 func TestNoSecretGetsOut(t *testing.T) {
 	onEach(t, func(t *testing.T, d deployment) {
 		t.Parallel()
@@ -44,7 +44,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 	})
 }
 
-// The planted secrets. Each is told from the others by its beginning.
+// planted has the planted secrets. Each has a unique beginning.
 var planted = map[string]string{
 	"bearer":   "canaryBearer.7Fq2XvLw9",
 	"password": "canaryPassword?7Fq2XvLw9",
@@ -54,11 +54,11 @@ var planted = map[string]string{
 	"access":   "canaryAccess~7Fq2XvLw9",
 	"refresh":  "canaryRefresh~7Fq2XvLw9",
 	"feed":     "canaryFeed/7Fq2XvLw9",
-	"webhook":  "canaryWebhookSecret+7Fq2XvLw9xyz", // its bytes; clients give it in base64
+	"webhook":  "canaryWebhookSecret+7Fq2XvLw9xyz", // its bytes; clients send it in base64
 	"operator": "canaryOperatorsKey-7Fq2XvLw9",
 }
 
-// inTheOpen is in payloads, which are no secrets: who searches must find it.
+// inTheOpen is in payloads, which are not secret. The search must find it.
 const inTheOpen = "canaryInTheOpen-7Fq2XvLw9"
 
 // spill is one run.
@@ -70,7 +70,7 @@ type spill struct {
 	key    string // the operator's, for a while the server's
 	server *process
 	api    *client.API
-	// dump gives what the database holds.
+	// dump returns the contents of the database.
 	dump func() map[string]string
 
 	targets []*echo
@@ -78,7 +78,7 @@ type spill struct {
 	jobs    []string
 
 	mu     sync.Mutex
-	places map[string]string // what was said where
+	places map[string]string // the outputs, by where they were made
 }
 
 func newSpill(t *testing.T, d deployment) *spill {
@@ -132,7 +132,7 @@ func (s *spill) secrets() map[string]string {
 	return out
 }
 
-// said notes what was said in some place.
+// said records an output and where it was made.
 func (s *spill) said(where, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *spill) serve(args ...string) {
 	s.t.Cleanup(s.server.kill)
 }
 
-// echo answers in one way, and repeats in its answer what it was sent.
+// echo answers in one way, and repeats the request in its answer.
 type echo struct {
 	name string
 	*httptest.Server
@@ -172,7 +172,7 @@ type echo struct {
 func (s *spill) target(name string, answer func(w http.ResponseWriter, r *http.Request, said string)) *echo {
 	e := &echo{name: name}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or a client that goes is not noticed
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the end of a client is not noticed
 		var head bytes.Buffer
 		_ = r.Header.Write(&head)
 		e.mu.Lock()
@@ -195,7 +195,7 @@ func (e *echo) sent() string {
 	return e.seen.String()
 }
 
-// startTargets starts one target for each way to answer: a hold is one host's.
+// startTargets starts one target for each way to answer: a hold applies to one host.
 func (s *spill) startTargets() {
 	for _, code := range []int{200, 204, 301, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503} {
 		s.target(fmt.Sprint(code), func(w http.ResponseWriter, r *http.Request, said string) {
@@ -291,7 +291,7 @@ func (s *spill) connectAll() {
 	}
 }
 
-// refuseAll sends credentials that are refused, in good form and in bad.
+// refuseAll sends credentials that are refused, in valid and invalid form.
 func (s *spill) refuseAll() {
 	oauth := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
 		AccessToken: planted["access"], RefreshToken: planted["refresh"], App: "app",
@@ -318,7 +318,7 @@ func (s *spill) refuseAll() {
 			s.said("JSON that is refused", s.post("/fireonce.v1.ConnectionService/CreateConnection", fmt.Sprintf(body, secret)))
 		}
 	}
-	// An API key where it is not expected, and one that is wrong.
+	// An API key in an unexpected position, and a wrong one.
 	for _, key := range []string{planted["operator"] + "x", "", "Basic:" + planted["operator"]} {
 		api, err := client.Dial(s.server.url, key)
 		if err != nil {
@@ -332,7 +332,7 @@ func (s *spill) refuseAll() {
 	}
 }
 
-// post sends a body as it is, with the operator's key.
+// post sends a body unchanged, with the operator's key.
 func (s *spill) post(path, body string) string {
 	r, err := http.NewRequestWithContext(waiting(s.t), http.MethodPost, s.server.url+path, strings.NewReader(body))
 	if err != nil {
@@ -352,7 +352,7 @@ func (s *spill) post(path, body string) string {
 	return string(answer)
 }
 
-// sendAll has every connection meet every target, and waits until each has.
+// sendAll sends a job from every connection to every target, and waits for all of them.
 func (s *spill) sendAll() {
 	want := make(map[string]bool) // jobs that come to rest
 	for name, conn := range s.conns {
@@ -386,7 +386,7 @@ func (s *spill) sendAll() {
 			want[resp.GetJob().GetJobId()] = true
 		}
 	}
-	// Each comes to rest, or its window ends: whatever is in doubt goes to a person.
+	// Each job comes to rest, or its window ends: an unknown outcome is left to a person.
 	states := make(map[string]fireoncev1.JobState)
 	err := follow.Events(waiting(s.t), s.api.Jobs, follow.Options{Beginning: true, IncludeJob: true}, func(e *fireoncev1.JobEvent) error {
 		s.answered("StreamJobEvents", e, nil)
@@ -420,7 +420,7 @@ func (s *spill) sendAll() {
 	}
 }
 
-// readAll asks the API for all that it says of jobs and connections.
+// readAll reads everything that the API returns about jobs and connections.
 func (s *spill) readAll() {
 	ctx := waiting(s.t)
 	for _, id := range s.jobs {
@@ -457,7 +457,7 @@ func (s *spill) readAll() {
 	s.answered("GetStats", stats, err)
 }
 
-// run runs a command and notes what it prints.
+// run runs a command and records its output.
 func (s *spill) run(args ...string) string {
 	s.t.Helper()
 	var out bytes.Buffer
@@ -470,8 +470,8 @@ func (s *spill) run(args ...string) string {
 	return out.String()
 }
 
-// commands runs those that show something, and after the server's end those that
-// open the database.
+// commands runs the commands that print something and, after the server has ended, those
+// that open the database.
 func (s *spill) commands() {
 	for _, args := range [][]string{
 		{"list"}, {"list", "--json"}, {"connections", "list"}, {"connections", "list", "--json"}, {"stats"}, {"stats", "--json"},
@@ -515,7 +515,7 @@ func (s *spill) clientsKey(name string, args ...string) {
 	s.answered("ListJobs with "+name+" key", jobs, err)
 }
 
-// postPayload is a text for a feed.
+// postPayload returns a payload with a text for a feed.
 func postPayload(text string) *fireoncev1.Payload {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
 }

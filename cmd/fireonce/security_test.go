@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSecurityNamesWhatThereIs: each test and each path that SECURITY.md names exists.
+// TestSecurityNamesWhatThereIs checks that each test and each path that SECURITY.md names exists.
 func TestSecurityNamesWhatThereIs(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))

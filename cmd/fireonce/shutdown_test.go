@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// heldServer is a server with one request under way, whose answer waits.
+// heldServer returns a server with one request under way whose answer is held back.
 func heldServer(t *testing.T, d deployment) (p *process, start func() *process, release func()) {
 	t.Helper()
 	t.Parallel()
@@ -53,8 +53,8 @@ func heldServer(t *testing.T, d deployment) (p *process, start func() *process, 
 	return p, start, func() { close(held) }
 }
 
-// TestShutdownSettlesWhatIsUnderWay: a signal ends the server only after the
-// answer that it waits for is stored.
+// TestShutdownSettlesWhatIsUnderWay checks that after a signal the server ends only once the
+// answer for which it waits is stored.
 func TestShutdownSettlesWhatIsUnderWay(t *testing.T) {
 	onEach(t, shutdownSettles)
 }
@@ -85,7 +85,7 @@ func shutdownSettles(t *testing.T, d deployment) {
 	}
 }
 
-// TestSecondSignalEndsAtOnce: nobody has to wait for a receiver.
+// TestSecondSignalEndsAtOnce checks that a second signal does not wait for a receiver.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	onEach(t, secondSignalEnds)
 }

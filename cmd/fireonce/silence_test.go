@@ -28,7 +28,7 @@ func startNode(tb testing.TB, d deployment, grace time.Duration) *node.Node {
 	}
 	done := make(chan error, 1)
 	go func() { done <- n.Run(tb.Context()) }()
-	tb.Cleanup(func() { // the test's context has ended, so the node is on its way
+	tb.Cleanup(func() { // the test's context has ended, so the node is shutting down
 		if err := <-done; err != nil {
 			tb.Errorf("shut down: %v", err)
 		}
@@ -45,8 +45,8 @@ func run(tb testing.TB, url string, args ...string) (out string, code int) {
 	return stdout.String() + stderr.String(), code
 }
 
-// TestReceiverThatNeverAnswers: every job ends in its policy's state, after a
-// bounded number of requests, and its history says in words what happened.
+// TestReceiverThatNeverAnswers checks that every job ends in its policy's state after a
+// bounded number of requests, and that its history explains what happened.
 func TestReceiverThatNeverAnswers(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Pages whose every block is run by a test as it is printed, or says why not.
+// Pages of which tests run every block as it is printed, unless the page says why not.
 const (
 	readmePage     = "README.md"
 	quickstartPage = "docs/quickstart.md"
 	accountsPage   = "docs/accounts.md"
 )
 
-// marker is the comment before a block: which test does what with it.
+// marker is the comment before a block. It names the test that runs it.
 type marker string
 
 const (
@@ -31,15 +31,15 @@ const (
 	threadRuns     marker = "thread_test.go runs this block" // with failpoints
 )
 
-// consumed says which tests take all blocks of a marker in a page.
+// consumed lists the markers of a page whose blocks tests run.
 var consumed = map[string][]marker{
 	readmePage:     {readmeStarts, readmeRuns, readmeCompares, readmeReceives, sandboxStarts, sandboxRuns},
 	quickstartPage: {readmeStarts, readmeRuns, readmeCompares},
 	accountsPage:   {sandboxStarts, sandboxRuns, accountsRuns, threadRuns},
 }
 
-// notRun are the first lines of the blocks that no test runs. Each gives its reason in
-// the page.
+// notRun lists the first lines of the blocks that no test runs. The page states the reason for
+// each.
 var notRun = map[string][]string{
 	readmePage: {"go run ./cmd/fireonce serve --dev   # the service on 127.0.0.1:8080, its data in fireonce.db"},
 	quickstartPage: {
@@ -104,8 +104,8 @@ func marked(t *testing.T, page string, m marker) (texts []string) {
 	return texts
 }
 
-// TestSnippets: each block of the pages that people begin with is run by a test, or says
-// why none can.
+// TestSnippets checks that a test runs each block of the pages for beginners, or that the page
+// says why none can.
 func TestSnippets(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -136,7 +136,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// These parts of a command's output differ from run to run.
+// varying matches the parts of a command's output that differ from run to run.
 var varying = []struct {
 	pattern *regexp.Regexp
 	as      string
@@ -157,8 +157,8 @@ func constant(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// comparePrinted checks that a block's lines are among those that were really printed, in
-// their order. "…" stands for any number of lines.
+// comparePrinted checks that a block's lines are among those that were printed, in their order.
+// "…" stands for any number of lines.
 func comparePrinted(t *testing.T, page, block, output string) {
 	t.Helper()
 	rest := strings.Split(output, "\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 )
 
-// TestIdenticalSubmits: many clients submit one thing at once, at three servers,
-// of which one may be killed in the middle.
+// TestIdenticalSubmits checks many clients that submit the same request concurrently at three
+// servers, one of which may be killed meanwhile.
 func TestIdenticalSubmits(t *testing.T) {
 	t.Parallel()
 	const clients, answersBeforeKill = 1000, 300
@@ -77,8 +77,7 @@ func TestIdenticalSubmits(t *testing.T) {
 			for _, n := range calls {
 				repeats += n - 1
 			}
-			// A killed server, or a call that was cut, may take the answer with it that
-			// said so.
+			// The answer with created may be lost with a killed server or a broken call.
 			if created > 1 || created == 0 && !kills && repeats == 0 || len(ids) != 1 || len(times) != 1 {
 				t.Errorf("created %d times; jobs %v, times %v", created, ids, times)
 			}

@@ -19,15 +19,15 @@ import (
 // Times of the jobs that are sent to targets.
 const (
 	sendTimeout = time.Second
-	// mostAttempts is more than a machine under load, on which arms come too late
-	// for their send window, takes away.
+	// mostAttempts is more than the attempts that a machine under load loses because arms
+	// are too late for their send window.
 	mostAttempts = 50
 	firstRetry   = 200 * time.Millisecond
 	lastRetry    = 2 * time.Second
 	feedLag      = 200 * time.Millisecond
 )
 
-// target is where jobs have their effects: the judge. A subject is what is to
+// target receives the effects of jobs and judges them. A subject names an effect that must
 // happen once.
 type target interface {
 	connection() *fireoncev1.Connection
@@ -36,7 +36,7 @@ type target interface {
 	Requests(subject string) int
 }
 
-// jobFor is a request for a subject's effect, at once, under its name as key.
+// jobFor returns a request for a subject's effect, due immediately, with its name as key.
 func jobFor(to target, connection, subject string) *fireoncev1.ScheduleJobRequest {
 	return &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: subject, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection}, Payload: to.payload(subject),
@@ -82,7 +82,7 @@ func (h hooks) payload(subject string) *fireoncev1.Payload {
 // posts is a feed (OBSERVABLE). A subject is a text.
 type posts struct {
 	*feedtest.Platform
-	settings time.Duration // the read lag that the connection states
+	settings time.Duration // the read lag in the connection's settings
 }
 
 func startPosts(t *testing.T, opts feedtest.Options) posts {
@@ -117,8 +117,8 @@ func className(c fireoncev1.EffectClass) string {
 	return strings.TrimPrefix(c.String(), "EFFECT_CLASS_")
 }
 
-// lose says which requests lose their answer after their effect: by subject and
-// number of the request. Nil: none.
+// lose reports whether a request loses its answer after its effect, by subject and number of
+// the request. Nil: none does.
 type lose func(subject string, number int) bool
 
 // startTarget runs a target of a class.
@@ -143,8 +143,8 @@ func startTarget(t *testing.T, class fireoncev1.EffectClass, lost lose) target {
 // firstLost loses the first answer for each subject.
 func firstLost(_ string, number int) bool { return number == 1 }
 
-// lostFor loses the first answers of targets that can be asked again. For OPAQUE
-// ones, which a lost answer ends, answers are lost by other faults alone.
+// lostFor loses the first answers of targets that can be asked again. A lost answer ends a
+// job of an OPAQUE target, so there only other faults lose answers.
 func lostFor(class fireoncev1.EffectClass) lose {
 	if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE {
 		return nil
@@ -152,7 +152,7 @@ func lostFor(class fireoncev1.EffectClass) lose {
 	return firstLost
 }
 
-// judge says what is wrong with how a subject's job ended.
+// judge checks how a subject's job ended.
 func judge(t *testing.T, to target, class fireoncev1.EffectClass, subject string, events []*fireoncev1.JobChanged) {
 	t.Helper()
 	state := fireoncev1.JobState_JOB_STATE_UNSPECIFIED

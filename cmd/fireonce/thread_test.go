@@ -16,8 +16,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// TestAThreadForTomorrow runs the commands that docs/accounts.md prints, and a day later
-// both posts are there, the second one as an answer to the first.
+// TestAThreadForTomorrow runs the commands of docs/accounts.md. A day later both posts must
+// exist, the second one as a reply to the first.
 func TestAThreadForTomorrow(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "sed"} {

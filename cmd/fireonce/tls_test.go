@@ -44,7 +44,7 @@ type secured struct {
 
 var grpcAddress = regexp.MustCompile(`, gRPC ([^,]+),`)
 
-// startSecured starts it with a certificate, and further flags.
+// startSecured starts a server with a certificate and further flags.
 func startSecured(t *testing.T, l certstest.Leaf, flags ...string) *secured {
 	t.Helper()
 	if crashRun {
@@ -97,7 +97,7 @@ func (s *secured) calls(t *testing.T, files certs.Client) (web, native error) {
 	return web, native
 }
 
-// refuses checks that both ports cannot be called, and that the cause is said.
+// refuses checks that calls fail on both ports, and that the error names the cause.
 func (s *secured) refuses(t *testing.T, files certs.Client, words string) {
 	t.Helper()
 	web, native := s.calls(t, files)
@@ -122,8 +122,8 @@ func (s *secured) serves(t *testing.T, files certs.Client) {
 	}
 }
 
-// TestTLS: both ports serve with the certificate alone, and a client refuses a server that
-// it does not know.
+// TestTLS checks that both ports serve only with TLS, and that a client refuses a server whose
+// authority it does not trust.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{})
@@ -134,7 +134,7 @@ func TestTLS(t *testing.T) {
 	s.refuses(t, certs.Client{}, "certificate signed by unknown authority")
 	s.refuses(t, certs.Client{CA: certstest.NewCA(t, t.TempDir(), "other").File}, "certificate signed by unknown authority")
 
-	// Without TLS nothing is answered but by net/http's hint, on neither port.
+	// Without TLS neither port answers, except for net/http's hint.
 	if _, err := dial(t, strings.Replace(s.url, "https", "http", 1)).Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
 		t.Error("a call without TLS was answered")
 	}
@@ -146,7 +146,7 @@ func TestTLS(t *testing.T) {
 	if _, err := fireoncev1.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
 		t.Error("a gRPC call without TLS was answered")
 	}
-	// The main port speaks gRPC, too.
+	// The main port supports gRPC too.
 	both, err := grpc.NewClient(strings.TrimPrefix(s.url, "https://"), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12})))
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +157,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSProtocols: the main port speaks HTTP/2 and HTTP/1.1, as the client asks; the
-// second one HTTP/2 alone.
+// TestTLSProtocols checks that the main port supports HTTP/2 and HTTP/1.1, as the client asks,
+// and the second port only HTTP/2.
 func TestTLSProtocols(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{})
@@ -182,7 +182,7 @@ func TestTLSProtocols(t *testing.T) {
 		conn.Close()
 	}
 	conn, err := tls.Dial("tcp", s.grpc, &tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12})
-	if err == nil { // closed behind the handshake
+	if err == nil { // closed after the handshake
 		_, err = conn.Read(make([]byte, 1))
 		conn.Close()
 	}
@@ -192,8 +192,8 @@ func TestTLSProtocols(t *testing.T) {
 	s.says(t, "the client did not offer the protocol h2")
 }
 
-// TestTLSWrongCertificates: a client refuses a server whose certificate has expired, is not
-// valid yet, or is another's; the server starts all the same, and says so.
+// TestTLSWrongCertificates checks that a client refuses a server whose certificate has expired,
+// is not valid yet, or is for another name, and that the server starts with a warning.
 func TestTLSWrongCertificates(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -211,7 +211,7 @@ func TestTLSWrongCertificates(t *testing.T) {
 			if !strings.Contains(s.logs(), c.logs) {
 				t.Errorf("it did not say %q:\n%s", c.logs, s.logs())
 			}
-			// A good one is taken without a restart.
+			// A valid one is used without a restart.
 			s.ca.Issue(t, s.pair.Cert, s.pair.Key, certstest.Leaf{})
 			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 				t.Fatal(err)
@@ -222,8 +222,8 @@ func TestTLSWrongCertificates(t *testing.T) {
 	}
 }
 
-// TestClientCertificates: with authorities for callers, a call needs a certificate of one
-// of them on both ports, and its API key as ever.
+// TestClientCertificates checks that with authorities for callers, a call on either port needs a
+// certificate of one of them, and its API key too.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -241,7 +241,7 @@ func TestClientCertificates(t *testing.T) {
 		"not yet valid": {s.clientPair(t, callers, certstest.Leaf{From: time.Now().Add(30 * time.Minute)}), "is before"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What the client learns of it may be a connection that is closed, and no more.
+			// The client may see only a closed connection.
 			s.refuses(t, certs.Client{CA: s.ca.File, Pair: c.pair}, "")
 			s.says(t, c.said)
 		})
@@ -257,8 +257,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestReloadLosesNoCall: while certificates are replaced again and again, under new
-// connections and kept ones and an open stream, no call fails.
+// TestReloadLosesNoCall checks that no call fails while certificates are replaced repeatedly,
+// with new connections, kept ones and an open stream.
 func TestReloadLosesNoCall(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{Names: []string{"127.0.0.1", "round-0"}})
@@ -295,7 +295,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 			})
 		}
 	}
-	// By the signal, by the change of the files alone, and past files that are wrong.
+	// Reloads by the signal and by the change of the files alone, with invalid files between.
 	for round, hint := range []bool{true, false, true, false} {
 		before := made.Load()
 		name := "round-" + string(rune('1'+round))
@@ -311,7 +311,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 		}
 		s.shows(t, name)
 		for made.Load() < before+50 && !t.Failed() {
-			runtime.Gosched() // until the callers have met the new one
+			runtime.Gosched() // until the callers have seen the new one
 		}
 	}
 	stop()
@@ -323,7 +323,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 	t.Logf("%d calls", made.Load())
 }
 
-// hangs sends SIGHUP and waits until the server has said something once more.
+// hangs sends SIGHUP and waits until the server has logged words once more.
 func (s *secured) hangs(t *testing.T, words string) {
 	t.Helper()
 	before := strings.Count(s.logs(), words)
@@ -356,8 +356,8 @@ func (s *secured) shows(t *testing.T, name string) {
 	}
 }
 
-// TestTLSOfCommands: the commands take the files as flags and as variables, and warn of a
-// key that goes in the clear.
+// TestTLSOfCommands checks that the commands accept the files as flags and as variables, and warn
+// if a key is sent unencrypted.
 func TestTLSOfCommands(t *testing.T) {
 	t.Parallel()
 	callers := certstest.NewCA(t, t.TempDir(), "callers")
@@ -398,8 +398,8 @@ func TestTLSOfCommands(t *testing.T) {
 	}
 }
 
-// TestKeysInTheClear: a server warns of a port beyond loopback without TLS, and of none
-// with it; a command warns of a key that it sends to another machine.
+// TestKeysInTheClear checks that a server warns about a port beyond loopback without TLS, and not
+// with TLS, and that a command warns about a key that it sends unencrypted to another machine.
 func TestKeysInTheClear(t *testing.T) {
 	t.Parallel()
 	with := startSecured(t, certstest.Leaf{}, "--listen", "0.0.0.0:0", "--require-api-key")
@@ -430,8 +430,8 @@ func TestKeysInTheClear(t *testing.T) {
 	}
 }
 
-// TestConnectorWithCertificates: a connector of one's own that asks for a certificate is
-// reached with the right one alone, also after it was renewed.
+// TestConnectorWithCertificates checks that a remote connector that demands a certificate can be
+// called only with the right one, and also after its renewal.
 func TestConnectorWithCertificates(t *testing.T) {
 	t.Parallel()
 	if crashRun {
@@ -468,7 +468,7 @@ func TestConnectorWithCertificates(t *testing.T) {
 	p.says(t, "a connector answers")
 }
 
-// TestHandshakeLogIsBounded: whoever makes handshakes fail fills no disk.
+// TestHandshakeLogIsBounded checks that failing handshakes cannot fill the disk with log lines.
 func TestHandshakeLogIsBounded(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{})
@@ -492,7 +492,7 @@ func TestHandshakeLogIsBounded(t *testing.T) {
 	}
 }
 
-// operations asks the operations listener by a scheme, on 127.0.0.1.
+// operations calls the operations listener with a scheme, on 127.0.0.1.
 func (s *secured) operations(t *testing.T, scheme string, files certs.Client) (status int, err error) {
 	t.Helper()
 	found := opsURL.FindStringSubmatch(s.line)
@@ -521,8 +521,8 @@ func (s *secured) operations(t *testing.T, scheme string, files certs.Client) (s
 	return res.StatusCode, nil
 }
 
-// TestTLSOfOperations: beyond loopback the operations listener has the server's TLS, with
-// certificates of callers where these are asked for; on loopback it has none.
+// TestTLSOfOperations checks that beyond loopback the operations listener uses the server's TLS,
+// with callers' certificates if they are required, and that on loopback it uses none.
 func TestTLSOfOperations(t *testing.T) {
 	t.Parallel()
 	callers := certstest.NewCA(t, t.TempDir(), "callers")

@@ -17,7 +17,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// tourLines is what every client has to see, in whatever language and protocol.
+// tourLines are the lines that every client must print, in every language and protocol.
 var tourLines = []string{
 	"scheduled created=true",
 	"repeated created=false same=true",
@@ -149,20 +149,20 @@ func javaTour(t *testing.T, root string) program {
 	if err != nil {
 		missing(t, "a JDK, protoc with its plugin, and gRPC's jars", err)
 	}
-	// Half of the compiler's time: it runs too briefly for the second compiler of the JVM.
+	// Halves the compile time: the program runs too briefly for the JVM's second compiler.
 	t.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 	gen := readmeBlock(t, root, "java")
 	return program{args: []string{java, "@" + filepath.Join(gen, "classpath"), "Tour"}}
 }
 
-// browserTour compiles the tour and returns Chromium, and the folder of the tour's code.
+// browserTour compiles the tour and returns Chromium with the directory of the tour's code.
 func browserTour(t *testing.T, root string) program {
 	t.Helper()
 	return program{args: []string{findChromium(t), filepath.Dir(typescriptProgram(t, root).args[1])}}
 }
 
-// readmeBlock runs the commands of an example's README with another folder for what they
-// generate, and returns that folder.
+// readmeBlock runs the commands of an example's README with another directory for the generated
+// files, and returns that directory.
 func readmeBlock(t *testing.T, root, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "examples", language, "README.md"))
@@ -187,7 +187,7 @@ func runIn(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
-// page serves the tour's page, and gets what the browser saw.
+// page serves the tour's page, and receives the lines of the browser.
 type page struct {
 	url  string
 	done chan string

@@ -21,9 +21,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// TestTracesInTheSandbox: a lost answer shows a look, which is linked to the request that is
-// looked for; a repeat of a lost answer is an attempt of its own; a video shows polls. What
-// is exported has no more than docs/traces.md says, and no text of a job.
+// TestTracesInTheSandbox checks exported traces. A lost answer has a look that is linked to the
+// request; a repeat after a lost answer is an attempt of its own; a video has polls. The spans
+// have only what docs/traces.md lists, and no text of a job.
 func TestTracesInTheSandbox(t *testing.T) {
 	var mu sync.Mutex
 	var raw bytes.Buffer
@@ -116,7 +116,7 @@ func TestTracesInTheSandbox(t *testing.T) {
 	}
 }
 
-// valueOf is an attribute of a span, as text.
+// valueOf returns an attribute of a span as text.
 func valueOf(s *otlp.Span, key string) string {
 	for _, a := range s.GetAttributes() {
 		if v := a.GetValue(); a.GetKey() == key {
@@ -131,7 +131,7 @@ func valueOf(s *otlp.Span, key string) string {
 	return ""
 }
 
-// documentedAs finds a span, its attributes and its events in the table of docs/traces.md.
+// documentedAs checks that docs/traces.md lists a span, its attributes and its events.
 func documentedAs(t *testing.T, s *otlp.Span) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/traces.md")

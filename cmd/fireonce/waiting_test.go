@@ -23,7 +23,7 @@ import (
 
 var notReadyAt = regexp.MustCompile(`not_ready_at=(http://\S+)`)
 
-// waitingServer is a server whose PostgreSQL is stopped, and that says so.
+// waitingServer returns a server whose PostgreSQL is stopped, once it has logged that.
 func waitingServer(t *testing.T, args ...string) (*pgtest.Cluster, *process) {
 	t.Helper()
 	if crashRun {
@@ -48,8 +48,8 @@ func waitingServer(t *testing.T, args ...string) (*pgtest.Cluster, *process) {
 	return c, p
 }
 
-// TestServeWaitsForItsDatabase: a server that starts before its PostgreSQL does listens,
-// says that it is not ready wherever somebody may ask, and becomes ready by itself.
+// TestServeWaitsForItsDatabase checks that a server that starts before its PostgreSQL listens,
+// reports everywhere that it is not ready, and becomes ready by itself.
 func TestServeWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	c, p := waitingServer(t)
@@ -117,7 +117,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	}
 }
 
-// TestASignalEndsTheWait: and it is an end in order.
+// TestASignalEndsTheWait checks that a signal shuts a waiting server down.
 func TestASignalEndsTheWait(t *testing.T) {
 	t.Parallel()
 	_, p := waitingServer(t, "--database-wait", "24h")
@@ -127,7 +127,8 @@ func TestASignalEndsTheWait(t *testing.T) {
 	p.says(t, "shut down before the server was ready")
 }
 
-// TestTheWaitEnds: after the stated time, with what was waited for.
+// TestTheWaitEnds checks that the wait ends after the stated time, and that the error names what
+// was missing.
 func TestTheWaitEnds(t *testing.T) {
 	t.Parallel()
 	_, p := waitingServer(t, "--database-wait", "1s")
@@ -141,7 +142,8 @@ func TestTheWaitEnds(t *testing.T) {
 	}
 }
 
-// TestNoWaitForWhatDoesNotPass: what only an operator can mend ends the start at once.
+// TestNoWaitForWhatDoesNotPass checks that a fault that only an operator can fix ends the start
+// immediately.
 func TestNoWaitForWhatDoesNotPass(t *testing.T) {
 	t.Parallel()
 	if crashRun {

@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// TestWatchOutlivesTheServer: the server is killed and started again under a
-// watch, which misses nothing and repeats nothing.
+// TestWatchOutlivesTheServer kills and restarts the server under a watch, which must miss no
+// event and repeat none.
 func TestWatchOutlivesTheServer(t *testing.T) {
 	onEach(t, watchOutlives)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
-// startWire makes a lossy way to a cluster.
+// startWire starts a lossy proxy of a cluster.
 func startWire(t *testing.T, c *pgtest.Cluster, lose func(commitproxy.Kind, int) bool) *commitproxy.Proxy {
 	t.Helper()
 	p, err := commitproxy.Start(commitproxy.Options{Socket: c.Socket(), Lose: lose})
@@ -21,15 +21,15 @@ func startWire(t *testing.T, c *pgtest.Cluster, lose func(commitproxy.Kind, int)
 	return p
 }
 
-// TestLostCommits: the servers' transactions commit, and nobody tells them.
+// TestLostCommits loses the answers to the servers' COMMITs.
 func TestLostCommits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		lose func(commitproxy.Kind, int) bool
 		hits []commitproxy.Kind
 	}{
-		// A claim that nobody knows of ends with its lease, and five in a row end the
-		// job; looks are claims too.
+		// A claim whose commit had no answer ends with its lease, and five of them in a row
+		// end the job; looks are claims too.
 		"every third": {func(k commitproxy.Kind, n int) bool {
 			return n%3 == 0 && (n < 13 || k != commitproxy.Claim && k != commitproxy.Look)
 		}, []commitproxy.Kind{commitproxy.Create, commitproxy.Claim, commitproxy.Arm}},

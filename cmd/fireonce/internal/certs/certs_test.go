@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs/certstest"
 )
 
-// bundle is a certificate that is followed, with a clock of the test's own.
+// bundle is a followed certificate with a clock that the test sets.
 type bundle struct {
 	ca        *certstest.CA
 	pair      Pair
@@ -53,8 +53,8 @@ func (b *bundle) serves(t *testing.T, name string) {
 	}
 }
 
-// TestPairIsFollowed: a new pair is used within a second, and files are not read for every
-// handshake.
+// TestPairIsFollowed checks that a new pair is used within a second, and that files are not read
+// for every handshake.
 func TestPairIsFollowed(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -70,8 +70,8 @@ func TestPairIsFollowed(t *testing.T) {
 	b.serves(t, "third.example")
 }
 
-// TestBadPairReplacesNothing: what cannot be used is said once, and what was read before
-// stays until the files are right.
+// TestBadPairReplacesNothing checks that unusable files are logged once, and that the earlier pair
+// stays in use until the files are right.
 func TestBadPairReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*testing.T, *bundle){
@@ -105,8 +105,8 @@ func TestBadPairReplacesNothing(t *testing.T) {
 	}
 }
 
-// TestExpiredIsReplaced: while the certificate in use has expired itself, another expired
-// one is no worse.
+// TestExpiredIsReplaced checks that an expired certificate may be replaced with another expired
+// one.
 func TestExpiredIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -115,7 +115,7 @@ func TestExpiredIsReplaced(t *testing.T) {
 	b.serves(t, "second.example")
 }
 
-// TestStartNeedsUsableFiles: a start with files that cannot be used fails, and names them.
+// TestStartNeedsUsableFiles checks that a start with unusable files fails, and names them.
 func TestStartNeedsUsableFiles(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -133,8 +133,8 @@ func TestStartNeedsUsableFiles(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesAreFollowed: callers of an authority that was added are let in, those of
-// one that was removed are not, also where they had a session.
+// TestAuthoritiesAreFollowed checks that callers of an added authority are accepted, and that
+// those of a removed one are refused, even if they had a session.
 func TestAuthoritiesAreFollowed(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -172,8 +172,8 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 	shaken(t, secure, mine, false)
 }
 
-// TestChallengeNeedsNoCertificate: an authority's question is answered although callers
-// need certificates, and a request cannot come that way.
+// TestChallengeNeedsNoCertificate checks that an authority's challenge is answered even if
+// callers need certificates, and that such a handshake cannot carry a request.
 func TestChallengeNeedsNoCertificate(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -215,7 +215,7 @@ func shaken(t *testing.T, server, client *tls.Config, want bool) string {
 	go func() {
 		conn, err := tls.Dial("tcp", l.Addr().String(), client)
 		if err == nil {
-			// In TLS 1.3 a client learns later that it is refused.
+			// In TLS 1.3 a client sees the refusal only after the handshake.
 			_, _ = conn.Read(make([]byte, 1))
 			conn.Close()
 		}
@@ -236,7 +236,7 @@ func shaken(t *testing.T, server, client *tls.Config, want bool) string {
 	return protocol
 }
 
-// TestNoOldProtocol: nothing below TLS 1.2 is spoken.
+// TestNoOldProtocol checks that versions below TLS 1.2 are refused.
 func TestNoOldProtocol(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

@@ -35,7 +35,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: what is shown can be read.
+// TestRoundTrip checks that Parse accepts what Format returns.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(-1<<63+1).Draw(t, "d"))

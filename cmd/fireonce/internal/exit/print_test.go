@@ -12,8 +12,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// TestNoServerDrivesTheTerminal: texts of a server, and of targets that a server quotes, are
-// printed without control characters.
+// TestNoServerDrivesTheTerminal checks that texts of a server, and of targets that a server
+// quotes, are printed without control characters.
 func TestNoServerDrivesTheTerminal(t *testing.T) {
 	const evil = "x\x1b]0;title\x07\u009b2J\x7f"
 	details := map[string]*fireoncev1.ErrorDetail{

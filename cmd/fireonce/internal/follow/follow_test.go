@@ -18,14 +18,13 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 )
 
-// streams answers the n-th stream with the n-th script; after the last one it
-// goes on with the last.
+// streams answers the n-th stream with the n-th script, and with the last script after that.
 type streams struct {
 	fireoncev1connect.UnimplementedJobServiceHandler
 	scripts []func(after int, send func(n int)) error
 
 	mu     sync.Mutex
-	starts []string // how each stream was asked to start
+	starts []string // the requested start of each stream
 }
 
 func (s *streams) StreamJobEvents(_ context.Context, req *fireoncev1.StreamJobEventsRequest, out *connect.ServerStream[fireoncev1.StreamJobEventsResponse]) error {
@@ -62,7 +61,7 @@ func serve(t *testing.T, scripts ...func(int, func(int)) error) (*streams, fireo
 	return s, fireoncev1connect.NewJobServiceClient(web.Client(), web.URL)
 }
 
-// some sends so many events after the cursor, then ends with the code; 0: OK.
+// some sends count events after the cursor, and then ends with the code; 0: OK.
 func some(count int, code connect.Code) func(int, func(int)) error {
 	return func(after int, send func(int)) error {
 		for n := after + 1; n <= after+count; n++ {

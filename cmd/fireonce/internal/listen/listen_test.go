@@ -15,7 +15,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// start serves a receiver, and returns its address and what it prints.
+// start serves a receiver, and returns its address and its output.
 func start(t *testing.T, rc *receiver) (url string, printed *bytes.Buffer) {
 	t.Helper()
 	printed = new(bytes.Buffer)
@@ -28,7 +28,8 @@ func start(t *testing.T, rc *receiver) (url string, printed *bytes.Buffer) {
 	return s.URL, printed
 }
 
-// counts waits for a request that is being printed: one without an answer may be.
+// counts returns the counts, after any request that is still being printed: one without an
+// answer may be.
 func (p *printer) counts() (requests, acted, repeated int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +151,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestLimits: bodies, what is shown of them, and keys are bounded.
+// TestLimits checks that bodies, their shown parts, and keys are bounded.
 func TestLimits(t *testing.T) {
 	rc := &receiver{keys: newMemory(2)}
 	url, printed := start(t, rc)
@@ -176,7 +177,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestABrokenBodyIsNotAnswered: 200 would tell the client of an effect that there is none of.
+// TestABrokenBodyIsNotAnswered checks that an incomplete request gets no answer: status 200 would
+// confirm an effect that does not exist.
 func TestABrokenBodyIsNotAnswered(t *testing.T) {
 	rc := &receiver{}
 	url, _ := start(t, rc)

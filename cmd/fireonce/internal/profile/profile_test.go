@@ -67,7 +67,7 @@ func TestLoadRefusesWhatItWouldLose(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreNotLost: each of many concurrent updates is in the file.
+// TestUpdatesAreNotLost checks that the file has each of many concurrent updates.
 func TestUpdatesAreNotLost(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())

@@ -16,7 +16,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestJSON: what is escaped is read as it was.
+// TestJSON checks that an escaped text decodes to the original.
 func TestJSON(t *testing.T) {
 	const text = "a\x1b\u009b1mb\x7fé\u0080\u009f\u00a0"
 	raw, err := json.Marshal(text)

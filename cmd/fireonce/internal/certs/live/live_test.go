@@ -1,6 +1,6 @@
-// Package live obtains certificates from a real ACME server, pebble, which is Let's
-// Encrypt's for tests. It is a module of its own: what an authority needs is none of the
-// service's dependencies.
+// Package live obtains certificates from a real ACME server, pebble, which is Let's Encrypt's
+// server for tests. It is a module of its own, so that the service does not depend on pebble's
+// modules.
 package live
 
 import (
@@ -37,15 +37,15 @@ const patience = 2 * time.Minute
 
 const name = "fireonce.test"
 
-// authority is an ACME server that asks names of its own DNS, all of which lead here.
+// authority is an ACME server with a DNS of its own, in which every name is this machine.
 type authority struct {
 	front *httptest.Server
 	ca    *ca.CAImpl
-	// trust is the file by which its front is known.
+	// trust is the file of the authority that signed its own certificate.
 	trust string
 }
 
-// newAuthority makes it; nothing is answered before serve.
+// newAuthority returns an authority that answers once serve is called.
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
@@ -61,7 +61,7 @@ func (a *authority) directory() string {
 	return "https://" + a.front.Listener.Addr().String() + wfe.DirectoryPath
 }
 
-// serve begins to answer, and asks for proofs at the port.
+// serve begins to answer, and makes its challenges at the port.
 func (a *authority) serve(t *testing.T, port int) {
 	t.Helper()
 	quiet := log.New(io.Discard, "", 0)
@@ -73,7 +73,7 @@ func (a *authority) serve(t *testing.T, port int) {
 	a.front.StartTLS()
 }
 
-// nameServer answers that each name is this machine.
+// nameServer starts a DNS server that answers each name with this machine.
 func nameServer(t *testing.T) string {
 	t.Helper()
 	answer := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
@@ -93,7 +93,7 @@ func nameServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// roots are the authority's, for its callers' callers.
+// roots returns the authority's root certificates.
 func (a *authority) roots(t *testing.T) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
@@ -103,7 +103,7 @@ func (a *authority) roots(t *testing.T) *x509.CertPool {
 	return p
 }
 
-// logs are what a node says.
+// logs holds the log of a node.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -180,9 +180,9 @@ func shake(t *testing.T, port int, c *tls.Config) (*x509.Certificate, error) {
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }
 
-// TestACME: a server obtains a certificate, proves that it has the name on its own port,
-// also where callers need certificates, and the next start takes the certificate from the
-// folder without a question to the authority.
+// TestACME checks that a server obtains a certificate by a challenge on its own port, even if
+// callers need certificates, and that the next start reads the certificate from the directory
+// without a request to the authority.
 func TestACME(t *testing.T) {
 	a, cache := newAuthority(t), t.TempDir()
 	callers := certstest.NewCA(t, t.TempDir(), "callers")
@@ -215,8 +215,8 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// TestACMERefuses: a server that cannot prove its name gets no certificate, says so, and
-// serves nobody.
+// TestACMERefuses checks that a server that cannot prove its name gets no certificate, logs
+// that, and answers no call.
 func TestACMERefuses(t *testing.T) {
 	a := newAuthority(t)
 	port, said := serve(t, a, t.TempDir(), "")
