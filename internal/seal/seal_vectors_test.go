@@ -12,14 +12,14 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestPlaceVectors holds what seals are bound to. internal/vault has the vector of its
+// TestBindingVectors holds what seals are bound to. internal/vault has the vector of its
 // encoding.
-func TestPlaceVectors(t *testing.T) {
+func TestBindingVectors(t *testing.T) {
 	conn := job.ID{1, 2, 3}
-	got := seal.Place(conn, 7, store.SealedFor{
+	got := seal.Binding(conn, 7, store.SealedFor{
 		Project: "default", Connector: "mastodon", Settings: []byte("s"), AccountIdentity: "ann",
 	})
-	want := vault.Place{Project: "default", Connection: conn, Version: 7, Connector: "mastodon", Settings: []byte("s"), Identity: "ann"}
+	want := vault.Binding{Project: "default", Connection: conn, Version: 7, Connector: "mastodon", Settings: []byte("s"), Identity: "ann"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("a credential: %+v, want %+v", got, want)
 	}
@@ -32,7 +32,7 @@ func TestPlaceVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = vault.Place{Project: "default", Connection: job.ID([]byte("0123456789abcdef")), Connector: "oauth login", Settings: settings}
+	want = vault.Binding{Project: "default", Connection: job.ID([]byte("0123456789abcdef")), Connector: "oauth login", Settings: settings}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("a login: %+v, settings %x", got, got.Settings)
 	}
