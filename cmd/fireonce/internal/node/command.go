@@ -215,7 +215,7 @@ func serveCommand(version string) *cli.Command {
 			connectorFileFlags()[0], connectorFileFlags()[1], connectorFileFlags()[2],
 			&cli.StringSliceFlag{
 				Name: "platform-url", Sources: cli.EnvVars("FIREONCE_PLATFORM_URL"),
-				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(elsewhere, ", ") + "): a gateway, or a test double; may be repeated",
+				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(movable(), ", ") + "): a gateway, or a test double; may be repeated",
 			},
 			&cli.StringSliceFlag{
 				Name: "quota", Sources: cli.EnvVars("FIREONCE_QUOTA"),

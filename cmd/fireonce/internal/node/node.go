@@ -15,19 +15,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/bluesky"
-	"github.com/fireonce/fireonce/internal/connector/feed"
-	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/remote"
-	"github.com/fireonce/fireonce/internal/connector/resend"
-	"github.com/fireonce/fireonce/internal/connector/slack"
-	"github.com/fireonce/fireonce/internal/connector/smtp"
-	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/transport"
-	"github.com/fireonce/fireonce/internal/connector/webhook"
-	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
@@ -204,31 +195,19 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	return nil
 }
 
-// connectors are those that are part of the program, and the operator's own.
+// connectors makes the built-in connectors and the operator's own.
 func (n *Node) connectors(media *kit.Media) (*connector.Registry, error) {
-	httpsOnly := n.cfg.httpsOnly()
-	mails, err := resend.New(resend.Config{
-		Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, BaseURL: n.cfg.PlatformURLs[resend.Name],
-	})
-	if err != nil {
-		return nil, err
+	var all []connector.Connector
+	for _, p := range builtin.Platforms {
+		c, err := p.New(n.platformEnv(p.Name, media))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
 	}
+	var err error
 	if n.remotes, err = n.makeRemotes(); err != nil {
 		return nil, err
-	}
-	videos, relays := n.tiktokConfig(), n.smtpConfig()
-	videos.Media, relays.Media = media, media
-	all := []connector.Connector{
-		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, Settle: n.cfg.mastodonSettle()}),
-		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		x.New(x.Config{Sender: n.sender, Media: media, BaseURL: n.cfg.PlatformURLs[x.Name], Settle: n.cfg.xSettle()}),
-		tiktok.New(videos),
-		slack.New(slack.Config{Sender: n.sender, BaseURL: n.cfg.PlatformURLs[slack.Name], Settle: n.cfg.slackSettle()}),
-		smtp.New(relays),
-		mails,
 	}
 	for _, c := range n.remotes {
 		all = append(all, c)

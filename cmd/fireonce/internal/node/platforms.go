@@ -2,23 +2,23 @@ package node
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector/mastodon"
-	"github.com/fireonce/fireonce/internal/connector/resend"
-	"github.com/fireonce/fireonce/internal/connector/slack"
-	"github.com/fireonce/fireonce/internal/connector/smtp"
-	"github.com/fireonce/fireonce/internal/connector/tiktok"
-	"github.com/fireonce/fireonce/internal/connector/x"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
+	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/platform"
 	"github.com/fireonce/fireonce/internal/failpoint"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// elsewhere are the platforms that are one service at one address, which an operator
-// may replace. Where the others are is part of a connection.
-var elsewhere = []string{resend.Name, slack.Name, tiktok.Name, x.Name}
+// movable returns the sorted names of the platforms that are one service at one address, which
+// an operator may replace. The addresses of the others are part of their connections.
+func movable() []string {
+	return slices.Sorted(slices.Values(builtin.Names(func(p platform.Platform) bool { return p.Address != "" })))
+}
 
 // platformURLs reads the flag --platform-url.
 func platformURLs(list []string) (map[string]string, error) {
@@ -33,15 +33,11 @@ func platformURLs(list []string) (map[string]string, error) {
 	return out, nil
 }
 
-// checkPlatformURLs refuses what could be no base of an API's addresses.
+// checkPlatformURLs refuses a URL that cannot be the base of an API.
 func (c *Config) checkPlatformURLs() error {
 	for name, base := range c.PlatformURLs {
-		known := false
-		for _, n := range elsewhere {
-			known = known || n == name
-		}
-		if !known {
-			return exit.Usagef("--platform-url %s: must be one of %s", name, strings.Join(elsewhere, ", "))
+		if known := movable(); !slices.Contains(known, name) {
+			return exit.Usagef("--platform-url %s: must be one of %s", name, strings.Join(known, ", "))
 		}
 		u, err := url.Parse(base)
 		switch {
@@ -54,48 +50,18 @@ func (c *Config) checkPlatformURLs() error {
 	return nil
 }
 
-// What connectors wait for after an unknown outcome is what they take to be safe.
-// Nobody but the crash campaign's own build makes it shorter, and the sandbox, whose
-// platforms are fakes.
-
-// wait is how long a connector waits in place of d.
-func (c *Config) wait(d time.Duration) time.Duration {
-	if c.Sandbox {
-		return min(d, sandboxLag)
-	}
-	return failpoint.Hasten(d)
-}
-
-func (c *Config) xSettle() *x.Settle {
-	s := x.DefaultSettle
-	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
-	return &s
-}
-
-func (c *Config) slackSettle() *slack.Settle {
-	s := slack.DefaultSettle
-	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
-	return &s
-}
-
-func (c *Config) mastodonSettle() *mastodon.Settle {
-	s := mastodon.DefaultSettle
-	s.ReadLag, s.Spacing = c.wait(s.ReadLag), c.wait(s.Spacing)
-	return &s
-}
-
-// tiktokConfig leaves the time of an upload as it is: that is work, not waiting.
-func (n *Node) tiktokConfig() tiktok.Config {
-	out := tiktok.Config{
-		Sender: n.sender, HTTPSOnly: n.cfg.httpsOnly(), BaseURL: n.cfg.PlatformURLs[tiktok.Name],
-		ReadLag: n.cfg.wait(tiktok.DefaultReadLag), UploadLife: failpoint.Hasten(tiktok.DefaultUploadLife),
+// platformEnv returns what a platform's connector is made with. The waits of a connector are what
+// it takes to be safe on the real platform. Only the crash campaign's build and the sandbox, whose
+// platforms are fakes, make them shorter.
+func (n *Node) platformEnv(name string, media *kit.Media) platform.Env {
+	e := platform.Env{
+		Sender: n.sender, Media: media, HTTPSOnly: n.cfg.httpsOnly(), BaseURL: n.cfg.PlatformURLs[name],
+		Wait: failpoint.Hasten, Life: failpoint.Hasten,
 	}
 	if n.cfg.Sandbox {
-		out.StepTime, out.UploadLife = sandboxTimeout, SandboxUploadLife+sandboxLag
+		e.Wait = func(d time.Duration) time.Duration { return min(d, sandboxLag) }
+		e.Life = func(time.Duration) time.Duration { return SandboxUploadLife + sandboxLag }
+		e.Step = sandboxTimeout
 	}
-	return out
-}
-
-func (n *Node) smtpConfig() smtp.Config {
-	return smtp.Config{Sender: n.sender, HTTPSOnly: n.cfg.httpsOnly(), BusyWait: n.cfg.wait(smtp.DefaultBusyWait)}
+	return e
 }

@@ -23,7 +23,7 @@ const (
 	// first proven failure, of a job that does not say otherwise. What a job says holds.
 	sandboxTimeout = 3 * time.Second
 	sandboxBackoff = time.Second
-	// SandboxUploadLife is how long a sandbox's TikTok takes bytes of an upload.
+	// SandboxUploadLife is how long the sandbox's fakes keep an upload that has begun.
 	SandboxUploadLife = 10 * time.Second
 	// SandboxGrace is the grace of a sandbox's server.
 	SandboxGrace = time.Second
@@ -37,7 +37,7 @@ func (c *Config) checkSandbox() error {
 	if !c.Dev || len(c.AllowEgress) > 0 || len(c.Connectors) > 0 {
 		return errors.New("node: a sandbox is for development, and reaches nothing but loopback addresses")
 	}
-	for _, name := range elsewhere {
+	for _, name := range movable() {
 		u, err := url.Parse(c.PlatformURLs[name])
 		if err != nil {
 			return err

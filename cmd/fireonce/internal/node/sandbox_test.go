@@ -11,7 +11,7 @@ import (
 func TestSandboxReachesNothing(t *testing.T) {
 	fakes := func() map[string]string {
 		out := make(map[string]string)
-		for _, name := range elsewhere {
+		for _, name := range movable() {
 			out[name] = "http://127.0.0.1:8091"
 		}
 		return out

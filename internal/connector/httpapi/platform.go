@@ -1,0 +1,24 @@
+package httpapi
+
+import (
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/platform"
+)
+
+// Platform returns the entry of internal/connector/builtin.
+func Platform() platform.Platform {
+	return platform.Platform{
+		Name: Name, Title: "HTTP",
+		New: func(e platform.Env) (connector.Connector, error) {
+			return New(Config{Sender: e.Sender, HTTPSOnly: e.HTTPSOnly}), nil
+		},
+		Settings: append(platform.ReceiverFlags(),
+			platform.Flag{Name: "path", Usage: "a `PATH` that jobs may address, with a slash at its end for what is below it; may be repeated; default any", Field: "paths"},
+			platform.Flag{Name: "method", Usage: "a `METHOD` that jobs may use: POST, PUT, PATCH, DELETE or GET; may be repeated; default any", Field: "methods"},
+			platform.Flag{
+				Name: "id-json-pointer", Usage: "a `POINTER` at which jobs may find an id in an answer, such as /id; may be repeated; default none",
+				Field: "id_json_pointers",
+			},
+		),
+	}
+}

@@ -1,0 +1,36 @@
+package mastodon
+
+import (
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/platform"
+)
+
+// Platform returns the entry of internal/connector/builtin.
+func Platform() platform.Platform {
+	return platform.Platform{
+		Name: Name, Title: "Mastodon", New: build,
+		Settings: []platform.Flag{
+			platform.BaseURL(true),
+			{
+				Name: "receiver-dedupes", Usage: "yes or no; absent, the server is asked", Field: "server_dedupes", Words: platform.Dedupes(),
+				Hint: "; without it, the server is asked what it is", Label: "Settings", Shown: "receiver dedupes: %s",
+			},
+		},
+		Post: []platform.Flag{
+			{Name: "visibility", Usage: "an `AUDIENCE`: public, unlisted, private or direct", Field: "visibility", DefaultText: "the account's"},
+			{Name: "content-warning", Usage: "the `TEXT` that is shown until the reader opens the post", Field: "content_warning"},
+			{Name: "sensitive", Usage: "hide the media until the reader opens them", Field: "sensitive"},
+		},
+		// Each server has apps of its own. Its tokens do not end.
+		OAuth: &platform.OAuth{
+			PerServer: true, AuthorizationURL: "/oauth/authorize", TokenURL: "/oauth/token", Body: true,
+			Scopes: []string{"read:accounts", "read:statuses", "write:statuses", "write:media"},
+		},
+	}
+}
+
+func build(e platform.Env) (connector.Connector, error) {
+	s := DefaultSettle
+	s.ReadLag, s.Spacing = e.Wait(s.ReadLag), e.Wait(s.Spacing)
+	return New(Config{Sender: e.Sender, Media: e.Media, HTTPSOnly: e.HTTPSOnly, Settle: &s}), nil
+}

@@ -1,0 +1,86 @@
+package platform
+
+import fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+// Flag is a flag of the command line that sets one field of a message. The field's type decides
+// the flag's: a text, a number, a switch, a duration, an enum, or a list of one of them.
+type Flag struct {
+	// Name is the flag's, without dashes. Platforms may share one.
+	Name string
+	// Usage is the help text, with the value's placeholder in backticks. The platforms' names
+	// are put in front of it.
+	Usage string
+	// Field is the path of the field in the message, such as "keep_answer.headers".
+	Field string
+	// Default is the value that an absent flag has. Empty: an absent flag sets nothing.
+	Default string
+	// DefaultText says in the help text what an absent flag means, where Default is empty.
+	DefaultText string
+	// Required refuses an absent flag.
+	Required bool
+	// Hint ends the message that refuses an absent or a wrong value, with its separator.
+	Hint string
+	// With is the flag that this one goes with, at the value WithValue. Empty: no other one.
+	With, WithValue string
+	// RequiredWith is what is asked where that flag has that value and this one is absent.
+	// Empty: it may be absent.
+	RequiredWith string
+	// Words are the values of an enum as people write them. Empty: as the enum's own names,
+	// without their prefix and in lower case.
+	Words []Word
+	// Label heads the line that shows the field of a stored connection. Empty: it is not shown.
+	// Fields with one label share its line.
+	Label string
+	// Shown is how the value is shown, with one %s for it, or none. Empty: as it is.
+	Shown string
+}
+
+// Word is a value of an enum.
+type Word struct {
+	// Text is the word on the command line, Value the enum's name for it.
+	Text, Value string
+	// Shown replaces Flag.Shown for this value; "-" shows nothing.
+	Shown string
+}
+
+// Dedupes are the words for fireoncev1.ReceiverDedupes.
+func Dedupes() []Word {
+	return []Word{
+		{Text: "yes", Value: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES.String()},
+		{Text: "no", Value: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO.String()},
+	}
+}
+
+// ReceiverFlags are the flags of connectors whose target is a receiver of the user's own: what
+// only its owner knows, and what is kept of its answers.
+func ReceiverFlags() []Flag {
+	return []Flag{
+		{
+			Name: "receiver-dedupes", Usage: "an `ANSWER`: does the receiver drop a key that it has seen, yes or no", Field: "receiver_dedupes", Words: Dedupes(),
+			Required: true, Hint: "; if you do not know, it is no",
+		},
+		{
+			Name: "key-window", Usage: "with --receiver-dedupes yes: for how long it remembers a key, as a `DURATION`", Field: "key_window", Label: "Key window",
+			With: "receiver-dedupes", WithValue: "yes", RequiredWith: "for how long does it remember a key?",
+		},
+		{
+			Name: "dedupes-in-flight", Usage: "with --receiver-dedupes yes: two requests with one key that it processes concurrently have one effect",
+			Field: "dedupes_in_flight", With: "receiver-dedupes", WithValue: "yes", Label: "Key window", Shown: "also of requests under way",
+		},
+		{
+			Name: "origin", Usage: "a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are",
+			Field: "origins", Label: "Origins",
+		},
+		{Name: "quote-answers", Usage: "quote answers in errors although requests carry a credential, which a receiver may repeat", Field: "quote_answers"},
+		{Name: "keep-header", Usage: "a header of answers, by `NAME`, that is kept with each attempt; may be repeated", Field: "keep_answer.headers"},
+		{
+			Name: "keep-body", Usage: "how many `BYTES` of each answer's body are kept with the attempt; at most 16384", Field: "keep_answer.max_body_bytes",
+			DefaultText: "none",
+		},
+	}
+}
+
+// BaseURL is the flag of a platform that is many servers.
+func BaseURL(required bool) Flag {
+	return Flag{Name: "base-url", Usage: "the `URL` of the server's API", Field: "base_url", Required: required, Label: "API"}
+}

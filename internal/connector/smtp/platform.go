@@ -1,0 +1,22 @@
+package smtp
+
+import (
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/platform"
+)
+
+// Platform returns the entry of internal/connector/builtin.
+func Platform() platform.Platform {
+	return platform.Platform{
+		Name: Name, Title: "SMTP", Secret: platform.Login,
+		New: func(e platform.Env) (connector.Connector, error) {
+			return New(Config{Sender: e.Sender, Media: e.Media, HTTPSOnly: e.HTTPSOnly, BusyWait: e.Wait(DefaultBusyWait)}), nil
+		},
+		Settings: []platform.Flag{
+			{Name: "host", Usage: "the relay's `NAME` or address", Field: "host", Required: true, Label: "Relay"},
+			{Name: "port", Usage: "the relay's `PORT`", Field: "port", DefaultText: "587, with tls 465", Label: "Relay", Shown: "port %s"},
+			{Name: "security", Usage: "a `MODE`: starttls, tls (from the first byte) or none", Field: "security", Default: "starttls", Label: "Relay"},
+			{Name: "helo-name", Usage: "the `NAME` that EHLO says", Field: "helo_name", DefaultText: "the server's host name"},
+		},
+	}
+}

@@ -1,0 +1,36 @@
+package tiktok
+
+import (
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/platform"
+)
+
+// Platform returns the entry of internal/connector/builtin.
+func Platform() platform.Platform {
+	return platform.Platform{
+		Name: Name, Title: "TikTok", New: build, Address: DefaultBaseURL,
+		Settings: []platform.Flag{{
+			Name: "source", Usage: "a `WAY`: upload, or pull to have TikTok fetch files from their URLs", Field: "source", Default: "upload",
+			Label: "Settings", Words: []platform.Word{
+				{Text: "upload", Value: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: "-"},
+				{Text: "pull", Value: fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL.String(), Shown: "TikTok fetches files from their URLs"},
+			},
+		}},
+		Post: []platform.Flag{{
+			Name: "privacy", Usage: "an `AUDIENCE`: public-to-everyone, mutual-follow-friends, follower-of-creator or self-only; required there", Field: "privacy",
+		}},
+		// TikTok calls the client's id its key, and separates scopes by commas.
+		OAuth: &platform.OAuth{
+			AuthorizationURL: "https://www.tiktok.com/v2/auth/authorize/", TokenURL: "https://open.tiktokapis.com/v2/oauth/token/",
+			Scopes: []string{"user.info.basic", "video.publish", "video.list"}, Separator: ",", Body: true, ClientIDParam: "client_key",
+		},
+	}
+}
+
+func build(e platform.Env) (connector.Connector, error) {
+	return New(Config{
+		Sender: e.Sender, Media: e.Media, HTTPSOnly: e.HTTPSOnly, BaseURL: e.BaseURL,
+		ReadLag: e.Wait(DefaultReadLag), UploadLife: e.Life(DefaultUploadLife), StepTime: e.Step,
+	}), nil
+}
