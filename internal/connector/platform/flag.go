@@ -31,15 +31,22 @@ type Flag struct {
 	// Label heads the line that shows the field of a stored connection. Empty: it is not shown.
 	// Fields with one label share its line.
 	Label string
-	// Shown is how the value is shown, with one %s for it, or none. Empty: as it is.
+	// Shown is how the value is shown, with one %s for it, or none; or ShownPort. Empty: as it is.
 	Shown string
 }
+
+const (
+	// ShownPort joins a port to the host before it on its line.
+	ShownPort = ":%s"
+	// ShownNot hides a value.
+	ShownNot = "-"
+)
 
 // Word is a value of an enum.
 type Word struct {
 	// Text is the word on the command line, Value the enum's name for it.
 	Text, Value string
-	// Shown replaces Flag.Shown for this value; "-" shows nothing.
+	// Shown replaces Flag.Shown for this value; ShownNot hides it.
 	Shown string
 }
 

@@ -14,7 +14,7 @@ func Platform() platform.Platform {
 		},
 		Settings: []platform.Flag{
 			{Name: "host", Usage: "the relay's `NAME` or address", Field: "host", Required: true, Label: "Relay"},
-			{Name: "port", Usage: "the relay's `PORT`", Field: "port", DefaultText: "587, with tls 465", Label: "Relay", Shown: "port %s"},
+			{Name: "port", Usage: "the relay's `PORT`", Field: "port", DefaultText: "587, with tls 465", Label: "Relay", Shown: platform.ShownPort},
 			{Name: "security", Usage: "a `MODE`: starttls, tls (from the first byte) or none", Field: "security", Default: "starttls", Label: "Relay"},
 			{Name: "helo-name", Usage: "the `NAME` that EHLO says", Field: "helo_name", DefaultText: "the server's host name"},
 		},

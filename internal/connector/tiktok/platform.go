@@ -13,7 +13,7 @@ func Platform() platform.Platform {
 		Settings: []platform.Flag{{
 			Name: "source", Usage: "a `WAY`: upload, or pull to have TikTok fetch files from their URLs", Field: "source", Default: "upload",
 			Label: "Settings", Words: []platform.Word{
-				{Text: "upload", Value: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: "-"},
+				{Text: "upload", Value: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD.String(), Shown: platform.ShownNot},
 				{Text: "pull", Value: fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL.String(), Shown: "TikTok fetches files from their URLs"},
 			},
 		}},

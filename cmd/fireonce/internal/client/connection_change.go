@@ -17,32 +17,16 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: settings and credentials are given to a connection that there is
-// with the same flags as to a new one. What `create` takes beyond its common flags is
-// one or the other: a credential is a file, and the user whose password is in it.
+// Rules of this file: a connection's settings and credential are changed with the flags that
+// set them on a new one.
 
-// ownFlags are those of `create` that say neither settings nor a credential.
+// ownFlags are the flags of `create` that are neither settings nor a credential.
 var ownFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}
 
-// changeable adds to the commands on connections those that change one.
+// changeable adds the commands that change a connection.
 func changeable(connections *cli.Command) *cli.Command {
-	var settings, secrets []cli.Flag
-	for _, c := range connections.Commands {
-		if c.Name != "create" {
-			continue
-		}
-		for _, f := range c.Flags {
-			switch name := f.Names()[0]; {
-			case slices.Contains(ownFlags, name), slices.ContainsFunc(CommonFlags(), func(f cli.Flag) bool { return f.Names()[0] == name }):
-			case strings.HasSuffix(name, "-file") || name == "user":
-				secrets = append(secrets, f)
-			default:
-				settings = append(settings, f)
-			}
-		}
-	}
-	connections.Commands = append(connections.Commands, changeCommands(settings, secrets)...)
-	connections.Commands = append(connections.Commands, loginCommand(settings))
+	connections.Commands = append(connections.Commands, changeCommands(settingsFlags(anyPlatform), credentialFlags())...)
+	connections.Commands = append(connections.Commands, loginCommand())
 	return connections
 }
 
@@ -194,7 +178,7 @@ func rotateCredential(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	// What a file has in it is said by the connector.
+	// The connector decides how a file is read.
 	if err := c.cmd.Set("connector", conn.GetConnector()); err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
+	"github.com/fireonce/fireonce/internal/connector/platform"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -28,28 +31,20 @@ func messageContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	}}, nil
 }
 
-// platformFlags are the options of posts that only one platform has.
-var platformFlags = map[string][]string{
-	"mastodon": {"visibility", "content-warning", "sensitive"},
-	"tiktok":   {"privacy"},
-	"x":        {"quote", "who-may-reply"},
-	"slack":    {"channel"},
-}
+// postOptions is the oneof of a post's options on one platform. Each member has its platform's
+// name.
+var postOptions = (*fireoncev1.SocialPost)(nil).ProtoReflect().Descriptor().Oneofs().ByName("platform_options")
 
 func postFlags() []cli.Flag {
-	return []cli.Flag{
+	out := []cli.Flag{
 		&cli.StringSliceFlag{Name: "media", Category: categoryPost, Usage: "a picture or video at this `URL`, which the server or the platform fetches when it sends; may be repeated"},
 		&cli.StringSliceFlag{Name: "alt", Category: categoryPost, Usage: "the alternative `TEXT` of --media: the first for the first, and so on"},
 		&cli.StringFlag{Name: "reply-to-post", Category: categoryPost, Usage: "reply to the post with this `ID` on the platform; --reply-to is for a post of a job"},
 		&cli.StringFlag{Name: "language", Category: categoryPost, Usage: "the text's language, as a `TAG` such as en or pt-BR"},
-		&cli.StringFlag{Name: "visibility", Category: categoryPost, Usage: "mastodon: an `AUDIENCE`: public, unlisted, private or direct", DefaultText: "the account's"},
-		&cli.StringFlag{Name: "content-warning", Category: categoryPost, Usage: "mastodon: the `TEXT` that is shown until the reader opens the post"},
-		&cli.BoolFlag{Name: "sensitive", Category: categoryPost, Usage: "mastodon: hide the media until the reader opens them"},
-		&cli.StringFlag{Name: "privacy", Category: categoryPost, Usage: "tiktok: an `AUDIENCE`: public-to-everyone, mutual-follow-friends, follower-of-creator or self-only; required there"},
-		&cli.StringFlag{Name: "quote", Category: categoryPost, Usage: "x: quote the post with this `ID`"},
-		&cli.StringFlag{Name: "who-may-reply", Category: categoryPost, Usage: "x: an `AUDIENCE`: following, mentioned-users, subscribers or verified", DefaultText: "everybody"},
-		&cli.StringFlag{Name: "channel", Category: categoryPost, Usage: "slack: the conversation, by its `ID`", DefaultText: "the connection's"},
 	}
+	return append(out, declaredFlags(categoryPost, anyPlatform, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
+		return p.Post, memberOf(postOptions, p.Name)
+	})...)
 }
 
 func postContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
@@ -81,41 +76,25 @@ func postContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: post}}, nil
 }
 
-// setPlatform sets the options that one platform has.
+// setPlatform sets the options of the one platform whose flags are given.
 func setPlatform(cmd *cli.Command, post *fireoncev1.SocialPost) error {
-	platform, flag := "", ""
-	for _, name := range []string{"mastodon", "slack", "tiktok", "x"} {
-		i := slices.IndexFunc(platformFlags[name], cmd.IsSet)
+	var given *platform.Platform
+	flag := ""
+	for _, p := range builtin.Platforms {
+		i := slices.IndexFunc(p.Post, func(f platform.Flag) bool { return cmd.IsSet(f.Name) })
 		if i < 0 {
 			continue
 		}
-		if platform != "" {
-			return exit.Usagef("--%s is for %s, --%s for %s: give those of one platform", flag, platform, platformFlags[name][i], name)
+		if given != nil {
+			return exit.Usagef("--%s is for %s, --%s for %s: give those of one platform", flag, given.Name, p.Post[i].Name, p.Name)
 		}
-		platform, flag = name, platformFlags[name][i]
+		given, flag = &p, p.Post[i].Name
 	}
-	var err error
-	switch platform {
-	case "mastodon":
-		o := &fireoncev1.MastodonOptions{ContentWarning: cmd.String("content-warning"), Sensitive: cmd.Bool("sensitive")}
-		if cmd.IsSet("visibility") {
-			o.Visibility, err = oneEnum[fireoncev1.MastodonOptions_Visibility]("visibility", cmd.String("visibility"), "VISIBILITY_", fireoncev1.MastodonOptions_Visibility_value)
-		}
-		post.PlatformOptions = &fireoncev1.SocialPost_Mastodon{Mastodon: o}
-	case "tiktok":
-		o := &fireoncev1.TikTokOptions{}
-		o.Privacy, err = oneEnum[fireoncev1.TikTokOptions_Privacy]("privacy", cmd.String("privacy"), "PRIVACY_", fireoncev1.TikTokOptions_Privacy_value)
-		post.PlatformOptions = &fireoncev1.SocialPost_Tiktok{Tiktok: o}
-	case "x":
-		o := &fireoncev1.XOptions{QuotePostId: cmd.String("quote")}
-		if cmd.IsSet("who-may-reply") {
-			o.ReplySettings, err = oneEnum[fireoncev1.XOptions_ReplySettings]("who-may-reply", cmd.String("who-may-reply"), "REPLY_SETTINGS_", fireoncev1.XOptions_ReplySettings_value)
-		}
-		post.PlatformOptions = &fireoncev1.SocialPost_X{X: o}
-	case "slack":
-		post.PlatformOptions = &fireoncev1.SocialPost_Slack{Slack: &fireoncev1.SlackOptions{Channel: cmd.String("channel")}}
+	if given == nil {
+		return nil
 	}
-	return err
+	field := postOptions.Fields().ByName(protoreflect.Name(given.Name))
+	return setFields(cmd, *given, given.Post, post.ProtoReflect().Mutable(field).Message())
 }
 
 // mediaAt names a file that somebody else serves.

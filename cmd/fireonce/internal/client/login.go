@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -29,13 +30,9 @@ const (
 	maxRedirect = 16 << 10
 )
 
-// loginSettings are the flags of `create` for settings of connectors that people log in
-// to.
-var loginSettings = []string{"base-url", "receiver-dedupes", "source", "channel", "long-posts", "setting"}
-
-func loginCommand(settings []cli.Flag) *cli.Command {
+func loginCommand() *cli.Command {
 	own := []cli.Flag{
-		&cli.StringFlag{Name: "connector", Usage: "`NAME` of a new connection's connector: mastodon, x, tiktok, slack or one of the server's own"},
+		&cli.StringFlag{Name: "connector", Usage: "`NAME` of a new connection's connector: " + strings.Join(builtin.Names(byLogin), ", ") + " or one of the server's own"},
 		&cli.StringFlag{Name: "connection", Usage: "instead: log in again for the connection with this `ID` or key"},
 		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
 		&cli.StringFlag{Name: "redirect-url", Usage: "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"},
@@ -47,11 +44,7 @@ func loginCommand(settings []cli.Flag) *cli.Command {
 		&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
 		&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 	}
-	for _, f := range settings {
-		if slices.Contains(loginSettings, f.Names()[0]) {
-			own = append(own, f)
-		}
-	}
+	own = append(own, settingsFlags(byLogin)...)
 	return &cli.Command{
 		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
 		Description: "Prints the URL at which the account's owner allows the access and confirms, on a page of the server, that your project may\n" +
@@ -118,7 +111,11 @@ func (l *loginOf) target(ctx context.Context) error {
 		}
 		return l.readPresent(ctx)
 	}
-	for _, name := range append([]string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}, loginSettings...) {
+	refused := slices.Clone(ownFlags)
+	for _, f := range settingsFlags(byLogin) {
+		refused = append(refused, f.Names()[0])
+	}
+	for _, name := range refused {
 		if cmd.IsSet(name) {
 			return exit.Usagef("--%s does not go with --connection", name)
 		}

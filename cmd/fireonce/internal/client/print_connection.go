@@ -1,21 +1,17 @@
 package client
 
 import (
-	"cmp"
-	"net"
 	"slices"
 	"strconv"
-	"strings"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func (p *printer) connection(c *fireoncev1.Connection) {
-	p.fields(
+	p.fields(slices.Concat([]string{
 		"Connection", c.GetConnectionId(),
 		"Name", c.GetDisplayName(),
 		"Key", c.GetIdempotencyKey(),
@@ -25,12 +21,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Cause", causeName(c.GetStateCause()),
 		"Because", c.GetStateReason(),
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
-		"Key window", keyWindow(c),
-		"API", cmp.Or(c.GetFeed().GetBaseUrl(), c.GetMastodon().GetBaseUrl(), c.GetBluesky().GetBaseUrl()),
-		"Origins", strings.Join(slices.Concat(c.GetWebhook().GetOrigins(), c.GetHttp().GetOrigins()), ", "),
-		"Channel", c.GetSlack().GetChannel(),
-		"Relay", relayLine(c.GetSmtp()),
-		"Settings", otherSettings(c),
+	}, shownSettings(c), []string{
 		"Account", c.GetAccountIdentity(),
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
@@ -38,7 +29,20 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Cool-down", coolDown(c.GetLimits()),
 		"Created", stamp(c.GetCreateTime()),
 		"Etag", c.GetEtag(),
-	)
+	})...)
+}
+
+// shownSettings returns labels and values, in turn, of a connection's settings.
+func shownSettings(c *fireoncev1.Connection) []string {
+	m := c.ProtoReflect()
+	field := m.WhichOneof(connectionSettings)
+	if field == nil {
+		return nil
+	}
+	if p, known := builtin.Find(string(field.Name())); known {
+		return shownFields(p.Settings, m.Get(field).Message())
+	}
+	return []string{"Settings", labelsLine(c.GetCustom().GetValues())}
 }
 
 // coolDown is how far apart effects are kept; empty: that is no matter.
@@ -55,46 +59,6 @@ func causeName(c fireoncev1.ConnectionStateCause) string {
 		return ""
 	}
 	return words(c.String(), "CONNECTION_STATE_CAUSE_")
-}
-
-func keyWindow(c *fireoncev1.Connection) string {
-	for _, w := range []*durationpb.Duration{c.GetWebhook().GetKeyWindow(), c.GetHttp().GetKeyWindow()} {
-		if w == nil {
-			continue
-		}
-		if c.GetWebhook().GetDedupesInFlight() || c.GetHttp().GetDedupesInFlight() {
-			return duration.Format(w.AsDuration()) + ", also of requests under way"
-		}
-		return duration.Format(w.AsDuration())
-	}
-	return ""
-}
-
-// otherSettings are those that need no name of their own.
-func otherSettings(c *fireoncev1.Connection) string {
-	switch {
-	case c.GetX().GetLongPosts():
-		return "posts of more than 280 characters"
-	case c.GetTiktok().GetSource() == fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL:
-		return "TikTok fetches files from their URLs"
-	case c.GetFeed().GetReadLag() != nil:
-		return "read lag " + duration.Format(c.GetFeed().GetReadLag().AsDuration())
-	case c.GetMastodon().GetServerDedupes() != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED:
-		return "receiver dedupes: " + strings.ToLower(words(c.GetMastodon().GetServerDedupes().String(), "RECEIVER_DEDUPES_"))
-	default:
-		return labelsLine(c.GetCustom().GetValues())
-	}
-}
-
-func relayLine(s *fireoncev1.SmtpSettings) string {
-	if s == nil {
-		return ""
-	}
-	host := s.GetHost()
-	if s.GetPort() != 0 {
-		host = net.JoinHostPort(host, strconv.Itoa(int(s.GetPort())))
-	}
-	return host + ", " + words(s.GetSecurity().String(), "SECURITY_")
 }
 
 func credentialLine(c *fireoncev1.Connection) string {

@@ -1,0 +1,286 @@
+package client
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/fireonce/fireonce/internal/connector/builtin"
+	"github.com/fireonce/fireonce/internal/connector/platform"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: a flag that a platform declares (platform.Flag) sets one field of a
+// message. The field's type decides the type of the flag. Platforms that share a flag share its
+// type.
+
+// memberOf returns the message of a oneof's member. It returns nil if there is no such member.
+func memberOf(oneof protoreflect.OneofDescriptor, name string) protoreflect.MessageDescriptor {
+	if field := oneof.Fields().ByName(protoreflect.Name(name)); field != nil {
+		return field.Message()
+	}
+	return nil
+}
+
+// declaredFlags makes one flag of each name that the selected platforms declare. Its usage names
+// the platforms. The category heads the flags in help texts.
+func declaredFlags(category string, selects func(platform.Platform) bool, of func(platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor)) []cli.Flag {
+	type use struct {
+		usage     string
+		platforms []string
+	}
+	type shared struct {
+		first platform.Flag
+		field protoreflect.FieldDescriptor
+		uses  []*use
+	}
+	var all []*shared
+	for _, p := range builtin.Platforms {
+		if !selects(p) {
+			continue
+		}
+		flags, message := of(p)
+		for _, f := range flags {
+			i := slices.IndexFunc(all, func(s *shared) bool { return s.first.Name == f.Name })
+			if i < 0 {
+				i, all = len(all), append(all, &shared{first: f, field: fieldAt(message, f.Field)})
+			}
+			j := slices.IndexFunc(all[i].uses, func(u *use) bool { return u.usage == f.Usage })
+			if j < 0 {
+				j, all[i].uses = len(all[i].uses), append(all[i].uses, &use{usage: f.Usage})
+			}
+			all[i].uses[j].platforms = append(all[i].uses[j].platforms, p.Name)
+		}
+	}
+	var out []cli.Flag
+	for _, s := range all {
+		var usages []string
+		for i, u := range s.uses {
+			usage := u.usage
+			if i > 0 {
+				usage = strings.ReplaceAll(usage, "`", "") // a flag has one placeholder
+			}
+			usages = append(usages, inWords(u.platforms)+": "+usage)
+		}
+		out = append(out, declaredFlag(s.first, s.field, category, strings.Join(usages, "; ")))
+	}
+	return out
+}
+
+// declaredFlag makes a flag for a field.
+func declaredFlag(f platform.Flag, field protoreflect.FieldDescriptor, category, usage string) cli.Flag {
+	absent := f.DefaultText
+	if absent == "" {
+		absent = f.Default
+	}
+	switch {
+	case field.IsList():
+		return &cli.StringSliceFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent}
+	case field.Kind() == protoreflect.BoolKind:
+		return &cli.BoolFlag{Name: f.Name, Category: category, Usage: usage}
+	case field.Kind() == protoreflect.Int32Kind:
+		return &cli.IntFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
+	case field.Kind() == protoreflect.MessageKind:
+		return &duration.Flag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
+	default:
+		return &cli.StringFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent}
+	}
+}
+
+// fieldAt finds a field by its path.
+func fieldAt(message protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
+	head, rest, more := strings.Cut(path, ".")
+	field := message.Fields().ByName(protoreflect.Name(head))
+	if more {
+		return fieldAt(field.Message(), rest)
+	}
+	return field
+}
+
+// setFields sets the fields of a platform's message from its flags.
+func setFields(cmd *cli.Command, p platform.Platform, flags []platform.Flag, to protoreflect.Message) error {
+	for _, f := range flags {
+		set := cmd.IsSet(f.Name)
+		if err := fits(cmd, p, f, set); err != nil {
+			return err
+		}
+		if !set && f.Default == "" {
+			continue
+		}
+		if err := setField(cmd, f, to, f.Field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits checks whether a flag is there, or is absent, as its declaration asks.
+func fits(cmd *cli.Command, p platform.Platform, f platform.Flag, set bool) error {
+	with := f.With == "" || strings.HasSuffix("-"+enumWord(cmd.String(f.With)), "-"+f.WithValue) // a value may come with its prefix
+	switch {
+	case f.Required && !set:
+		return exit.Usagef("--connector %s needs --%s%s", p.Name, f.Name, f.Hint)
+	case !with && set:
+		return exit.Usagef("--%s goes only with --%s %s", f.Name, f.With, f.WithValue)
+	case with && !set && f.RequiredWith != "":
+		return exit.Usagef("--%s %s needs --%s: %s", f.With, f.WithValue, f.Name, f.RequiredWith)
+	default:
+		return nil
+	}
+}
+
+// setField sets the field at a path from its flag.
+func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path string) error {
+	head, rest, more := strings.Cut(path, ".")
+	field := to.Descriptor().Fields().ByName(protoreflect.Name(head))
+	switch {
+	case more:
+		return setField(cmd, f, to.Mutable(field).Message(), rest)
+	case field.IsList():
+		for _, text := range cmd.StringSlice(f.Name) {
+			v, err := scalar(f, field, text)
+			if err != nil {
+				return err
+			}
+			to.Mutable(field).List().Append(v)
+		}
+		return nil
+	}
+	var v protoreflect.Value
+	switch field.Kind() {
+	case protoreflect.BoolKind:
+		v = protoreflect.ValueOfBool(cmd.Bool(f.Name))
+	case protoreflect.Int32Kind:
+		v = protoreflect.ValueOfInt32(int32(cmd.Int(f.Name)))
+	case protoreflect.MessageKind:
+		v = protoreflect.ValueOfMessage(durationpb.New(cmd.Duration(f.Name)).ProtoReflect())
+	default:
+		text := f.Default
+		if cmd.IsSet(f.Name) {
+			text = cmd.String(f.Name)
+		}
+		var err error
+		if v, err = scalar(f, field, text); err != nil {
+			return err
+		}
+	}
+	to.Set(field, v)
+	return nil
+}
+
+// scalar reads a text or an enum.
+func scalar(f platform.Flag, field protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
+	if field.Kind() != protoreflect.EnumKind {
+		return protoreflect.ValueOfString(text), nil
+	}
+	values, prefix := field.Enum().Values(), enumPrefix(field.Enum())
+	name := enumName(prefix, text)
+	for _, w := range f.Words {
+		if enumWord(w.Text) == enumWord(text) {
+			name = w.Value
+		}
+	}
+	if v := values.ByName(protoreflect.Name(name)); v != nil && v.Number() != 0 {
+		return protoreflect.ValueOfEnum(v.Number()), nil
+	}
+	return protoreflect.Value{}, exit.Usagef("--%s %q: must be one of %s%s", f.Name, text, strings.Join(wordsFor(f, field.Enum()), ", "), f.Hint)
+}
+
+// wordsFor lists the words for an enum's values, in their order.
+func wordsFor(f platform.Flag, enum protoreflect.EnumDescriptor) (out []string) {
+	for _, w := range f.Words {
+		out = append(out, w.Text)
+	}
+	for i := 1; len(f.Words) == 0 && i < enum.Values().Len(); i++ { // 0 is UNSPECIFIED
+		out = append(out, enumWord(strings.TrimPrefix(string(enum.Values().Get(i).Name()), enumPrefix(enum))))
+	}
+	return out
+}
+
+// enumPrefix is what the names of an enum's values have in common.
+func enumPrefix(enum protoreflect.EnumDescriptor) string {
+	return strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
+}
+
+// enumWord is a value's name as flags take it.
+func enumWord(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
+// shownFields returns labels and values, in turn, of the fields that a platform shows.
+func shownFields(flags []platform.Flag, of protoreflect.Message) (out []string) {
+	for _, f := range flags {
+		text := shownField(f, of, f.Field)
+		i := slices.Index(out, f.Label)
+		switch {
+		case f.Label == "" || text == "":
+		case i < 0:
+			out = append(out, f.Label, text)
+		case f.Shown == platform.ShownPort:
+			out[i+1] = net.JoinHostPort(out[i+1], text)
+		default:
+			out[i+1] += ", " + text
+		}
+	}
+	return out
+}
+
+// shownField returns how a field is shown; empty: it is not set.
+func shownField(f platform.Flag, of protoreflect.Message, path string) string {
+	head, rest, more := strings.Cut(path, ".")
+	field := of.Descriptor().Fields().ByName(protoreflect.Name(head))
+	if !of.Has(field) {
+		return ""
+	}
+	if more {
+		return shownField(f, of.Get(field).Message(), rest)
+	}
+	shown, text := f.Shown, ""
+	switch v := of.Get(field); {
+	case field.IsList():
+		var all []string
+		for i := range v.List().Len() {
+			all = append(all, v.List().Get(i).String())
+		}
+		text = strings.Join(all, ", ")
+	case field.Kind() == protoreflect.MessageKind:
+		d, _ := v.Message().Interface().(*durationpb.Duration)
+		text = duration.Format(d.AsDuration())
+	case field.Kind() == protoreflect.EnumKind:
+		name := string(field.Enum().Values().ByNumber(v.Enum()).Name())
+		text = words(name, enumPrefix(field.Enum()))
+		for _, w := range f.Words {
+			if w.Value == name {
+				text = w.Text
+				if w.Shown != "" {
+					shown = w.Shown
+				}
+			}
+		}
+	case field.Kind() == protoreflect.Int32Kind:
+		text = strconv.FormatInt(v.Int(), 10)
+	default:
+		text = v.String()
+	}
+	switch shown {
+	case platform.ShownNot:
+		return ""
+	case "", platform.ShownPort:
+		return text
+	default:
+		return strings.ReplaceAll(shown, "%s", text)
+	}
+}
+
+// inWords joins names for people: "a, b and c".
+func inWords(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
