@@ -297,7 +297,7 @@ func (s *connectionService) completeLogin(ctx context.Context, login *openLogin,
 // exchangeFault says what came of a code that gave no tokens.
 func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, err error) error {
 	s.log.WarnContext(ctx, "a login gave no tokens", "app", app.Name, "err", err)
-	name := oauth.PlatformName(app.Connector)
+	name := s.cfg.OAuthApps.Title(app.Connector)
 	failed := &oauth.TokenError{Fate: oauth.Lost}
 	errors.As(err, &failed)
 	switch failed.Fate {

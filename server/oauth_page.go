@@ -8,7 +8,6 @@ import (
 	"regexp"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -85,7 +84,7 @@ func (p page) show(w http.ResponseWriter) {
 
 // askPage asks a person whether to connect the account that they have logged in with.
 func (s *connectionService) askPage(ctx context.Context, login *openLogin, token string) (page, error) {
-	q := &question{Project: login.Project, Platform: oauth.PlatformName(login.app.Connector), Token: token}
+	q := &question{Project: login.Project, Platform: s.cfg.OAuthApps.Title(login.app.Connector), Token: token}
 	if create := login.req.GetCreate(); create != nil {
 		q.Name = create.GetConnection().GetDisplayName()
 	} else {

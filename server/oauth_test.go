@@ -20,6 +20,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
@@ -116,7 +117,7 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	apps, err := oauth.LoadApps(path, true)
+	apps, err := oauth.LoadApps(path, builtin.Platforms, true)
 	if err != nil {
 		t.Fatal(err)
 	}

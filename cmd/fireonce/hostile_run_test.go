@@ -21,6 +21,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
@@ -138,7 +139,7 @@ func (s *stage) run() {
 	sender := transport.NewSender(transport.Config{Egress: egress, RootCAs: s.hostile.roots})
 	media := kit.NewMedia(kit.MediaConfig{Egress: egress, Dir: t.TempDir()})
 	registry, own := s.connectors(sender, media)
-	apps, err := oauth.LoadApps(s.apps(), true)
+	apps, err := oauth.LoadApps(s.apps(), builtin.Platforms, true)
 	s.ok(err)
 	s.tokens = oauth.NewClient(egress, nil)
 	s.renewer, err = oauth.NewRenewer(oauth.Config{Apps: apps, Client: s.tokens, Store: s.store, Vault: keys, Log: log, NewID: newID})

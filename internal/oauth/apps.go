@@ -21,9 +21,9 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/platform"
 	"github.com/fireonce/fireonce/internal/redact"
 	"github.com/fireonce/fireonce/internal/vault"
 )
@@ -98,6 +98,30 @@ type Apps struct {
 	// itself, and what is below it.
 	ReturnURLs []string
 	byName     map[string]App
+	platforms  []platform.Platform
+}
+
+// NewApps returns no apps, for a server that has no file of them. It knows the platforms.
+func NewApps(platforms []platform.Platform) *Apps { return &Apps{platforms: platforms} }
+
+// Title returns what people call the platform of a connector.
+func (a *Apps) Title(connector string) string {
+	if a != nil {
+		if i := slices.IndexFunc(a.platforms, func(p platform.Platform) bool { return p.Name == connector }); i >= 0 {
+			return a.platforms[i].Title
+		}
+	}
+	return connector
+}
+
+// defaults returns what the platform of a connector is known to want; zero if that is nothing.
+func (a *Apps) defaults(connector string) platform.OAuth {
+	for _, p := range a.platforms {
+		if p.Name == connector && p.OAuth != nil {
+			return *p.OAuth
+		}
+	}
+	return platform.OAuth{}
 }
 
 // file is the form of the operator's file.
@@ -114,9 +138,10 @@ const (
 )
 
 // LoadApps reads an operator's file. Names of files in it are relative to its folder.
-// insecure allows http URLs. A file that holds a secret must be its owner's alone, or it
-// fails with vault.ErrFileMode. No error quotes a secret.
-func LoadApps(path string, insecure bool) (*Apps, error) {
+// An app takes from the platforms what it does not say itself. insecure allows http URLs. Only its
+// owner may read a file that holds a secret; else LoadApps fails with vault.ErrFileMode. No error
+// quotes a secret.
+func LoadApps(path string, platforms []platform.Platform, insecure bool) (*Apps, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %w", err)
@@ -131,14 +156,14 @@ func LoadApps(path string, insecure bool) (*Apps, error) {
 		return nil, fmt.Errorf("oauth apps: %w", err)
 	}
 	from := source{dir: filepath.Dir(path), env: os.LookupEnv, mode: vault.OwnerOnly(info)}
-	apps, err := parseApps(text, from, insecure)
+	apps, err := parseApps(text, from, platforms, insecure)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %s: %w", path, err)
 	}
 	return apps, nil
 }
 
-func parseApps(text []byte, from source, insecure bool) (*Apps, error) {
+func parseApps(text []byte, from source, platforms []platform.Platform, insecure bool) (*Apps, error) {
 	var in file
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
@@ -154,12 +179,12 @@ func parseApps(text []byte, from source, insecure bool) (*Apps, error) {
 	if len(in.Apps) > maxApps {
 		return nil, fmt.Errorf("%d apps, at most %d", len(in.Apps), maxApps)
 	}
-	out := &Apps{PublicURL: strings.TrimSuffix(in.PublicURL, "/"), ReturnURLs: in.ReturnURLs, byName: make(map[string]App, len(in.Apps))}
+	out := &Apps{PublicURL: strings.TrimSuffix(in.PublicURL, "/"), ReturnURLs: in.ReturnURLs, byName: make(map[string]App, len(in.Apps)), platforms: platforms}
 	if err := out.checkURLs(insecure); err != nil {
 		return nil, err
 	}
 	for i, a := range in.Apps {
-		a, err := a.completed(from)
+		a, err := a.completed(from, out.defaults(a.Connector))
 		if err == nil {
 			err = a.check(insecure)
 		}
@@ -218,29 +243,30 @@ func checkURL(text string, insecure bool) error {
 	return nil
 }
 
-// completed fills in the secret, and what the platform is known to want.
-func (a App) completed(from source) (App, error) {
+// completed fills in the secret, and the platform's defaults.
+func (a App) completed(from source, d platform.OAuth) (App, error) {
 	a, err := a.withSecret(from)
 	if err != nil {
 		return a, err
 	}
-	d := wellKnown[a.Connector]
 	a.Server = strings.TrimSuffix(a.Server, "/")
-	if d.perServer && a.Server == "" {
+	if d.PerServer && a.Server == "" {
 		return a, errors.New("server is missing: each server of this platform has apps of its own")
 	}
-	orText(&a.AuthorizationURL, a.Server+d.loginAt)
-	orText(&a.TokenURL, a.Server+d.grantAt)
-	orText(&a.ScopeSeparator, d.separator)
+	orText(&a.AuthorizationURL, a.Server+d.AuthorizationURL)
+	orText(&a.TokenURL, a.Server+d.TokenURL)
+	orText(&a.ScopeSeparator, d.Separator)
 	orText(&a.ScopeSeparator, " ")
-	orText(&a.AuthStyle, d.style)
+	if d.Body {
+		orText(&a.AuthStyle, StyleBody)
+	}
 	orText(&a.AuthStyle, StyleHeader)
-	orText(&a.ClientIDParam, d.clientID)
+	orText(&a.ClientIDParam, d.ClientIDParam)
 	orText(&a.ClientIDParam, "client_id")
 	if len(a.Scopes) == 0 {
-		a.Scopes = d.scopes
+		a.Scopes = d.Scopes
 	}
-	a.RefusedCodes = append(slices.Clone(d.refused), a.RefusedCodes...)
+	a.RefusedCodes = append(slices.Clone(d.Refused), a.RefusedCodes...)
 	return a, nil
 }
 
@@ -312,15 +338,32 @@ func (a *Apps) Find(name, connector string) (App, bool) {
 	return app, ok && app.Connector == connector
 }
 
-// Serves tells whether a connection's settings address the one server that the app is
-// registered with, if it is with one: its tokens go nowhere else. Every kind of settings
-// that names a server does so in field 1.
+// Serves reports whether a connection's settings name the server that the app is registered
+// with. Its tokens go nowhere else. An app without a server serves every connection.
 func (a App) Serves(settings []byte) bool {
-	if a.Server == "" {
-		return true
+	return a.Server == "" || strings.TrimSuffix(serverIn(settings), "/") == a.Server
+}
+
+// serverIn returns the server that settings name. Every kind of settings that names a server
+// does so in field 1. It returns nothing for settings that cannot be read.
+func serverIn(settings []byte) string {
+	var server string
+	for len(settings) > 0 {
+		number, kind, n := protowire.ConsumeTag(settings)
+		if n < 0 {
+			return ""
+		}
+		settings = settings[n:]
+		if number == 1 && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(settings)
+			server = string(value)
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, settings); n < 0 {
+			return ""
+		}
+		settings = settings[n:]
 	}
-	var named fireoncev1.MastodonSettings
-	return proto.Unmarshal(settings, &named) == nil && strings.TrimSuffix(named.GetBaseUrl(), "/") == a.Server
+	return server
 }
 
 // Names lists the apps' names in order.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/vault"
 )
 
@@ -15,7 +16,7 @@ func parse(text string) (*Apps, error) {
 	return parseApps([]byte(strings.ReplaceAll(text, "'", `"`)), source{dir: "testdata", env: func(name string) (string, bool) {
 		v, ok := env(name)
 		return strings.ReplaceAll(v, " ", "-"), ok
-	}}, false)
+	}}, builtin.Platforms, false)
 }
 
 func TestApps(t *testing.T) {
@@ -160,17 +161,17 @@ func TestLoadApps(t *testing.T) {
 	}
 	write("secret", "hush\n")
 	path := write("apps.json", `{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret_file":"secret","token_url":"http://127.0.0.1/t"}]}`)
-	apps, err := LoadApps(path, true)
+	apps, err := LoadApps(path, builtin.Platforms, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a, ok := apps.Find("x", "x"); !ok || a.ClientSecret != "hush" {
 		t.Errorf("%#v", a)
 	}
-	if _, err := LoadApps(path, false); err == nil {
+	if _, err := LoadApps(path, builtin.Platforms, false); err == nil {
 		t.Error("http is allowed to everybody")
 	}
-	if _, err := LoadApps(filepath.Join(dir, "gone"), false); err == nil {
+	if _, err := LoadApps(filepath.Join(dir, "gone"), builtin.Platforms, false); err == nil {
 		t.Error("no file")
 	}
 	var none *Apps
@@ -211,7 +212,7 @@ func TestSecretsAreTheOwners(t *testing.T) {
 		if err := errors.Join(os.Chmod(path, tt.file), os.Chmod(secret, tt.secret)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadApps(path, false)
+		_, err := LoadApps(path, builtin.Platforms, false)
 		if errors.Is(err, vault.ErrFileMode) != tt.refused || err != nil && (!tt.refused || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "hush")) {
 			t.Errorf("%s: %v", name, err)
 		}

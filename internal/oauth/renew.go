@@ -336,7 +336,7 @@ func (r *Renewer) fly(ctx context.Context, conn store.Connection, version int, n
 		case turn.TooSoon:
 			return connector.Credential{}, r.dead(conn, version, false)
 		case turn.Resting:
-			return connector.Credential{}, wait(turn.Left, unreached(conn))
+			return connector.Credential{}, wait(turn.Left, r.unreached(conn))
 		case !time.Now().Before(end):
 			return connector.Credential{}, wait(min(turn.Left, storeRest), "the login is being renewed by another server")
 		}
@@ -374,7 +374,7 @@ func (r *Renewer) renew(ctx context.Context, conn store.Connection, version int,
 	if !known || !app.Serves(conn.Settings) { // the name may be a user's
 		r.end(ctx, conn, owner, restApp, true)
 		return connector.Credential{}, wait(restApp, fmt.Sprintf(
-			"this server has no OAuth app %q for %s; its operator has to configure it", token.GetApp(), PlatformName(conn.Connector)))
+			"this server has no OAuth app %q for %s; its operator has to configure it", token.GetApp(), r.Apps.Title(conn.Connector)))
 	}
 	got, err := r.Client.Refresh(ctx, app, token.GetRefreshToken())
 	var failed *TokenError
@@ -413,22 +413,22 @@ func (r *Renewer) failed(
 		r.Log.Error("a platform refuses an OAuth app; are its client id and secret right?", attrs...)
 		r.end(ctx, conn, owner, restApp, !e.lost)
 		return wait(restApp, fmt.Sprintf("%s does not accept this server's OAuth app %q; its operator has to put that right",
-			PlatformName(conn.Connector), app.Name))
+			r.Apps.Title(conn.Connector), app.Name))
 	default:
 		r.Log.Warn("tokens could not be renewed", attrs...)
 		rest := min(restLeast<<min(e.tries, 10), restMost)
 		r.end(ctx, conn, owner, rest, !e.lost && failed.Fate != Lost)
-		return wait(rest, unreached(conn))
+		return wait(rest, r.unreached(conn))
 	}
 }
 
-func unreached(conn store.Connection) string {
-	return fmt.Sprintf("the login has to be renewed, and %s could not be reached for it", PlatformName(conn.Connector))
+func (r *Renewer) unreached(conn store.Connection) string {
+	return fmt.Sprintf("the login has to be renewed, and %s could not be reached for it", r.Apps.Title(conn.Connector))
 }
 
 // dead is the end of a login, in a user's words.
 func (r *Renewer) dead(conn store.Connection, version int, lost bool) *connector.Refusal {
-	name := PlatformName(conn.Connector)
+	name := r.Apps.Title(conn.Connector)
 	msg := fmt.Sprintf("Reconnect this %s account: %s does not accept its login any more.", name, name)
 	why := job.AuthLoginEnded
 	if lost {

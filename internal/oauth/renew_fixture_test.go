@@ -21,6 +21,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
@@ -44,9 +45,9 @@ const (
 
 var errLine = errors.New("the line is dead")
 
-// platform is a token endpoint that replaces refresh tokens, and ends a login when one
+// tokenServer is a token endpoint that replaces refresh tokens, and ends a login when one
 // comes twice.
-type platform struct {
+type tokenServer struct {
 	mu       sync.Mutex
 	fates    []fate
 	requests int
@@ -61,7 +62,7 @@ type platform struct {
 	released chan struct{}
 }
 
-func (p *platform) next() fate {
+func (p *tokenServer) next() fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests++
@@ -73,14 +74,14 @@ func (p *platform) next() fate {
 	return f
 }
 
-func (p *platform) asked() int {
+func (p *tokenServer) asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p *platform) RoundTrip(req *http.Request) (*http.Response, error) {
+func (p *tokenServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	f := p.next()
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -123,7 +124,7 @@ func (p *platform) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(status, text)
 }
 
-func (p *platform) refresh(form url.Values) (int, string) {
+func (p *tokenServer) refresh(form url.Values) (int, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bodies = append(p.bodies, form)
@@ -159,7 +160,7 @@ func (s *shaky) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 
 type fixture struct {
 	*testing.T
-	p     *platform
+	p     *tokenServer
 	store *shaky
 	keys  *vault.Vault
 	id    job.ID
@@ -178,7 +179,7 @@ func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Toke
 		}
 		f := &fixture{
 			T: t, keys: keys, id: newID(), store: &shaky{Store: memory.Open(memory.Options{})},
-			p: &platform{current: "refresh-0", life: 2 * time.Hour, released: make(chan struct{})}, log: &journal{},
+			p: &tokenServer{current: "refresh-0", life: 2 * time.Hour, released: make(chan struct{})}, log: &journal{},
 		}
 		now := time.Now()
 		token := &fireoncev1.OAuth2Token{
@@ -226,7 +227,7 @@ func (f *fixture) ok(err error) {
 func (f *fixture) node() *Renewer {
 	f.Helper()
 	apps, err := parseApps([]byte(`{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret":"hush"},
-		{"name":"social","connector":"mastodon","client_id":"me","client_secret":"hush","server":"https://social.example.org"}]}`), source{}, false)
+		{"name":"social","connector":"mastodon","client_id":"me","client_secret":"hush","server":"https://social.example.org"}]}`), source{}, builtin.Platforms, false)
 	f.ok(err)
 	r, err := NewRenewer(Config{
 		Apps: apps, Client: &Client{transport: f.p, now: time.Now}, Store: f.store, Vault: f.keys, NewID: newID,

@@ -18,6 +18,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -130,7 +131,7 @@ func startWith(t *testing.T, s store.Store, p *provider, text string) *node {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	n := &node{store: s, client: oauth.NewClient(transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)}
 	var err error
-	n.apps, err = oauth.LoadApps(path, true)
+	n.apps, err = oauth.LoadApps(path, builtin.Platforms, true)
 	must(t, err)
 	n.keys, err = vault.New(make([]byte, 32))
 	must(t, err)
