@@ -7,6 +7,8 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/builtin/fakes"
+	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -97,15 +99,12 @@ func (b *board) siteOf(ctx context.Context, api *client.API, id string) string {
 	if err != nil {
 		return ""
 	}
-	switch connector := resp.GetConnection().GetConnector(); connector {
-	case "http":
-		name = namePayments
-	case "webhook":
-		name = nameOrders
-	case "smtp":
-		name = nameMail
-	default:
-		name = connector
+	name = resp.GetConnection().GetConnector()
+	for _, f := range fakes.Fakes {
+		if f.Connector == name {
+			name = f.Name
+			break
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +169,7 @@ func textOf(p *fireoncev1.Payload) string {
 	case *fireoncev1.Payload_Email:
 		return kind.Email.GetSubject()
 	case *fireoncev1.Payload_HttpRequest:
-		return form(kind.HttpRequest.GetBodyText())
+		return fake.Form(kind.HttpRequest.GetBodyText())
 	case *fireoncev1.Payload_Webhook:
 		return kind.Webhook.GetBodyText()
 	default:

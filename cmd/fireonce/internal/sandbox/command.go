@@ -6,29 +6,41 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/fireonce/fireonce/internal/connector/builtin/fakes"
+
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Command gives the subcommand.
+// Command returns the subcommand.
 func Command(version string) *cli.Command {
 	return &cli.Command{
 		Name:  "sandbox",
 		Usage: "try every platform without an account: fakes on this machine, and a page of what was really posted",
-		Description: "Starts fakes of X, TikTok, Mastodon, Slack and Resend, an API that charges, a receiver of webhooks and a mail relay,\n" +
+		Description: "Starts fakes of platforms (" + titles() + "),\n" +
 			"and a server whose connections lead to them. Nothing leaves this machine. The page shows what the\n" +
 			"platforms have beside what Fireonce believes; faults come by its buttons, or by words such as\n" +
 			"[lose the answer] in a text. Ctrl-C ends it. See docs/accounts.md.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "the `FOLDER` to keep everything in, and to go on from", DefaultText: "a temporary one, which is removed at the end"},
 			&cli.IntFlag{Name: "server-port", Usage: "the `PORT` of Fireonce; 0: a free one", DefaultText: fmt.Sprint(ServerPort), Value: -1},
-			&cli.IntFlag{Name: "port", Usage: "the first `PORT` of the page and the platforms, which take the eight after it; 0: free ones", DefaultText: fmt.Sprint(FirstPort), Value: -1},
+			&cli.IntFlag{Name: "port", Usage: "the first `PORT` of the page and the platforms, which take the " + fmt.Sprint(len(fakes.Fakes)) + " after it; 0: free ones", DefaultText: fmt.Sprint(FirstPort), Value: -1},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error { return run(ctx, cmd, version) },
 	}
+}
+
+// titles names the fakes.
+func titles() string {
+	var out []string
+	for _, f := range fakes.Fakes {
+		out = append(out, f.Title)
+	}
+	return strings.Join(out, ", ")
 }
 
 func run(ctx context.Context, cmd *cli.Command, version string) (err error) {
@@ -36,7 +48,7 @@ func run(ctx context.Context, cmd *cli.Command, version string) (err error) {
 		return exit.Usagef("unexpected argument %q", cmd.Args().First())
 	}
 	for _, name := range []string{"server-port", "port"} {
-		const most = 65535 - 8
+		most := 65535 - len(fakes.Fakes)
 		if p := cmd.Int(name); cmd.IsSet(name) && (p < 0 || p > most) {
 			return exit.Usagef("--%s must be 0 to %d", name, most)
 		}
@@ -72,7 +84,7 @@ func (s *Sandbox) greet(w io.Writer, dir string) {
 	fmt.Fprintf(w, "Fireonce sandbox ready. The platforms are simulated; nothing leaves this machine.\n\n")
 	fmt.Fprintf(w, "  The page    %s\n  Fireonce    %s\n", s.Page(), s.Server())
 	for _, one := range s.sites {
-		fmt.Fprintf(w, "  %-11s %s, connection %s\n", one.title, one.base, one.name)
+		fmt.Fprintf(w, "  %-11s %s, connection %s\n", one.Title, one.base, one.Name)
 	}
 	fmt.Fprintf(w, "\nOpen the page, and in another terminal lose an answer:\n\n")
 	if s.Ports[nameServer] != ServerPort {

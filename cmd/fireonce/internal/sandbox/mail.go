@@ -5,18 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 )
-
-// mailSite is a relay: a real SMTP server that keeps what it takes.
-func mailSite() *site {
-	s := &site{
-		name: nameMail, title: "Mail relay", faults: overSMTP,
-		about: "Speaks SMTP. It cannot be asked what it has: an unknown outcome is a person's to decide, or the job's policy's.",
-	}
-	s.list = func() []Thing { return nil }
-	return s
-}
 
 // relay is the relay of a site at its port.
 type relay struct {
@@ -32,7 +23,7 @@ func startRelay(s *site, port int) (*relay, error) {
 	if r.Relay, err = smtptest.Start(smtptest.Options{Port: port, PlanFor: r.plan}); err != nil {
 		return nil, err
 	}
-	s.list = r.things
+	s.made.List = r.things
 	return r, nil
 }
 
@@ -63,9 +54,9 @@ func subject(m smtptest.Message) string {
 // plan says what becomes of a message. It is called before the message is stored.
 func (r *relay) plan(m smtptest.Message) smtptest.Fault {
 	s := r.site
-	req := request{Site: s.name, At: time.Now().UTC(), From: m.From, To: m.To, Body: m.Data}
+	req := request{Site: s.Name, At: time.Now().UTC(), From: m.From, To: m.To, Body: m.Data}
 	s.mu.Lock()
-	fault := s.strike(mailed(req), effects)
+	fault := s.strike(mailed(req), fake.Effects)
 	visit := Visit{At: req.At, What: "a message to " + strings.Join(m.To, ", "), Fault: fault, Status: 250}
 	out := smtptest.Take
 	switch fault {
@@ -91,9 +82,9 @@ func (r *relay) plan(m smtptest.Message) smtptest.Fault {
 	return out
 }
 
-func (r *relay) things() (out []Thing) {
+func (r *relay) things() (out []fake.Thing) {
 	for _, m := range append(append([]smtptest.Message(nil), r.before...), r.Stored()...) {
-		out = append(out, Thing{ID: m.ID(), Kind: "e-mail", Text: subject(m), Note: "to " + strings.Join(m.To, ", ")})
+		out = append(out, fake.Thing{ID: m.ID(), Kind: "e-mail", Text: subject(m), Note: "to " + strings.Join(m.To, ", ")})
 	}
 	return out
 }

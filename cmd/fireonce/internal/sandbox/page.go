@@ -91,12 +91,12 @@ func (p *page) view() view {
 		seen := one.seen()
 		slices.Reverse(seen.Things)
 		slices.Reverse(seen.Visits)
-		beliefs, err := s.board.beliefs(one.name)
+		beliefs, err := s.board.beliefs(one.Name)
 		if err != nil {
 			out.Trouble = "Fireonce's event log cannot be read: " + err.Error()
 		}
 		out.Platforms = append(out.Platforms, platform{
-			Name: one.name, Title: one.title, About: one.about, Address: one.base, Faults: one.faults, Armed: seen.Armed,
+			Name: one.Name, Title: one.Title, About: one.About, Address: one.base, Faults: one.faults, Armed: seen.Armed,
 			Things: first(seen.Things), Visits: seen.Visits, Made: len(seen.Things), Beliefs: first(beliefs),
 		})
 	}
@@ -154,7 +154,7 @@ func (p *page) arm(w http.ResponseWriter, r *http.Request) {
 		fault = None
 	}
 	one.arm(fault)
-	http.Redirect(w, r, "/#"+one.name, http.StatusSeeOther)
+	http.Redirect(w, r, "/#"+one.Name, http.StatusSeeOther)
 }
 
 func (*page) file(kind string, content []byte) http.HandlerFunc {

@@ -21,10 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector/resend"
-	"github.com/fireonce/fireonce/internal/connector/slack"
-	"github.com/fireonce/fireonce/internal/connector/tiktok"
-	"github.com/fireonce/fireonce/internal/connector/x"
+	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/proof/loopback"
 	"github.com/fireonce/fireonce/internal/tracing"
 
@@ -192,20 +189,20 @@ func (s *Sandbox) open(life context.Context, known state) error {
 	for i, one := range s.sites {
 		one.changed, one.end, one.late = s.board.changed, life, &s.late
 		one.struck, one.kept, one.first = make(map[[32]byte]bool), make(map[string]Fault), make(map[string]time.Time)
-		at := s.port(known, one.name, i+1)
-		if one.handler == nil {
+		at := s.port(known, one.Name, i+1)
+		if one.made.Handler == nil {
 			if s.relay, err = startRelay(one, at); err != nil {
-				return taken(one.title, at, err)
+				return taken(one.Title, at, err)
 			}
-			s.Ports[one.name], one.base = int(s.relay.Addr().Port()), string(s.relay.Addr())
+			s.Ports[one.Name], one.base = int(s.relay.Addr().Port()), string(s.relay.Addr())
 			continue
 		}
 		if one.server, err = loopback.ListenAt(at); err != nil {
-			return taken(one.title, at, err)
+			return taken(one.Title, at, err)
 		}
-		s.Ports[one.name], one.base = one.server.Port(), one.server.URL()
-		if one.uploads != nil {
-			one.uploads(one.base)
+		s.Ports[one.Name], one.base = one.server.Port(), one.server.URL()
+		if one.made.At != nil {
+			one.made.At(one.base)
 		}
 	}
 	return nil
@@ -224,7 +221,7 @@ func taken(who string, port int, err error) error {
 func (s *Sandbox) restore() error {
 	byName := make(map[string]*site)
 	for _, one := range s.sites {
-		byName[one.name] = one
+		byName[one.Name] = one
 	}
 	var err error
 	s.journal, err = openJournal(filepath.Join(s.opts.Dir, "platforms.jsonl"), func(r request) error {
@@ -232,7 +229,7 @@ func (s *Sandbox) restore() error {
 		switch {
 		case one == nil:
 			return fmt.Errorf("no platform %q", r.Site)
-		case one.handler == nil:
+		case one.made.Handler == nil:
 			s.relay.restore(r)
 		default:
 			one.restore(r)
@@ -261,16 +258,25 @@ func (s *Sandbox) startServer(ctx context.Context, known state) error {
 	s.node, err = node.Start(ctx, node.Config{
 		Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(at)), Database: "sqlite:" + filepath.Join(s.opts.Dir, "fireonce.db"),
 		Dev: true, Sandbox: true, Grace: node.SandboxGrace, KeepJobs: keep, KeepEvents: keep,
-		PlatformURLs: map[string]string{
-			x.Name: s.URL(nameX), tiktok.Name: s.URL(nameTikTok), slack.Name: s.URL(nameSlack), resend.Name: s.URL(nameResend),
-		},
-		Log: slog.New(tracing.LogHandler(slog.NewTextHandler(s.log, nil))), Version: s.opts.Version,
+		PlatformURLs: s.platformURLs(),
+		Log:          slog.New(tracing.LogHandler(slog.NewTextHandler(s.log, nil))), Version: s.opts.Version,
 	})
 	if err != nil {
 		return taken("Fireonce", at, err)
 	}
 	s.Ports[nameServer] = s.node.Port()
 	return nil
+}
+
+// platformURLs are the fakes of the platforms that are one service at one address.
+func (s *Sandbox) platformURLs() map[string]string {
+	out := make(map[string]string)
+	for _, one := range s.sites {
+		if p, _ := builtin.Find(one.Connector); p.Address != "" {
+			out[p.Name] = one.base
+		}
+	}
+	return out
 }
 
 // URL is where something of the sandbox is, by its name.
@@ -351,7 +357,7 @@ type Platform struct {
 // Platforms lists the platforms of a sandbox, in the page's order.
 func Platforms() (out []Platform) {
 	for _, one := range sites() {
-		out = append(out, Platform{one.name, one.faults})
+		out = append(out, Platform{one.Name, one.faults})
 	}
 	return out
 }

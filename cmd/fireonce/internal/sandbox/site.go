@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector/platform/fake"
 	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
@@ -26,20 +27,10 @@ const (
 	mostVisits = 12
 )
 
-// kind is what a request is for.
-type kind int
-
-const (
-	reads    kind = iota // it changes nothing
-	changes              // it changes something that nobody sees, an upload
-	prepares             // it begins an effect
-	effects              // it has the effect
-)
-
 // Thing is something that a platform has made.
 type Thing struct {
-	// ID is the platform's name for it, or a name that stays when it has none yet.
-	ID, Kind, Text, Note string
+	fake.Thing
+
 	// At is when it was there first.
 	At time.Time
 }
@@ -54,20 +45,11 @@ type Visit struct {
 
 // site is a fake of a platform at its address.
 type site struct {
-	name, title string
-	// about says what the fake is, for people. faults are those that it knows.
-	about  string
+	fake.Fake
+
+	// faults are those that the fake knows.
 	faults []Fault
-	// handler is the fake. nil: it does not speak HTTP.
-	handler http.Handler
-	// kind says what a request is for. tag joins the request that prepares an effect, by
-	// its answer, with the one that has it; nil: one request does both.
-	kind func(r request) kind
-	tag  func(r request, answer []byte) string
-	// list gives what the platform has, the oldest first.
-	list func() []Thing
-	// uploads is told the site's address; nil: it does not care.
-	uploads func(base string)
+	made   fake.Platform
 
 	base    string
 	server  *loopback.Server
@@ -94,8 +76,20 @@ func (s *site) now() time.Time {
 	return s.at
 }
 
-// planned is what the fake is to refuse with; None: nothing.
-func (s *site) planned() Fault { return s.refuse }
+// refusal returns what the fake is to refuse the request that it serves with.
+func (s *site) refusal() fake.Refusal {
+	switch s.refuse {
+	case Unauthorized:
+		return fake.Unauthorized
+	case RateLimit:
+		return fake.RateLimit
+	default:
+		return fake.None
+	}
+}
+
+// kind returns what a request is for.
+func (s *site) kind(r request) fake.Kind { return s.made.Kind(r.Method, fake.Path(r.URI)) }
 
 // arm has a fault strike the next request for an effect; None takes it back.
 func (s *site) arm(f Fault) {
@@ -106,10 +100,10 @@ func (s *site) arm(f Fault) {
 }
 
 // strike gives the fault of a request; the caller holds mu.
-func (s *site) strike(r request, k kind) Fault {
+func (s *site) strike(r request, k fake.Kind) Fault {
 	asked := s.asked(r)
-	if k == effects && s.tag != nil {
-		tag := s.tag(r, nil)
+	if k == fake.Effects && s.made.Tag != nil {
+		tag := s.made.Tag(r.URI, nil)
 		kept := s.kept[tag]
 		delete(s.kept, tag)
 		if kept != None {
@@ -124,8 +118,8 @@ func (s *site) strike(r request, k kind) Fault {
 
 // fits reports whether a fault strikes this request, where two are needed for an effect: the
 // platform refuses the first one, the network loses the second.
-func (s *site) fits(f Fault, k kind) bool {
-	return s.tag == nil || f.refuses() == (k == prepares)
+func (s *site) fits(f Fault, k fake.Kind) bool {
+	return s.made.Tag == nil || f.refuses() == (k == fake.Prepares)
 }
 
 // asked gives the fault that a request's own text asks for. Only the first request with a
@@ -150,17 +144,17 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		loopback.Reset(w)
 		return
 	}
-	req := request{Site: s.name, Method: r.Method, URI: r.URL.RequestURI(), Header: kept(r.Header), Body: body}
+	req := request{Site: s.Name, Method: r.Method, URI: r.URL.RequestURI(), Header: kept(r.Header), Body: body}
 	k := s.kind(req)
 	s.mu.Lock()
 	fault, later := None, None
-	if k == prepares || k == effects {
+	if k == fake.Prepares || k == fake.Effects {
 		fault = s.strike(req, k)
 	}
 	if fault != None && !s.fits(fault, k) {
 		fault, later = None, fault
 	}
-	if k == effects || fault != None {
+	if k == fake.Effects || fault != None {
 		s.visits = append(s.visits, Visit{At: time.Now(), What: r.Method + " " + r.URL.Path, Fault: fault})
 		s.visits = s.visits[max(0, len(s.visits)-mostVisits):]
 	}
@@ -179,7 +173,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	got := s.act(r.Host, req, k, fault)
 	if later != None {
 		s.mu.Lock()
-		s.kept[s.tag(req, got.body.Bytes())] = later
+		s.kept[s.made.Tag(req.URI, got.body.Bytes())] = later
 		s.mu.Unlock()
 	}
 	s.answer(w, r, fault, got)
@@ -206,7 +200,7 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, fault Fault, got *
 }
 
 // actLater acts when the client has long gone; a sandbox that ends first forgets it.
-func (s *site) actLater(host string, req request, k kind) {
+func (s *site) actLater(host string, req request, k fake.Kind) {
 	select {
 	case <-time.After(lateBy):
 		s.act(host, req, k, None)
@@ -216,11 +210,11 @@ func (s *site) actLater(host string, req request, k kind) {
 }
 
 // act has the fake serve a request, at one moment, and notes what is there since.
-func (s *site) act(host string, req request, k kind, fault Fault) *answer {
+func (s *site) act(host string, req request, k fake.Kind, fault Fault) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	req.At = time.Now().UTC()
-	if k != reads && !fault.refuses() {
+	if k != fake.Reads && !fault.refuses() {
 		if err := s.journal.add(req); err != nil {
 			got := newAnswer()
 			http.Error(got, "sandbox: "+err.Error(), http.StatusInsufficientStorage)
@@ -228,7 +222,7 @@ func (s *site) act(host string, req request, k kind, fault Fault) *answer {
 		}
 	}
 	got := s.play(host, req, fault)
-	if n := len(s.visits); n > 0 && k == effects && fault != LoseAnswer {
+	if n := len(s.visits); n > 0 && k == fake.Effects && fault != LoseAnswer {
 		s.visits[n-1].Status = got.status
 	}
 	return got
@@ -249,7 +243,7 @@ func (s *site) play(host string, req request, fault Fault) *answer {
 		Body: io.NopCloser(bytes.NewReader(req.Body)), ContentLength: int64(len(req.Body)),
 	}).WithContext(context.Background())
 	s.at, s.refuse = req.At, fault
-	s.handler.ServeHTTP(got, r)
+	s.made.Handler.ServeHTTP(got, r)
 	s.refuse = None
 	s.see()
 	s.at = time.Time{}
@@ -258,7 +252,7 @@ func (s *site) play(host string, req request, fault Fault) *answer {
 
 // see notes when things were there first; the caller holds mu, or is alone.
 func (s *site) see() {
-	for _, t := range s.list() {
+	for _, t := range s.made.List() {
 		if _, known := s.first[t.ID]; !known {
 			s.first[t.ID] = s.now()
 		}
@@ -282,9 +276,9 @@ func (s *site) seen() seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.see()
-	out := seen{Things: s.list(), Visits: append([]Visit(nil), s.visits...), Armed: s.armed}
-	for i := range out.Things {
-		out.Things[i].At = s.first[out.Things[i].ID]
+	out := seen{Visits: append([]Visit(nil), s.visits...), Armed: s.armed}
+	for _, t := range s.made.List() {
+		out.Things = append(out.Things, Thing{t, s.first[t.ID]})
 	}
 	return out
 }
