@@ -253,8 +253,8 @@ func (a App) completed(from source, d platform.OAuth) (App, error) {
 	if d.PerServer && a.Server == "" {
 		return a, errors.New("server is missing: each server of this platform has apps of its own")
 	}
-	orText(&a.AuthorizationURL, a.Server+d.AuthorizationURL)
-	orText(&a.TokenURL, a.Server+d.TokenURL)
+	orText(&a.AuthorizationURL, a.Server+d.LoginURL)
+	orText(&a.TokenURL, a.Server+d.ExchangeURL)
 	orText(&a.ScopeSeparator, d.Separator)
 	orText(&a.ScopeSeparator, " ")
 	if d.Body {

@@ -23,7 +23,7 @@ func Platform() platform.Platform {
 		},
 		// Each server has apps of its own. Its tokens do not end.
 		OAuth: &platform.OAuth{
-			PerServer: true, AuthorizationURL: "/oauth/authorize", TokenURL: "/oauth/token", Body: true,
+			PerServer: true, LoginURL: "/oauth/authorize", ExchangeURL: "/oauth/token", Body: true,
 			Scopes: []string{"read:accounts", "read:statuses", "write:statuses", "write:media"},
 		},
 	}

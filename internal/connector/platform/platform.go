@@ -75,8 +75,9 @@ const (
 // OAuth is how an account of a platform logs in (RFC 6749). The file of an operator's app may
 // replace each of its values.
 type OAuth struct {
-	// AuthorizationURL and TokenURL are the endpoints. They are paths where PerServer is set.
-	AuthorizationURL, TokenURL string
+	// LoginURL is the authorization endpoint, ExchangeURL the token endpoint. They are paths where
+	// PerServer is set.
+	LoginURL, ExchangeURL string
 	// PerServer reports that the platform is many servers, each with apps of its own.
 	PerServer bool
 	// Scopes are all that the connector needs: a later login adds none.

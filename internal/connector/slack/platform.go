@@ -17,7 +17,7 @@ func Platform() platform.Platform {
 		// Slack answers 200 to everything, with codes of its own. The tokens are a bot's; a
 		// message to a person opens a conversation, which is im:write.
 		OAuth: &platform.OAuth{
-			AuthorizationURL: "https://slack.com/oauth/v2/authorize", TokenURL: "https://slack.com/api/oauth.v2.access",
+			LoginURL: "https://slack.com/oauth/v2/authorize", ExchangeURL: "https://slack.com/api/oauth.v2.access",
 			Scopes: []string{"chat:write", "channels:history", "groups:history", "im:history", "im:write"}, Separator: ",",
 			Refused: []string{"invalid_code", "code_already_used", "invalid_refresh_token", "token_revoked", "token_expired", "account_inactive"},
 		},

@@ -22,7 +22,7 @@ func Platform() platform.Platform {
 		}},
 		// TikTok calls the client's id its key, and separates scopes by commas.
 		OAuth: &platform.OAuth{
-			AuthorizationURL: "https://www.tiktok.com/v2/auth/authorize/", TokenURL: "https://open.tiktokapis.com/v2/oauth/token/",
+			LoginURL: "https://www.tiktok.com/v2/auth/authorize/", ExchangeURL: "https://open.tiktokapis.com/v2/oauth/token/",
 			Scopes: []string{"user.info.basic", "video.publish", "video.list"}, Separator: ",", Body: true, ClientIDParam: "client_key",
 		},
 	}

@@ -23,7 +23,7 @@ func Platform() platform.Platform {
 		// X issues a refresh token only with offline.access. It refuses a code or a token with
 		// "invalid_request", "Value passed for the … was invalid".
 		OAuth: &platform.OAuth{
-			AuthorizationURL: "https://x.com/i/oauth2/authorize", TokenURL: "https://api.x.com/2/oauth2/token",
+			LoginURL: "https://x.com/i/oauth2/authorize", ExchangeURL: "https://api.x.com/2/oauth2/token",
 			Scopes:  []string{"tweet.read", "tweet.write", "users.read", "dm.read", "dm.write", "media.write", "offline.access"},
 			Refused: []string{"invalid_request"},
 		},

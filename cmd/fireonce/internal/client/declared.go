@@ -240,7 +240,8 @@ func shownField(f platform.Flag, of protoreflect.Message, path string) string {
 	if more {
 		return shownField(f, of.Get(field).Message(), rest)
 	}
-	shown, text := f.Shown, ""
+	shown := f.Shown
+	var text string
 	switch v := of.Get(field); {
 	case field.IsList():
 		var all []string
