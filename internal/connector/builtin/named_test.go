@@ -23,8 +23,8 @@ const (
 // notProduction are folders without production code of the service. The campaign and the benches
 // have platforms of their own, so that the judge shares no list with the program that it judges.
 var notProduction = []string{
-	"bench", "clients", "examples", "gen", "internal/chaos", "internal/faultproxy", "internal/mutant", "internal/oauth/live",
-	"internal/platformtest", "internal/redact/redacttest", "internal/connector/builtin", "store/storetest", "tools",
+	"clients", "examples", "gen", "internal/connector/builtin", "internal/oauth/live", "internal/proof", "internal/redact/redacttest",
+	"store/storetest", "tools",
 }
 
 // exceptions are the other files that name a platform, each with its reason.

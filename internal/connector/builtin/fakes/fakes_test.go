@@ -38,7 +38,7 @@ func TestEveryPlatform(t *testing.T) {
 
 // mayHaveFakes are the packages that import fakes beside tests, and what is below them.
 var mayHaveFakes = []string{
-	"cmd/fireonce", "cmd/fireonce/internal/sandbox", "internal/connector/builtin/fakes", "internal/chaos", "internal/platformtest", "bench",
+	"cmd/fireonce", "cmd/fireonce/internal/sandbox", "internal/connector/builtin/fakes", "internal/proof",
 }
 
 // TestFakesStayOut: no package of a server that runs in earnest depends on a fake. Only the
