@@ -2,9 +2,9 @@
 // that an operator has registered with platforms, the messages of the protocol, and
 // the renewal of tokens before they are used.
 //
-// A refresh token is often good for one use. So whoever renews is alone in doing so,
-// over all servers; what a renewal gave is durable before anybody uses it; and a
-// renewal whose answer was lost is known to be one.
+// A refresh token is often good for one use. So one renewal at a time runs for a connection, over
+// all servers; new tokens are durable before the first use; and a renewal whose answer was lost is
+// recorded as lost.
 package oauth
 
 import (
@@ -39,25 +39,26 @@ const (
 // App is a client that the operator has registered with a platform. It prints as its
 // name.
 type App struct {
-	// Name is what OAuth2Token.app says.
+	// Name is the value of OAuth2Token.app.
 	Name string `json:"name"`
-	// Connector is the one whose connections may use the app.
+	// Connector is the connector whose connections may use the app.
 	Connector string `json:"connector"`
 	// Server is the base URL of the one server that the app is registered with, for
 	// platforms that are many servers; empty otherwise.
 	Server       string `json:"server"`
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
-	// ClientSecretFile and ClientSecretEnv name where the secret is, instead.
+	// ClientSecretFile and ClientSecretEnv name the file or the variable that holds the secret
+	// instead.
 	ClientSecretFile string `json:"client_secret_file"`
 	ClientSecretEnv  string `json:"client_secret_env"`
 	AuthorizationURL string `json:"authorization_url"`
 	TokenURL         string `json:"token_url"`
-	// Issuer is the issuer identifier that the platform sends along with each code, in the
-	// parameter iss (RFC 9207). A login whose code comes without it, or with another one,
-	// is refused. Empty: the platform is not known to send it.
+	// Issuer is the issuer identifier that the platform sends with each code, in the parameter iss
+	// (RFC 9207). A code without it, or with another one, is refused. Empty: the platform is not
+	// known to send it.
 	Issuer string `json:"issuer"`
-	// Scopes are asked for, joined by ScopeSeparator; a space, if that is empty.
+	// Scopes are requested, joined by ScopeSeparator, or by a space if that is empty.
 	Scopes         []string `json:"scopes"`
 	ScopeSeparator string   `json:"scope_separator"`
 	// AuthStyle is StyleHeader or StyleBody.
@@ -66,7 +67,7 @@ type App struct {
 	ClientIDParam string `json:"client_id_param"`
 	// AuthorizationParams are added to the URL that a person is sent to.
 	AuthorizationParams map[string]string `json:"authorization_params"`
-	// RefusedCodes are further error codes that say what invalid_grant says.
+	// RefusedCodes are further error codes that mean invalid_grant.
 	RefusedCodes []string `json:"refused_codes"`
 	// RedirectURLs are callbacks of the operator's own, registered with the platform,
 	// that a login may come back to instead of this server's. No two apps share one,
@@ -91,11 +92,10 @@ func (a App) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
 // Apps is an operator's file of apps.
 type Apps struct {
-	// PublicURL is where browsers reach this server. Empty: this server takes no login
-	// back.
+	// PublicURL is where browsers reach this server. Empty: no login comes back to this server.
 	PublicURL string
-	// ReturnURLs are where a browser may be sent with what came back from a platform:
-	// itself, and what is below it.
+	// ReturnURLs are the URLs, with all below them, to which a browser may be sent with a
+	// platform's answer.
 	ReturnURLs []string
 	byName     map[string]App
 	platforms  []platform.Platform
@@ -114,7 +114,7 @@ func (a *Apps) Title(connector string) string {
 	return connector
 }
 
-// defaults returns what the platform of a connector is known to want; zero if that is nothing.
+// defaults returns the login of a connector's platform; zero if the platform has none.
 func (a *Apps) defaults(connector string) platform.OAuth {
 	for _, p := range a.platforms {
 		if p.Name == connector && p.OAuth != nil {
@@ -137,10 +137,9 @@ const (
 	maxApps = 1000
 )
 
-// LoadApps reads an operator's file. Names of files in it are relative to its folder.
-// An app takes from the platforms what it does not say itself. insecure allows http URLs. Only its
-// owner may read a file that holds a secret; else LoadApps fails with vault.ErrFileMode. No error
-// quotes a secret.
+// LoadApps reads an operator's file. Names of files in it are relative to its folder. An app takes
+// from its platform what the file leaves out. insecure allows http URLs. Only its owner may read a
+// file that holds a secret; else LoadApps fails with vault.ErrFileMode. No error quotes a secret.
 func LoadApps(path string, platforms []platform.Platform, insecure bool) (*Apps, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -199,7 +198,7 @@ func parseApps(text []byte, from source, platforms []platform.Platform, insecure
 	return out, out.checkRedirects()
 }
 
-// hushed gives where JSON is wrong, and not what is there.
+// hushed returns the position of an error in JSON, without the text there: it may be a secret.
 func hushed(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -229,7 +228,7 @@ func (a *Apps) checkURLs(insecure bool) error {
 	return nil
 }
 
-// checkURL refuses what is no absolute URL without user, query and fragment.
+// checkURL accepts only absolute URLs without user, query and fragment.
 func checkURL(text string, insecure bool) error {
 	u, err := url.Parse(text)
 	switch {
@@ -282,7 +281,7 @@ var (
 	printable = regexp.MustCompile(`^[!-~]{1,1000}$`)
 )
 
-// own are parameters that no operator sets: they are what makes a login safe.
+// own are the parameters that no operator may set: they make a login safe.
 var own = []string{"state", "code_challenge", "code_challenge_method", "redirect_uri", "response_type", "client_id", "client_key", "scope"}
 
 func (a App) check(insecure bool) error {
@@ -332,7 +331,7 @@ func (a *Apps) Named(name string) (App, bool) {
 	return app, ok
 }
 
-// Find gives an app by its name, if the connector's connections may use it.
+// Find returns an app by its name. It reports whether the connector's connections may use it.
 func (a *Apps) Find(name, connector string) (App, bool) {
 	app, ok := a.Named(name)
 	return app, ok && app.Connector == connector

@@ -24,10 +24,10 @@ import (
 )
 
 // Rules of this file: a code, and most often a refresh token, is good for one request.
-//   - A request to a token endpoint is made once: no line that was used before, no
-//     redirect, no second way to name the client.
-//   - Every failure says whether the platform may have seen the request.
-//   - No error, and so no log, has anything that the platform said but its error code.
+//   - A request to a token endpoint is made once: on a new connection, without a redirect, and
+//     with one way to name the client.
+//   - Every failure reports whether the platform may have seen the request.
+//   - Of a platform's answer, errors and logs hold the error code only.
 
 const (
 	// tokenTime bounds one request to a token endpoint.
@@ -38,17 +38,17 @@ const (
 	maxToken = 8192
 )
 
-// Token is what a platform gave.
+// Token is what a platform issued.
 type Token struct {
 	redact.All
 
 	Access, Refresh string
-	// Issued is when it was asked for, Expires when it ends; zero: the platform did
-	// not say.
+	// Issued is the time of the request, Expires the end of the token; zero: the platform named
+	// none.
 	Issued, Expires time.Time
 }
 
-// Fate is what became of a request to a token endpoint that gave no token.
+// Fate is the outcome of a request to a token endpoint that returned no token.
 type Fate int
 
 const (
@@ -56,22 +56,22 @@ const (
 	Refused Fate = iota + 1
 	// Misconfigured: it does not accept the app, or not its request.
 	Misconfigured
-	// Busy: it did not do it now, and said so before it did anything.
+	// Busy: it declined for now, before it did anything.
 	Busy
-	// Unsent: it has not seen the request.
+	// Unsent: the request did not reach it.
 	Unsent
-	// Lost: it may have done it, and its answer did not arrive or cannot be read.
+	// Lost: it may have issued tokens; its answer did not arrive or cannot be read.
 	Lost
 )
 
-// TokenError says why there is no token. It tells no secret.
+// TokenError is why there is no token. It holds no secret.
 type TokenError struct {
 	Fate Fate
 	// Code is the platform's error code, if it has the form of one; Status the HTTP
 	// status, 0 without an answer.
 	Code   string
 	Status int
-	// Cause is the network's word.
+	// Cause is the network's error.
 	Cause error
 }
 
@@ -109,15 +109,15 @@ func NewClient(egress *transport.Egress, now func() time.Time) *Client {
 	return &Client{now: now, transport: &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: tokenTime, ResponseHeaderTimeout: tokenTime,
 		MaxResponseHeaderBytes: maxAnswer, DisableCompression: true,
-		// A line that was used before may be lost as the request starts, and the
-		// transport would make the request again.
+		// A connection that was used before may be lost as the request starts. The transport would
+		// then repeat the request.
 		DisableKeepAlives: true,
 		TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12},
 	}}
 }
 
-// config is the app as the protocol's library wants it.
+// config is the app in the form of the protocol's library.
 func (a App) config(redirect string) *oauth2.Config {
 	style := oauth2.AuthStyleInHeader
 	if a.AuthStyle == StyleBody {
@@ -133,7 +133,7 @@ func (a App) config(redirect string) *oauth2.Config {
 	return c
 }
 
-// LoginURL is where a person goes to allow the app to act for him.
+// LoginURL is the page on which a person allows the app to act for them.
 func (a App) LoginURL(redirect, state, verifier string) (string, error) {
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
 	for name, value := range a.AuthorizationParams {
@@ -147,7 +147,7 @@ func (a App) LoginURL(redirect, state, verifier string) (string, error) {
 	return u.String(), nil
 }
 
-// renamed calls the client's id what the platform calls it.
+// renamed uses the platform's name for the client's id.
 func (a App) renamed(q url.Values) url.Values {
 	if id, ok := q["client_id"]; ok && a.ClientIDParam != "client_id" {
 		q.Del("client_id")
@@ -156,7 +156,7 @@ func (a App) renamed(q url.Values) url.Values {
 	return q
 }
 
-// Exchange gives the tokens for a code. It is called once for a code. It fails with
+// Exchange returns the tokens for a code. It is called once for each code. It fails with
 // *TokenError.
 func (c *Client) Exchange(ctx context.Context, a App, code, verifier, redirect string) (Token, error) {
 	return c.ask(ctx, a, func(ctx context.Context) (*oauth2.Token, error) {
@@ -164,8 +164,8 @@ func (c *Client) Exchange(ctx context.Context, a App, code, verifier, redirect s
 	})
 }
 
-// Refresh gives new tokens for a refresh token, without a new refresh token where the
-// platform keeps the old one. It fails with *TokenError.
+// Refresh returns new tokens for a refresh token. There is no new refresh token where the platform
+// keeps the old one. It fails with *TokenError.
 func (c *Client) Refresh(ctx context.Context, a App, refresh string) (Token, error) {
 	return c.ask(ctx, a, func(ctx context.Context) (*oauth2.Token, error) {
 		return a.config("").TokenSource(ctx, &oauth2.Token{RefreshToken: refresh}).Token()
@@ -199,7 +199,7 @@ func fit(token string) bool {
 	return token != "" && len(token) <= maxToken && !strings.ContainsFunc(token, func(r rune) bool { return r < '!' || r > '~' })
 }
 
-// once makes one request, and remembers what became of it.
+// once makes one request and records its outcome.
 type once struct {
 	app     App
 	to      http.RoundTripper
@@ -269,8 +269,8 @@ func (o *once) fate(err error) *TokenError {
 	return out
 }
 
-// network is what a failure of the network says. The URL is the operator's, and the
-// library's own words quote what was received.
+// network describes a failure of the network without the library's text, which quotes the URL and
+// the answer.
 func network(err error) error {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -286,7 +286,7 @@ func network(err error) error {
 	}
 }
 
-// judged is what an answer with an error means.
+// judged classifies an answer with an error.
 func (o *once) judged(code string) Fate {
 	switch {
 	case o.status == http.StatusTooManyRequests, code == "temporarily_unavailable", code == "ratelimited", code == "slow_down":

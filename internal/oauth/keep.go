@@ -37,7 +37,7 @@ func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector
 			r.Log.Info("tokens renewed", "connection", conn.ID.String(), "credential_version", cred.Version)
 			return cred, nil
 		case err == nil:
-			// Somebody has put another credential in its place: that one counts.
+			// Another credential has replaced it: that one counts.
 			return connector.Credential{}, wait(storeRest, "the credential was changed")
 		case ctx.Err() != nil:
 			r.Log.Error("shut down before new tokens were stored; the account may have to be reconnected",
@@ -46,12 +46,12 @@ func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector
 		}
 		r.Log.Warn("new tokens are not stored yet", "connection", conn.ID.String(), "err", err)
 		pause(ctx, rest)
-		// Nobody may try the old refresh token meanwhile.
+		// The old refresh token must not be used meanwhile.
 		_, _ = r.begin(ctx, conn, old.Version, owner, 0)
 	}
 }
 
-// store writes the next version; false: there is another one.
+// store writes the next version. It reports false if another writer has taken that version.
 func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connector.Credential, expires time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -69,8 +69,7 @@ func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connect
 	case now.CredentialVersion != cred.Version-1 || !now.Deleted.IsZero():
 		return false, nil
 	}
-	// The connection as it is now gets the tokens only if it is what the old ones were
-	// sealed for.
+	// The present connection gets the tokens only if the old ones were sealed for it.
 	if _, err := r.present(ctx, now); errors.Is(err, vault.ErrSealed) {
 		r.Log.Error("new tokens are given up: the connection was changed in the database", "connection", conn.ID.String(), "err", err)
 		return false, nil
@@ -91,8 +90,8 @@ func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connect
 	return true, nil
 }
 
-// into puts what a platform gave into the contract's message. A refresh token that it
-// did not replace stays.
+// into puts a platform's tokens into the contract's message. A refresh token that the platform did
+// not replace stays.
 func (t Token) into(pb *fireoncev1.OAuth2Token) {
 	pb.AccessToken, pb.IssueTime, pb.ExpireTime = t.Access, timestamppb.New(t.Issued), nil
 	if t.Refresh != "" {

@@ -17,14 +17,14 @@ const LoginTime = 10 * time.Minute
 // ticketSize is that of a ticket, in bytes.
 const ticketSize = 32
 
-// Hashes of a ticket have a use in front, so that none of them is another one.
+// Each hash of a ticket begins with its use, so that no hash can stand for another.
 const (
 	useState        = "fireonce login state 1\x00"
 	useConfirmation = "fireonce login confirmation 1\x00"
 )
 
-// NewTicket makes what a login begins with: 256 random bits, as text. Where this server's
-// own page ends the login, the ticket is in the URL that begins it and in a cookie of the
+// NewTicket makes the secret that a login begins with: 256 random bits, as text. Where this
+// server's own page ends the login, the ticket is in the URL that begins it and in a cookie of the
 // browser that opened it, and nowhere else.
 func NewTicket() (string, error) {
 	ticket := make([]byte, ticketSize)
@@ -43,8 +43,8 @@ func Begins(ticket, state string) bool {
 	return subtle.ConstantTimeCompare([]byte(StateOf(ticket)), []byte(state)) == 1
 }
 
-// Confirmation returns what the page at which a person confirms a login says in its form:
-// it needs the ticket and the code.
+// Confirmation returns the value in the form with which a person confirms a login. It is derived
+// from the ticket and the code.
 func Confirmation(ticket, code string) string { return hashed(useConfirmation, ticket+"\x00"+code) }
 
 // Confirms compares what came with a form with Confirmation.
@@ -57,11 +57,11 @@ func hashed(use, text string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Mark is what is stored of a state: who reads the database cannot end its logins.
+// Mark is the stored form of a state: a reader of the database cannot complete its logins.
 func Mark(state string) []byte {
 	sum := sha256.Sum256([]byte(state))
 	return sum[:]
 }
 
-// NewVerifier makes the secret of PKCE (RFC 7636): who has seen a code cannot use it.
+// NewVerifier makes the secret of PKCE (RFC 7636): a code alone is of no use to a reader of it.
 func NewVerifier() string { return oauth2.GenerateVerifier() }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Rules of this file (RFC 9700, section 4.4): a code of one platform must not be sent to
-// another one. So each app has a redirect URL of its own, at which no other app's code
-// arrives; and where a platform says who it is, that must be the login's.
+// Rules of this file (RFC 9700, section 4.4): a code of one platform must not be sent to another
+// one. So each app has its own redirect URL, at which no other app's code arrives. Where a platform
+// names its issuer, it must be the login's.
 
 const (
-	// StartPath is where a browser begins a login that ends at this server's own page.
+	// StartPath is where a browser begins a login that ends at this server's page.
 	StartPath = "/oauth/start"
 	// TicketParam is the parameter of StartPath that has the ticket.
 	TicketParam = "login"
@@ -22,8 +22,8 @@ const (
 	CallbackPath = "/oauth/callback/"
 )
 
-// ErrIssuer says that a code came from another issuer than the login's app has, or from
-// one that did not say who it is and should have.
+// ErrIssuer means that a code came from another issuer than the login's app has, or without the
+// issuer that the app requires.
 var ErrIssuer = errors.New("the code came from another issuer")
 
 // StartURL is where a browser begins the login of a ticket.
@@ -40,8 +40,8 @@ func (a *Apps) Callback(app App) string {
 	return a.PublicURL + CallbackPath + app.Name
 }
 
-// Redirect returns the callback of a login that is to come back to wanted, or to this
-// server if that is empty. It reports whether the operator has it.
+// Redirect returns the callback of a login: wanted, or this server's if wanted is empty. It reports
+// whether the operator allows it.
 func (a *Apps) Redirect(app App, wanted string) (string, bool) {
 	if wanted == "" {
 		return a.Callback(app), a.Callback(app) != ""
@@ -49,7 +49,7 @@ func (a *Apps) Redirect(app App, wanted string) (string, bool) {
 	return wanted, slices.Contains(app.RedirectURLs, wanted)
 }
 
-// checkRedirects refuses redirect URLs at which it is not known whose code arrives.
+// checkRedirects refuses redirect URLs at which the app of a code would be ambiguous.
 func (a *Apps) checkRedirects() error {
 	sharers := make(map[string][]App)
 	for _, name := range a.Names() {
@@ -95,8 +95,7 @@ func originOf(text string) string {
 	return strings.ToLower(u.Scheme + "://" + u.Host)
 }
 
-// MayReturn reports whether a browser may be sent to a URL with what came back from a
-// platform.
+// MayReturn reports whether a browser may be sent to a URL with a platform's answer.
 func (a *Apps) MayReturn(to string) bool {
 	u, err := url.Parse(to)
 	if a == nil || err != nil || u.User != nil || u.Opaque != "" || u.Fragment != "" || u.Path != cleanPath(u.Path) || u.RawPath != "" {

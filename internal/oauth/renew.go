@@ -20,22 +20,21 @@ import (
 // Rules of this file:
 //   - One at a time renews the tokens of a connection: in this process by a flight,
 //     over all processes by a turn in the store.
-//   - New tokens are stored, as the credential's next version, before anybody gets
-//     them. Storing them goes on until it is done: the old ones are spent.
-//   - A renewal whose answer is lost is asked for once more at once: the platform may
-//     not have seen the first request, and some allow for this. After that, and after
-//     every failure that says nothing of the login, the turn rests.
-//   - Only a platform's own word ends a login. While a platform cannot be reached, jobs
-//     go on with the old token as long as that lasts, and wait then.
+//   - New tokens are stored, as the credential's next version, before any caller gets them.
+//     Storing is retried until it succeeds: the old tokens are spent.
+//   - A renewal whose answer is lost is repeated once, immediately: the platform may not have
+//     seen the first request, and some platforms accept a repeat. After that, and after every
+//     failure that does not end the login, the turn rests.
+//   - Only a platform's answer ends a login. While a platform cannot be reached, jobs use the
+//     old token until it expires, and then wait.
 
 const (
-	// early is how long before its end a token is renewed: this, or a tenth of its
-	// life if that is less.
+	// early is how long before its end a token is renewed, or a tenth of its life if that is less.
 	early = 5 * time.Minute
 	// margin is the last part of a token's life, in which it is not sent any more.
 	margin = 15 * time.Second
-	// turnLease is how long a turn lasts whose owner has died: longer than two requests
-	// and a store that is slow.
+	// turnLease is how long the turn of a dead owner lasts: longer than two requests and a slow
+	// store.
 	turnLease = time.Minute
 	// apart is the time after a renewal in which a refusal of the new token means that
 	// renewing does not help.
@@ -45,16 +44,16 @@ const (
 	restMost  = 10 * time.Minute
 	// restApp is the pause when the app itself is refused.
 	restApp = time.Minute
-	// waitPoll is how often it is asked whether another server is done.
+	// waitPoll is how often a waiting renewal reads whether another server is done.
 	waitPoll = 250 * time.Millisecond
-	// waitMost is how long it is waited for that.
+	// waitMost bounds that wait.
 	waitMost = 15 * time.Second
 	// storeTime bounds one call to the store; storePause is after the first try to store
 	// new tokens that failed, and grows to storePauseMost.
 	storeTime      = 15 * time.Second
 	storePause     = 250 * time.Millisecond
 	storePauseMost = 5 * time.Second
-	// mostRefused bounds the refused versions that are remembered.
+	// mostRefused bounds the refused versions in memory.
 	mostRefused = 1024
 )
 
@@ -66,7 +65,7 @@ type Store interface {
 	ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error)
 }
 
-// Config is what a Renewer is made of.
+// Config makes a Renewer.
 type Config struct {
 	Apps   *Apps
 	Client *Client
@@ -81,7 +80,7 @@ type Config struct {
 // Renewer keeps the tokens of connections fresh. It is an engine's Refresher.
 type Renewer struct {
 	Config
-	// hard ends when the process must: storing new tokens goes on until then.
+	// hard is canceled when the process must end: storing new tokens goes on until then.
 	hard context.Context
 	kill context.CancelFunc
 
@@ -93,14 +92,14 @@ type Renewer struct {
 	refused map[job.ID]refusedVersion
 }
 
-// refusedVersion is one that a platform has refused before its time; dead, when its
+// refusedVersion is a version that a platform has refused before its end. dead is set if the
 // refresh token is refused, too.
 type refusedVersion struct {
 	version int
 	dead    *connector.Refusal
 }
 
-// flight is one renewal that goes on whoever waits for it.
+// flight is one renewal. It goes on when its callers stop waiting.
 type flight struct {
 	version int
 	done    chan struct{}
@@ -140,8 +139,8 @@ func (r *Renewer) Close(ctx context.Context) error {
 	return fmt.Errorf("oauth: a renewal was cut short: %w", ctx.Err())
 }
 
-// Due tells whether a connection's credential may need to be renewed before it is
-// used. It asks nobody.
+// Due reports whether a connection's credential may need to be renewed before it is used. It makes
+// no call.
 func (r *Renewer) Due(conn store.Connection) bool {
 	if conn.CredentialVersion == 0 {
 		return false
@@ -152,8 +151,8 @@ func (r *Renewer) Due(conn store.Connection) bool {
 	return r.isRefused(conn.ID, conn.CredentialVersion)
 }
 
-// Fresh gives the credential to use: the one given, or a newer one, which is stored.
-// It fails with *connector.Refusal.
+// Fresh returns the credential to use: the given one, or a newer one, which is stored. It fails
+// with *connector.Refusal.
 func (r *Renewer) Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error) {
 	token, ok := tokenOf(cred)
 	if !ok || token.GetRefreshToken() == "" {
@@ -172,10 +171,9 @@ func (r *Renewer) Fresh(ctx context.Context, conn store.Connection, cred connect
 	return fresh, err
 }
 
-// Refused is told that a platform has refused a version of a connection's credential.
-// True: a newer one is stored. It fails with *connector.Refusal: of kind job.FailAuth
-// when the login has ended, otherwise when there may be a newer one later. Else the
-// refusal stands.
+// Refused handles the refusal of a version of a connection's credential by the platform. It reports
+// true if a newer one is stored. It fails with *connector.Refusal: of kind job.FailAuth when the
+// login has ended, otherwise when there may be a newer one later. Else the refusal stands.
 func (r *Renewer) Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error) {
 	cred, err := r.present(ctx, conn)
 	switch {
@@ -202,7 +200,7 @@ func (r *Renewer) Refused(ctx context.Context, conn store.Connection, version in
 // storeRest is how long a job waits for a store that does not answer.
 const storeRest = time.Second
 
-// wait is a refusal that burns nothing.
+// wait is a refusal that costs the job no attempt.
 func wait(after time.Duration, msg string) *connector.Refusal {
 	return &connector.Refusal{Kind: job.FailHeld, Msg: msg, RetryAfter: after, Shared: true}
 }
@@ -230,7 +228,7 @@ func (r *Renewer) isRefused(id job.ID, version int) bool {
 	return ok && v.version == version
 }
 
-// refuse remembers that a version is refused. That it is dead is not forgotten.
+// refuse records that a version is refused. A record that it is dead stays.
 func (r *Renewer) refuse(id job.ID, version int, dead *connector.Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,8 +269,7 @@ func (r *Renewer) present(ctx context.Context, conn store.Connection) (connector
 	return connector.Credential{Version: sealed.Version, Data: data}, nil
 }
 
-// renewed waits for a newer credential than version. Of all who ask in this process
-// one flight serves all.
+// renewed waits for a newer credential than version. One flight serves all callers of this process.
 func (r *Renewer) renewed(ctx context.Context, conn store.Connection, version int, notWithin time.Duration) (connector.Credential, error) {
 	f, err := r.join(conn, version, notWithin)
 	if err != nil {
@@ -315,7 +312,7 @@ func (r *Renewer) join(conn store.Connection, version int, notWithin time.Durati
 	return f, nil
 }
 
-// fly asks for the turn until it has it, or another server is done or at rest.
+// fly requests the turn until it has it, or another server is done, or the turn rests.
 func (r *Renewer) fly(ctx context.Context, conn store.Connection, version int, notWithin time.Duration) (connector.Credential, error) {
 	end := time.Now().Add(waitMost)
 	owner := r.NewID()
@@ -362,7 +359,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// renew has the turn. tries are the turns for this version whose end nobody knows.
+// renew runs while it holds the turn. tries counts the turns for this version whose end is unknown.
 func (r *Renewer) renew(ctx context.Context, conn store.Connection, version int, owner job.ID, tries int) (connector.Credential, error) {
 	cred, err := r.present(ctx, conn)
 	if err != nil || cred.Version != version {
@@ -389,9 +386,9 @@ func (r *Renewer) renew(ctx context.Context, conn store.Connection, version int,
 	return r.keep(ctx, conn, cred, owner, got)
 }
 
-// ending is what is known of a turn that ends without tokens.
+// ending describes a turn that ends without tokens.
 type ending struct {
-	// tries are the turns before whose end nobody knows.
+	// tries counts the earlier turns whose end is unknown.
 	tries int
 	// lost: an answer of this turn is lost.
 	lost bool
@@ -426,7 +423,7 @@ func (r *Renewer) unreached(conn store.Connection) string {
 	return fmt.Sprintf("the login has to be renewed, and %s could not be reached for it", r.Apps.Title(conn.Connector))
 }
 
-// dead is the end of a login, in a user's words.
+// dead is the refusal after the end of a login, in a user's words.
 func (r *Renewer) dead(conn store.Connection, version int, lost bool) *connector.Refusal {
 	name := r.Apps.Title(conn.Connector)
 	msg := fmt.Sprintf("Reconnect this %s account: %s does not accept its login any more.", name, name)
@@ -441,7 +438,7 @@ func (r *Renewer) dead(conn store.Connection, version int, lost bool) *connector
 	return dead
 }
 
-// end gives the turn back. If that fails, its lease ends by itself.
+// end releases the turn. If that fails, its lease expires.
 func (r *Renewer) end(ctx context.Context, conn store.Connection, owner job.ID, rest time.Duration, unspent bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

@@ -15,11 +15,11 @@ import (
 type source struct {
 	dir string
 	env func(string) (string, bool)
-	// mode says why the file must not hold a secret; nil: it may.
+	// mode is why the file must not hold a secret; nil: it may.
 	mode error
 }
 
-// withSecret reads the secret from where it is.
+// withSecret reads the secret from its file or variable.
 func (a App) withSecret(from source) (App, error) {
 	given := 0
 	for _, s := range []string{a.ClientSecret, a.ClientSecretFile, a.ClientSecretEnv} {
