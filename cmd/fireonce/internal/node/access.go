@@ -20,9 +20,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: a command on keys asks a server, or with --database opens the
-// database itself; the flag alone decides, and nothing is tried in place of what fails.
-// Both answer AccessService, so that a command knows no difference.
+// Rules of this file: a command on keys calls a server, or with --database opens the database
+// itself. The flag alone decides: there is no fallback. Both implement AccessService, so that
+// commands do not differ.
 
 // accessCallTime bounds one call.
 const accessCallTime = 30 * time.Second
@@ -32,14 +32,14 @@ type access = fireoncev1connect.AccessServiceClient
 // accessFlags puts the flags of a command on keys before its own.
 func accessFlags(own ...cli.Flag) []cli.Flag {
 	return append(append(client.CommonFlags(),
-		// No variable: what the servers are started with must not decide who is asked.
+		// No variable: the servers' own configuration must not decide what a command opens.
 		&cli.StringFlag{Name: "database", Usage: "ask no server, and open the `DATABASE` itself: sqlite:PATH or postgres://…"},
 		standbyFlag(),
 	), own...)
 }
 
-// withAccess runs fn with what the flags name. load gives the sealing keys for a
-// database that is opened; nil: fn needs none.
+// withAccess runs fn with the server or the database that the flags name. load returns the sealing
+// keys for an opened database; nil: fn needs none.
 func withAccess(ctx context.Context, cmd *cli.Command, load func(Database) (*vault.Vault, error), fn func(access) error) error {
 	if err := client.CheckOutput(cmd); err != nil {
 		return err
@@ -59,7 +59,7 @@ func withAccess(ctx context.Context, cmd *cli.Command, load func(Database) (*vau
 	if err != nil {
 		return err
 	}
-	// A start that does not say what the servers say of failovers would quarantine it.
+	// A start whose setting for failovers differs from the servers' would quarantine the database.
 	d.synchronousStandby = cmd.Bool("synchronous-standby")
 	var keys *vault.Vault
 	if load != nil {

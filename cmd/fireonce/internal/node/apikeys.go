@@ -25,8 +25,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Rules of this file: the keys of clients. A key is printed once, when it is made,
-// and nothing of it but its hash is kept.
+// Rules of this file: the keys of clients. A key is printed once, when it is made. Only its hash is
+// stored.
 
 func apiKeysCommand() *cli.Command {
 	return &cli.Command{
@@ -99,7 +99,7 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// newAPIKey reads what a key is to be.
+// newAPIKey reads the flags of a new key.
 func newAPIKey(cmd *cli.Command) (*fireoncev1.CreateApiKeyRequest, error) {
 	scopes, err := server.ParseScopes(cmd.String("scopes"))
 	if err != nil {

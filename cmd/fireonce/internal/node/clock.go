@@ -6,7 +6,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// tellClock logs what becomes of the belief in the clock.
+// tellClock logs when the clock becomes suspect, and when it is trusted again.
 func (c Config) tellClock(n store.ClockNews) {
 	d := n.Suspect
 	switch {

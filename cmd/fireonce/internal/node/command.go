@@ -26,7 +26,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// defaultKeep is how long ended jobs and events are kept when nothing is said.
+// defaultKeep is how long ended jobs and events are kept by default.
 const defaultKeep = 30 * 24 * time.Hour
 
 // defaultWait is longer than a PostgreSQL server usually takes to restart or recover.
@@ -39,14 +39,14 @@ const (
 	databaseVariable   = "FIREONCE_DATABASE"
 )
 
-// defaultOps is the address for operations; a server goes on without it if another one
-// has that port.
+// defaultOps is the default address for operations. A server goes on without it if the port is
+// taken.
 const defaultOps = "127.0.0.1:9464"
 
-// DefaultDatabase is the database when nothing is said.
+// DefaultDatabase is the default of --database.
 const DefaultDatabase = "sqlite:fireonce.db"
 
-// Commands gives the subcommands that open a database.
+// Commands returns the subcommands that open a database.
 func Commands(version string) []*cli.Command {
 	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), namespaceCommand(), keysCommand(), apiKeysCommand(), projectsCommand(), doctorCommand(version)}
 }
@@ -238,12 +238,12 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	if err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(ballast())
+	defer runtime.KeepAlive(heapFloor())
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	var serving atomic.Pointer[Node]
 	if cfg.TLS.on() {
-		// From the beginning: a manager may say that files have changed while the start waits.
+		// From the beginning: a manager may signal changed files while the start waits.
 		defer onHangup(func() {
 			if n := serving.Load(); n != nil {
 				n.Reload()
@@ -284,9 +284,9 @@ func onHangup(fn func()) (stop func()) {
 	}
 }
 
-// untilSignal gives a context that ends at the first signal. The second one ends
-// the process, with the code that shells give for it. It does so by itself: the
-// system's default may be to ignore a signal, as for a shell's background jobs.
+// untilSignal returns a context that ends at the first signal. The second one ends the process,
+// with the exit code that shells use for the signal. It does not rely on the system's default,
+// which may be to ignore a signal, as for a shell's background jobs.
 func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)

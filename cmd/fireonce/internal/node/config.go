@@ -1,6 +1,5 @@
-// Package node is the server process: it wires store, connectors, engine and
-// API together, runs them, and ends them in order. It is a type, so that tests
-// start what the program starts.
+// Package node is the server process: it wires store, connectors, engine and API together, runs
+// them, and ends them in order. Tests start the same type as the program.
 package node
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
-// Config says what a node serves and with what.
+// Config configures a node.
 type Config struct {
 	redact.All
 
@@ -31,8 +30,8 @@ type Config struct {
 	Listen string
 	// GRPCListen is a second address, for gRPC alone. Empty: there is none.
 	GRPCListen string
-	// GRPCOptional has the second address be the port after that of Listen, and goes on
-	// without it if that port is taken. GRPCListen is not read then.
+	// GRPCOptional serves gRPC on the port after that of Listen, or not at all if that port is
+	// taken. It overrides GRPCListen.
 	GRPCOptional bool
 	// OpsListen is the address of the operations listener: metrics, status and probes,
 	// without a key. Empty: there is none.
@@ -43,18 +42,18 @@ type Config struct {
 	TLS TLS
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
-	// Namespace is the installation's part of every effect key. Empty: the one that the
-	// database has, or a new one.
+	// Namespace is the installation's part of every effect key. Empty: the database's, or a new
+	// one.
 	Namespace string
 	// DatabaseWait bounds the wait for PostgreSQL at the start; 0: no wait.
 	DatabaseWait time.Duration
 	// Quarantined starts without sending, until `fireonce recover`.
 	Quarantined bool
-	// ShutdownDelay is how long a server that is told to end goes on after it has said that it
-	// is not ready, so that balancers send it no more calls.
+	// ShutdownDelay is how long a server that shuts down goes on while it reports that it is not
+	// ready, so that balancers send it no more calls.
 	ShutdownDelay time.Duration
-	// StateDir is the folder in which the newest state of the database that was seen is
-	// noted. Empty: on PostgreSQL beside the key file, if files can be made there.
+	// StateDir is the folder for the watermark of the newest state that this server has seen of the
+	// database. Empty: on PostgreSQL beside the key file, if files can be made there.
 	StateDir string
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
@@ -68,28 +67,26 @@ type Config struct {
 	// beside an SQLite file; PostgreSQL needs it named. It is created when there
 	// is none.
 	KeyFile string
-	// Keys are those keys themselves, as vault.ParseKeys reads them. When they are
-	// set, no key file is looked at.
+	// Keys are those keys themselves, in the form of vault.ParseKeys. They replace the key file.
 	Keys string
-	// APIKey is the operator's. When it is set or RequireAPIKey is, a key must come
-	// with every call; otherwise the node serves loopback only.
+	// APIKey is the operator's. With it or RequireAPIKey every call needs a key; without both the
+	// node serves loopback only.
 	APIKey        string
 	RequireAPIKey bool
-	// NextAPIKey is as good as APIKey, so that the operator's key can be replaced.
+	// NextAPIKey is accepted beside APIKey, so that the operator's key can be replaced.
 	NextAPIKey string
-	// DatabaseInArguments says that Database was given as an argument, which every user
-	// of the machine can read.
+	// DatabaseInArguments reports that Database came as an argument, which every user of the
+	// machine can read.
 	DatabaseInArguments bool
 	// AllowEgress are ranges that may be sent to in addition to public addresses.
 	AllowEgress []netip.Prefix
 	// AllowHTTP lets targets have http URLs.
 	AllowHTTP bool
-	// Dev is for trying things out on one machine: AllowHTTP, and loopback
-	// receivers may be reached.
+	// Dev is for development on one machine: it implies AllowHTTP, and allows loopback receivers.
 	Dev bool
-	// Sandbox is for the fakes of `fireonce sandbox`: nothing but loopback addresses is
-	// reached, and what is waited for after an unknown outcome is seconds (see sandbox.go).
-	// No flag of `serve` sets it. It needs Dev, and every one of PlatformURLs.
+	// Sandbox is for the fakes of `fireonce sandbox`: only loopback addresses are reached, and the
+	// waits after an unknown outcome are seconds (see sandbox.go). No flag of `serve` sets it. It
+	// needs Dev, and every one of PlatformURLs.
 	Sandbox bool
 	// AllowOrigins are web origins that may call from a browser.
 	AllowOrigins []string
@@ -100,22 +97,21 @@ type Config struct {
 	// Grace is added to an answer deadline before an outcome counts as unknown;
 	// 0: the engine's default.
 	Grace time.Duration
-	// Lease is how long a job is a server's to prepare before others may take it
-	// over, renewed while it lives; 0: the engine's default.
+	// Lease is how long a server holds a job before others may take it over. A live server renews
+	// it. 0: the engine's default.
 	Lease time.Duration
-	// ClockDoubt is how long a clock that has changed is doubted when nothing proves it
-	// right; 0: the store's default. TrustClock says that it is right at the start.
+	// ClockDoubt is how long a changed clock stays suspect when nothing proves it right; 0: the
+	// store's default. TrustClock declares it right at the start.
 	ClockDoubt time.Duration
 	TrustClock bool
-	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log;
-	// 0: for ever.
+	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log; 0: forever.
 	KeepJobs, KeepEvents time.Duration
-	// PlatformURLs replace where platforms are asked, by connector: a gateway of the
-	// operator's, or a double. Egress rules hold there, too.
+	// PlatformURLs replace the addresses of platforms, by connector: with a gateway of the
+	// operator's, or a test double. Egress rules apply to them.
 	PlatformURLs map[string]string
-	// Connectors are those that are not part of this program.
+	// Connectors are the operator's own, in other processes.
 	Connectors []Remote
-	// Quotas bound what a project and a peer may take.
+	// Quotas bound a project's and a peer's use.
 	Quotas  server.Quotas
 	Log     *slog.Logger
 	Version string
@@ -128,7 +124,7 @@ type Remote struct {
 	Name, URL string
 	// Token goes with each call to it. Empty: none.
 	Token string
-	// TLS are the authorities that it is known by, and the certificate that it is shown.
+	// TLS has the authorities of its certificate, and the certificate that it is shown.
 	TLS certs.Client
 }
 
@@ -136,8 +132,8 @@ type Remote struct {
 // byte on its way must not arrive after the fence.
 const leastGrace = 20 * time.Second
 
-// check finds what is wrong with a configuration before anything is opened. It
-// gives the addresses to listen on and the database.
+// check validates a configuration before anything is opened. It returns the addresses to listen on
+// and the database.
 func (c *Config) check() (listen addresses, d Database, err error) {
 	if c.Log == nil {
 		return listen, d, errors.New("node: no log")
@@ -184,8 +180,8 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	return listen, d, err
 }
 
-// portAfter is where gRPC alone is served unless an address was named: at the next port, or at any if
-// the first one may be any; nil: there is no next one.
+// portAfter returns the default address for gRPC: the next port, or any if the first one may be
+// any; nil: there is no next port.
 func portAfter(api *net.TCPAddr) *net.TCPAddr {
 	const last = 65535
 	switch api.Port {
@@ -198,7 +194,7 @@ func portAfter(api *net.TCPAddr) *net.TCPAddr {
 	}
 }
 
-// opsAddress is where operations are served; nil: nowhere.
+// opsAddress returns the address for operations; nil: there is none.
 func (c *Config) opsAddress() (*net.TCPAddr, error) {
 	if c.OpsListen == "" {
 		return nil, nil
@@ -248,19 +244,19 @@ func (c *Config) address(flag, text string) (*net.TCPAddr, error) {
 	return addr, nil
 }
 
-// keyRequired tells whether calls without an API key are refused.
+// keyRequired reports whether calls without an API key are refused.
 func (c *Config) keyRequired() bool { return c.APIKey != "" || c.RequireAPIKey }
 
-// keep says what the store keeps. Keys are honoured for as long as the contract says.
+// keep returns how long the store keeps jobs and events. Keys are kept for as long as the contract
+// promises.
 func (c *Config) keep() store.Keep {
 	return store.Keep{Jobs: c.KeepJobs, Events: c.KeepEvents, Keys: job.KeyKept}
 }
 
-// httpsOnly refuses http URLs.
+// httpsOnly reports whether http URLs are refused.
 func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
 
-// egress is the policy for addresses that may be sent to. The log tells operators which
-// names it denied.
+// egress is the policy for target addresses. It logs the names that it denies.
 func (c *Config) egress() *transport.Egress {
 	allow, loopback := c.AllowEgress, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	if c.Sandbox {
@@ -272,7 +268,7 @@ func (c *Config) egress() *transport.Egress {
 	return transport.NewEgress(allow...).LoggingTo(c.Log)
 }
 
-// secretsInTheOpen says where others can read what is secret.
+// secretsInTheOpen lists the secrets that other users or machines can read.
 func (c *Config) secretsInTheOpen() (out []string) {
 	if d, err := ParseDatabase(c.Database); err == nil && c.DatabaseInArguments && d.hasPassword() {
 		out = append(out, "the database's password is an argument, which every user of this machine can read: "+
@@ -293,7 +289,7 @@ func (c *Config) portsInTheOpen() (out []string) {
 	return out
 }
 
-// opsOpenThen says what to do about an operations listener that is open.
+// opsOpenThen returns the remedy for an open operations listener.
 const opsOpenThen = "let only your monitoring reach it, or have it show a client certificate (--tls-client-ca)"
 
 // opsOpen reports whether the operations listener can be read from other machines without
@@ -303,7 +299,7 @@ func (c *Config) opsOpen() bool {
 	return err == nil && addr != nil && !addr.IP.IsLoopback() && c.TLS.ClientCA == ""
 }
 
-// warnings says what an operator should know about a legal configuration.
+// warnings returns the risks of a valid configuration, for the operator.
 func (c *Config) warnings() []string {
 	var out []string
 	if c.Grace != 0 && c.Grace <= leastGrace {

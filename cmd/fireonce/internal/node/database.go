@@ -21,16 +21,15 @@ import (
 type Database struct {
 	// path is SQLite's file; url is PostgreSQL's, with its password.
 	path, url string
-	// synchronousStandby is the operator's word on failovers (PostgreSQL).
+	// synchronousStandby is Config.SynchronousStandby.
 	synchronousStandby bool
-	// stateDir is where the newest state that was seen is noted; empty: nowhere, and for
-	// SQLite in the lock file only.
+	// stateDir is Config.StateDir; empty: no folder. SQLite uses its lock file in any case.
 	stateDir string
-	// noteFailed is called when notes there fail, and when they work again.
+	// noteFailed is called when writes there fail, and when they work again.
 	noteFailed func(error)
 	// namespace is for a database that has none yet; empty: a new one.
 	namespace string
-	// clock says how a clock that changes is treated.
+	// clock has the options for a clock that changes.
 	clock store.ClockOptions
 }
 
@@ -41,7 +40,7 @@ func ParseDatabase(text string) (Database, error) {
 	case scheme == "postgres" || scheme == "postgresql":
 		return Database{url: text}, nil
 	case scheme != "sqlite" || path == "":
-		// What was given may hold a password.
+		// The text may hold a password.
 		return Database{}, exit.Usagef("--database must be sqlite:PATH or postgres://…")
 	case path == ":memory:" || strings.HasPrefix(path, "file:") || strings.ContainsAny(path, "?#"):
 		return Database{}, exit.Usagef("--database %q: must be sqlite:PATH, with the plain path of a file", text)
@@ -75,14 +74,14 @@ func (d Database) LogValue() slog.Value { return slog.StringValue(d.String()) }
 func (d Database) hasPassword() bool {
 	u, err := url.Parse(d.url)
 	if err != nil {
-		return true // the driver may read what we cannot: one warning too many is better
+		return true // the driver may read what we cannot: a false warning costs less than a missing one
 	}
 	_, set := u.User.Password()
 	return set || u.Query().Has("password")
 }
 
-// keys says where the sealing keys are: in the environment, or in a file. Servers
-// that share a database must share the keys, so PostgreSQL has no default.
+// keys returns where the sealing keys are: in the environment, or in a file. Servers that share a
+// database must share the keys, so PostgreSQL has no default.
 func (d Database) keys(list, file string) (keySource, error) {
 	switch {
 	case list != "":
@@ -104,7 +103,7 @@ func (d Database) keys(list, file string) (keySource, error) {
 // open opens it for this process.
 func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 	if d.url != "" {
-		// It says by itself what failed.
+		// The error names the operation already.
 		s, err := postgres.Open(ctx, postgres.Options{
 			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, Clock: d.clock,
 			StateDir: d.stateDir, NoteFailed: d.noteFailed, Namespace: d.namespace,
@@ -121,8 +120,8 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 	return s, nil
 }
 
-// lost returns a channel that delivers an error when the database is lost to this
-// process, and can only be opened anew; nil: that does not happen.
+// lost returns a channel that delivers an error when the database is lost to this process, and must
+// be opened again; nil: that does not happen.
 func lost(s store.Store) <-chan error {
 	if s, ok := s.(interface{ Lost() <-chan error }); ok {
 		return s.Lost()
@@ -130,7 +129,7 @@ func lost(s store.Store) <-chan error {
 	return nil
 }
 
-// stopFirst says what to do about an SQLite file that is in use.
+// stopFirst adds the remedy to the error of an SQLite file that is in use.
 func stopFirst(err error) error {
 	if errors.Is(err, sqlite.ErrLocked) {
 		return fmt.Errorf("%w: stop that one first, or name another --database", err)
@@ -138,7 +137,7 @@ func stopFirst(err error) error {
 	return err
 }
 
-// exists fails when there is surely no database yet: opening would make one.
+// exists fails when there is no database yet, which opening would create.
 func (d Database) exists() error {
 	if d.url != "" {
 		return nil
@@ -149,7 +148,7 @@ func (d Database) exists() error {
 	return nil
 }
 
-// migrate brings the schema up to date and gives its version.
+// migrate brings the schema up to date and returns its version.
 func (d Database) migrate(ctx context.Context) (int64, error) {
 	if d.url != "" {
 		if err := postgres.Migrate(ctx, d.url); err != nil {

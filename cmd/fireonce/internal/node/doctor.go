@@ -15,9 +15,9 @@ import (
 	"github.com/fireonce/fireonce/internal/hostclock"
 )
 
-// Rules of this file: the doctor looks and changes nothing. Each thing it finds says what
-// is, and, unless all is well, what to do. A failure is what makes a server fail, refuse
-// to start, or break a promise; a warning is what may.
+// Rules of this file: the doctor reads and changes nothing. Each finding describes the state and,
+// unless it is good, the remedy. A failure makes a server fail, refuse to start, or break a
+// promise; a warning may.
 
 // doctorTime bounds all questions together.
 const doctorTime = 30 * time.Second
@@ -27,7 +27,7 @@ type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // statusOK, statusWarning, statusFailure
 	Found  string `json:"found"`
-	// Do says what to do; empty: nothing.
+	// Do is the remedy; empty: none is needed.
 	Do string `json:"do,omitempty"`
 }
 
@@ -96,7 +96,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.user()
 }
 
-// report prints what was found. It fails when something is a failure.
+// report prints the findings. It fails if one is a failure.
 func (d *doctor) report(out io.Writer, asJSON bool) error {
 	failures := 0
 	for _, f := range d.findings {
@@ -118,7 +118,7 @@ func (d *doctor) report(out io.Writer, asJSON bool) error {
 			if status != statusOK {
 				status = strings.ToUpper(status)
 			}
-			// Words of others, a driver's say, may be of several lines.
+			// A driver's message may have several lines.
 			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, status, strings.Join(strings.Fields(f.Found), " "))
 			if f.Do != "" {
 				fmt.Fprintf(w, "\t\t→ %s\n", f.Do)

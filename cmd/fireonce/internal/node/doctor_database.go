@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// clockOff is a difference between two clocks that a server would doubt; clockWrong
-	// one that nobody can overlook.
+	// clockOff is a difference between two clocks that makes a server's clock suspect; clockWrong
+	// is a failure.
 	clockOff   = 250 * time.Millisecond
 	clockWrong = 5 * time.Second
-	// lagging is an open transaction that streams feel, and stuck one that somebody forgot.
+	// lagging is the age of an open transaction that delays streams; stuck is the age of a
+	// forgotten one.
 	lagging = 10 * time.Second
 	stuck   = 5 * time.Minute
 )
@@ -48,8 +49,7 @@ func (d *doctor) postgres(ctx context.Context) {
 	d.horizon(p)
 }
 
-// link judges the way to PostgreSQL: payloads cross it, and with some ways to log in the
-// password.
+// link checks the connection to PostgreSQL: payloads cross it, and with some logins the password.
 func (d *doctor) link(l postgres.Link) {
 	const verify = "set sslmode=verify-full in the database's URL, and sslrootcert if the authority is your own"
 	switch l {
@@ -158,7 +158,7 @@ func (d *doctor) sqlite(ctx context.Context) {
 	}
 }
 
-// folders looks at the disks that this process writes to.
+// folders checks the disks that this process writes to.
 func (d *doctor) folders() {
 	seen := map[string]bool{}
 	look := func(check, folder string) {
@@ -168,7 +168,7 @@ func (d *doctor) folders() {
 		}
 	}
 	if d.database.url == "" {
-		// A path that leads nowhere was found by sqlite.
+		// A path that does not exist is a finding of sqlite.
 		if path, err := sqlite.Resolve(d.database.path); err == nil {
 			look("disk", filepath.Dir(path))
 		}

@@ -46,7 +46,7 @@ func (d *doctor) sealingKeys() {
 	}
 }
 
-// metadata are the addresses at which clouds hand out a machine's own credentials.
+// metadata are the addresses at which clouds serve a machine's own credentials.
 var metadata = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254")}
 
 func (d *doctor) egress() {

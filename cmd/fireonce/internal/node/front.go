@@ -18,11 +18,11 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// Rules of this file: the port is open from the beginning of the start, before the
-// database is. Until the server is ready the port answers that it is not, so that
-// probes and balancers see a process that lives and takes no calls yet.
+// Rules of this file: the port is open from the beginning of the start, before the database is.
+// Until the server is ready the port answers that it is not, so that probes and balancers see a
+// live process that takes no calls yet.
 
-// front is what the port answers with, at any moment.
+// front is the handler of the port at the moment: of the start, then of the server.
 type front struct{ handler atomic.Pointer[http.Handler] }
 
 func (f *front) set(h http.Handler) { f.handler.Store(&h) }
@@ -43,7 +43,7 @@ func (n *Node) openPorts(listen addresses) error {
 	return n.listenOps(listen.ops)
 }
 
-// listen opens the port, and says there that the server starts.
+// listen opens the port, which answers that the server starts.
 func (n *Node) listen(addr *net.TCPAddr) error {
 	n.peers = server.NewPeerLimit(n.cfg.Quotas, n.cfg.Log, time.Now)
 	listener, err := n.bind(addr)
@@ -70,8 +70,8 @@ func (n *Node) serveHTTP() error {
 	return n.http.ServeTLS(n.listener, "", "")
 }
 
-// transportLog is where net/http writes what goes wrong with connections. Anybody who
-// reaches the port can cause that, so of each second's lines a few are kept.
+// transportLog is the log of net/http for failed connections. Any peer can cause such lines, so
+// only a few of each second are kept.
 func (c *Config) transportLog() *log.Logger {
 	to := slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn)
 	return log.New(&someLines{to: to.Writer(), limit: rate.NewLimiter(transportLines, transportLines)}, "", 0)
@@ -94,7 +94,7 @@ func (s *someLines) Write(line []byte) (int, error) {
 	return s.to.Write(line)
 }
 
-// listenGRPC opens the second port; nil: there is none.
+// listenGRPC opens the second port, if there is an address for it.
 func (n *Node) listenGRPC(addr *net.TCPAddr) (err error) {
 	if addr == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Rules of this file: the keys that seal credentials. What these commands print is
-// ids, but for the new key that `generate` prints because it was asked to.
+// Rules of this file: the keys that seal credentials. These commands print ids only. `generate`
+// prints a new key on request.
 
 func keyFileFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "key-file", Usage: usage, Sources: cli.EnvVars("FIREONCE_KEY_FILE")}
@@ -102,7 +102,7 @@ func generateKey(_ context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// keyFileOf gives the key file that a command changes, and the key it names.
+// keyFileOf returns the key file that a command changes, and the key that it names.
 func keyFileOf(cmd *cli.Command) (file, id string, err error) {
 	if cmd.Args().Len() != 1 {
 		return "", "", exit.Usagef("one key id is needed; see `fireonce keys list`")
@@ -161,7 +161,7 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// removable tells why a key is still needed.
+// removable returns why a key is still needed.
 func removable(k *fireoncev1.SealingKey) error {
 	switch {
 	case k.GetCredentialCount() > 0:
@@ -175,8 +175,8 @@ func removable(k *fireoncev1.SealingKey) error {
 	return nil
 }
 
-// withSealing runs fn with a server that serves, or with a database and its keys,
-// whatever is missing of them.
+// withSealing runs fn with a running server, or with a database and its keys, also if one of them
+// is missing.
 func withSealing(ctx context.Context, cmd *cli.Command, fn func(access) error) error {
 	if err := noArgs(cmd); err != nil {
 		return err
@@ -231,10 +231,10 @@ func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
 	return nil
 }
 
-// resealPasses bounds how often what changed meanwhile is tried again.
+// resealPasses bounds the passes over credentials that changed meanwhile.
 const resealPasses = 10
 
-// resealed is what a rotation has done.
+// resealed is the result of a rotation.
 type resealed struct {
 	key           string
 	done, changed int
@@ -252,7 +252,7 @@ func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 			fmt.Fprintf(out, "sealed %d credentials with key %s in %v\n", r.done, r.key, time.Since(begun).Round(time.Millisecond))
 		}
 		if err != nil {
-			// What was refused is refused again.
+			// A repeat would be refused again.
 			if r.key != "" || exit.Code(err) == exit.Unavailable {
 				fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: the same command goes on where this one ended")
 			}
@@ -272,9 +272,8 @@ func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// reseal seals what other keys seal with the first one, page by page, and tries
-// again what others have changed meanwhile. It stops when its context ends, with
-// whole pages done.
+// reseal seals with the first key what other keys seal, page by page. It repeats what other
+// processes changed meanwhile. It stops between two pages when its context ends.
 func reseal(ctx context.Context, a access) (resealed, error) {
 	var r resealed
 	for range resealPasses {

@@ -13,9 +13,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: the namespace is a part of every effect key, so it is what lets a
-// database that is made anew go on where a lost one ended. It is the installation's, made
-// once, and kept apart from the database.
+// Rules of this file: the namespace is a part of every effect key, so that a new database with the
+// namespace of a lost one continues its keys. It belongs to the installation, is made once, and is
+// kept apart from the database.
 
 func namespaceFlag() cli.Flag {
 	return &cli.StringFlag{
@@ -56,7 +56,7 @@ func namespaceCommand() *cli.Command {
 	}
 }
 
-// checkNamespace refuses a flag's value that is no namespace. Empty: none was given.
+// checkNamespace refuses a value that is no namespace. Empty: there is none.
 func checkNamespace(text string) error {
 	if text == "" {
 		return nil
@@ -67,8 +67,7 @@ func checkNamespace(text string) error {
 	return nil
 }
 
-// takeNamespace gives the database the namespace that the operator named, and logs the one
-// that it has.
+// takeNamespace sets the database's namespace to the operator's, and logs the present one.
 func (n *Node) takeNamespace(ctx context.Context) error {
 	if want := n.cfg.Namespace; want != "" && want != n.meta.Namespace {
 		err := n.store.SetNamespace(ctx, want, false)

@@ -36,9 +36,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 )
 
-// streamsEnd and callsEnd bound the end of what clients still do, renewalsEnd that of
-// tokens that are being renewed: they are lost if they are not stored. tracesEnd bounds the
-// export of the last spans: a collector that is away holds no restart up.
+// streamsEnd and callsEnd bound the wait for clients at the end, renewalsEnd that for renewals of
+// tokens, which are lost if they are not stored. tracesEnd bounds the export of the last spans, so
+// that an absent collector does not delay a restart.
 const (
 	streamsEnd  = 5 * time.Second
 	callsEnd    = 10 * time.Second
@@ -59,42 +59,42 @@ type Node struct {
 	// scheduler makes the jobs of recurring schedules.
 	scheduler *schedule.Scheduler
 	server    *server.Server
-	// http answers what front holds, from the beginning of the start.
+	// http serves front, from the beginning of the start.
 	http     *http.Server
 	front    front
 	listener net.Listener
 	// peers bounds the connections of each peer on both listeners.
 	peers *server.PeerLimit
-	// grpc serves on grpcListener; nil: no address was named for it.
+	// grpc serves on grpcListener; nil: it has no address.
 	grpc         *grpc.Server
 	grpcListener net.Listener
-	// tls secures both ports; nil: they have no TLS. reloads look at its files now.
+	// tls secures both ports; nil: they have no TLS. reloads read its files again.
 	tls     *certs.Server
 	reloads []func() error
 	// authority obtains the certificate; nil: it is in files.
 	authority *certs.Authority
 	meta      store.Meta
 
-	// worker is what attempts and events call this process.
+	// worker is this process's name in attempts and events.
 	worker  string
 	metrics *metrics.Metrics
-	// tracer makes spans; nil: nobody asked for them.
+	// tracer makes spans; nil: there are none.
 	tracer *tracing.Tracer
-	// ops answers on opsListener by opsHTTP; nil: no address was named for it.
+	// ops serves on opsListener by opsHTTP; nil: it has no address.
 	ops         *server.Ops
 	opsHTTP     *http.Server
 	opsTLS      bool
 	opsListener net.Listener
 
-	// failed gets the error of a part that ended by itself.
+	// failed receives the error of a part that ended on its own.
 	failed chan error
-	// stopEngine ends claiming; drained gets the engine's end.
+	// stopEngine ends claiming; drained receives the engine's error at its end.
 	stopEngine context.CancelFunc
 	drained    chan error
 }
 
-// Start opens the database, for which it waits as long as the configuration says,
-// migrates it, and serves. ctx bounds only the start.
+// Start opens the database, which it waits for as the configuration allows, migrates it, and
+// serves. ctx bounds only the start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	listen, database, err := cfg.check()
 	if err != nil {
@@ -116,7 +116,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, listen addresses) error {
-	// Before anything is opened: whether there is a key file to be used at all.
+	// Before anything is opened: a missing name of the key file fails here.
 	source, err := n.database.keys(n.cfg.Keys, n.cfg.KeyFile)
 	if err != nil {
 		return err
@@ -215,8 +215,8 @@ func (n *Node) connectors(media *kit.Media) (*connector.Registry, error) {
 	return connector.NewRegistry(all...)
 }
 
-// warnOfKeys tells an operator that API keys guard nothing where none is required, and
-// that nobody can call where one is and there is none.
+// warnOfKeys warns that API keys guard nothing where calls need none, and that every call fails
+// where one is required and none exists.
 func (n *Node) warnOfKeys(ctx context.Context) error {
 	if n.cfg.APIKey != "" {
 		return nil
@@ -235,15 +235,15 @@ func (n *Node) warnOfKeys(ctx context.Context) error {
 	return nil
 }
 
-// keep is what is kept, and for how long.
+// keep returns how long each kind of record is kept.
 func (n *Node) keep(registry *connector.Registry) store.Keep {
 	keep := n.cfg.keep()
 	keep.EndlessKeys = registry.EndlessKeys()
 	return keep
 }
 
-// run starts the parts. A quarantined database is served, but gives the engine
-// nothing to do until an operator has released it.
+// run starts the parts. A quarantined database is served, but the engine claims nothing until an
+// operator has released it.
 func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	n.front.set(n.server.Handler())
 	n.serveOps()
@@ -267,7 +267,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
 	if n.authority != nil {
-		// An order that is under way at the end is not waited for.
+		// The shutdown does not wait for an order that is under way.
 		go n.authority.Obtain(ctx)
 	}
 	beside.Go(func() { n.scheduler.Run(ctx) })
@@ -284,7 +284,7 @@ func (n *Node) URL() string { return n.scheme() + "://" + n.listener.Addr().Stri
 // Port is the API's port.
 func (n *Node) Port() int { return n.listener.Addr().(*net.TCPAddr).Port }
 
-// Ready is one line that says what is served where.
+// Ready returns one line with the addresses and the database.
 func (n *Node) Ready() string {
 	key := "API key required"
 	if !n.cfg.keyRequired() {
@@ -325,8 +325,8 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(err, n.shutdown())
 }
 
-// linger goes on with everything for as long as balancers need to see that this server is
-// not ready. It fails when a part does.
+// linger keeps serving for as long as balancers need to see that this server is not ready. It fails
+// when a part does.
 func (n *Node) linger() error {
 	select {
 	case <-time.After(n.cfg.ShutdownDelay):
@@ -351,7 +351,7 @@ func (n *Node) shutdown() error {
 	return errors.Join(err, n.renewer.Close(ctx), n.abandon()) // which ends the operations listener last
 }
 
-// endCalls lets the calls of both listeners end, for a while.
+// endCalls waits for the calls of both listeners, for a bounded time.
 func (n *Node) endCalls() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callsEnd)
 	defer cancel()
@@ -364,7 +364,7 @@ func (n *Node) endCalls() error {
 	}()
 	var err error
 	if n.http.Shutdown(ctx) != nil {
-		// Somebody is slow; what was answered OK is durable in any case.
+		// A call is slow. Whatever was answered OK is durable in any case.
 		err = n.http.Close()
 	}
 	select {
@@ -376,7 +376,7 @@ func (n *Node) endCalls() error {
 	return err
 }
 
-// endTraces exports the last spans, when nothing else waits for this process any more.
+// endTraces exports the last spans, after everything else has ended.
 func (n *Node) endTraces() {
 	ctx, cancel := context.WithTimeout(context.Background(), tracesEnd)
 	defer cancel()
@@ -385,14 +385,14 @@ func (n *Node) endTraces() {
 	}
 }
 
-// abandon gives up what was opened.
+// abandon closes everything that was opened.
 func (n *Node) abandon() error {
 	defer n.endTraces()
 	if n.http != nil {
-		_ = n.http.Close() // after a start that failed; at an end in order it is closed already
+		_ = n.http.Close() // after a failed start; at a regular end it is closed already
 	}
 	if n.opsHTTP != nil {
-		_ = n.opsHTTP.Close() // nothing that it answers has to be finished
+		_ = n.opsHTTP.Close() // its answers need not be finished
 	}
 	for _, s := range append([]*transport.Sender{n.sender}, n.inside...) {
 		if s != nil {
@@ -419,8 +419,8 @@ func opener(keys *vault.Vault) engine.Opener {
 	}
 }
 
-// newWorker makes this process's name in attempts and events. Clients see it, so it
-// says nothing about the machine; the log and GET /status tell operators.
+// newWorker makes this process's name in attempts and events. Clients see it, so it names nothing
+// of the machine. The log and GET /status map it to the host.
 func newWorker() string {
 	id := uuid.New()
 	return "server-" + hex.EncodeToString(id[:5])
@@ -434,6 +434,6 @@ func hostname() string {
 	return host
 }
 
-// newID makes a UUID of version 7. It panics when the system gives no
-// randomness: there is no safe way to go on.
+// newID makes a UUID of version 7. It panics when the system has no randomness: there is no safe
+// way to go on.
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }

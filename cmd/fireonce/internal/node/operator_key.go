@@ -10,8 +10,7 @@ import (
 // or bound its rights.
 const leastAPIKey = 16
 
-// checkAPIKeys refuses operator's keys that can be guessed, and those that could never
-// come in a header as they are.
+// checkAPIKeys refuses operator's keys that can be guessed, and those that no header can hold.
 func (c *Config) checkAPIKeys() error {
 	for _, k := range []struct{ variable, key string }{{apiKeyVariable, c.APIKey}, {nextAPIKeyVariable, c.NextAPIKey}} {
 		switch {

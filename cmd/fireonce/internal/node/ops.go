@@ -12,10 +12,10 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// Rules of this file: the operations listener is open from the beginning of the start to
-// the very end, so that monitoring tells a process that starts, or shuts down, from one
-// that is dead. On loopback it never has TLS: agents of the same machine ask it. Beyond
-// loopback it has the TLS of the other ports, client certificates included.
+// Rules of this file: the operations listener is open from the beginning of the start to the very
+// end, so that monitoring distinguishes a process that starts or shuts down from a dead one. On
+// loopback it never has TLS: its clients are agents of the same machine. Beyond loopback it has the
+// TLS of the other ports, client certificates included.
 
 // opsConnections bounds the connections to the operations listener.
 const opsConnections = 64
@@ -37,7 +37,7 @@ func (n *Node) listenOps(addr *net.TCPAddr) error {
 	n.ops = server.NewOps(n.metrics, addr.IP.IsLoopback(), n.cfg.AllowHosts)
 	n.opsHTTP = n.ops.HTTPServer()
 	n.opsHTTP.ErrorLog = n.cfg.transportLog()
-	// Noted apart: net/http sets TLSConfig in any case, while it serves.
+	// Stored separately: net/http sets TLSConfig in any case, while it serves.
 	if n.opsTLS = n.tls != nil && !addr.IP.IsLoopback(); n.opsTLS {
 		n.opsHTTP.TLSConfig = n.tls.Config("http/1.1")
 	}
@@ -56,7 +56,7 @@ func (n *Node) serveOpsHTTP() error {
 	return n.opsHTTP.ServeTLS(n.opsListener, "", "")
 }
 
-// serveOps begins what needs the database.
+// serveOps starts the handlers that need the database.
 func (n *Node) serveOps() {
 	n.metrics.Watch(n.store)
 	n.metrics.Gauge("store_slots_busy", "Of store_slots_limit: PostgreSQL connections in use, or operations that wait for SQLite's writer.",
@@ -68,7 +68,7 @@ func (n *Node) serveOps() {
 	}
 }
 
-// saturation says how much of the store's capacity for this process is in use.
+// saturation returns how much of the store's capacity for this process is in use.
 func (n *Node) saturation() (busy, limit int) {
 	if s, ok := n.store.(interface{ Saturation() (busy, limit int) }); ok {
 		return s.Saturation()
@@ -76,7 +76,7 @@ func (n *Node) saturation() (busy, limit int) {
 	return 0, 0
 }
 
-// OpsURL is where operations are served; empty: nowhere.
+// OpsURL returns where operations are served; empty: nowhere.
 func (n *Node) OpsURL() string {
 	if n.ops == nil {
 		return ""

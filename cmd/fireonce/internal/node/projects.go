@@ -74,7 +74,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// eraseRest says what is left, and what to do about it.
+// eraseRest describes what is left, and the remedy.
 func eraseRest(project string, r *fireoncev1.EraseProjectResponse) error {
 	if r.GetDone() {
 		return nil

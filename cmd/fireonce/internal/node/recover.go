@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// What recover does with jobs that may have been sent by the state that was lost.
+// What recover does with jobs that the lost state may have sent.
 const (
 	asHold  = "hold"
 	asRetry = "retry"
@@ -85,7 +85,8 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 		fmt.Fprintf(out, "%s is not quarantined\n", d)
 		return nil
 	case meta.Quarantined == "":
-		// The operator knows of a restore that left no trace. Workers keep off meanwhile.
+		// The operator knows of a restore that left no trace. The quarantine stops workers
+		// meanwhile.
 		if err := s.Quarantine(ctx, "an operator says that it was restored"); err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func recoverFlags(cmd *cli.Command, now time.Time) (since time.Time, as string, 
 	return since, as, nil
 }
 
-// quarantine turns the sending off before the engine runs, at the operator's word.
+// quarantine stops sending before the engine runs, at the operator's request.
 func (n *Node) quarantine(ctx context.Context) error {
 	if n.meta.Quarantined != "" {
 		return nil
@@ -155,15 +156,14 @@ func (n *Node) quarantine(ctx context.Context) error {
 	return nil
 }
 
-// recovered is what is asked of a database that was restored.
+// recovered is the part of a store that recover needs.
 type recovered interface {
 	Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error)
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
 }
 
-// holdDoubtful puts every job that may have been started since before a person.
-// The quarantine keeps workers off meanwhile; a client may still change a job,
-// which is then read and decided again.
+// holdDoubtful holds for a decision every job that may have been started since. The quarantine
+// stops workers meanwhile. A client may still change a job, which is then read and decided again.
 func holdDoubtful(ctx context.Context, s recovered, since time.Time) (int, error) {
 	held := 0
 	for {

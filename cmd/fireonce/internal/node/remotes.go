@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// describePause lies between two questions to a connector that does not answer.
+	// describePause is the pause between two calls to a connector that does not answer.
 	describePause = 5 * time.Second
 	// maxToken bounds a file with a token, in bytes.
 	maxToken = 8 << 10
@@ -118,8 +118,8 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// makeRemotes makes the operator's connectors. They are reached wherever they are:
-// their address is the operator's, and no user's.
+// makeRemotes makes the operator's connectors. No egress rule applies: their addresses are the
+// operator's, and no user's.
 func (n *Node) makeRemotes() ([]*remote.Connector, error) {
 	var out []*remote.Connector
 	for _, r := range n.cfg.Connectors {
@@ -136,7 +136,7 @@ func (n *Node) makeRemotes() ([]*remote.Connector, error) {
 	return out, nil
 }
 
-// insideSender makes the sender of one connector: no other one is shown its certificate.
+// insideSender makes the sender of one connector. No other connector is shown its certificate.
 func (n *Node) insideSender(r Remote) (*transport.Sender, error) {
 	secure, err := r.TLS.Config(certs.Options{Log: n.cfg.Log})
 	if err != nil {
@@ -150,7 +150,7 @@ func (n *Node) insideSender(r Remote) (*transport.Sender, error) {
 	return sender, nil
 }
 
-// askRemotes asks the connectors what they are, until ctx ends.
+// askRemotes keeps reading the descriptions of the connectors, until ctx ends.
 func (n *Node) askRemotes(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, c := range n.remotes {
@@ -168,8 +168,7 @@ func (n *Node) askRemotes(ctx context.Context) {
 	all.Wait()
 }
 
-// classNames are classes as people know them: slog takes a slice of small numbers for
-// a text.
+// classNames returns the names of classes: slog would print a slice of small numbers as a text.
 func classNames(classes []job.Class) []string {
 	names := make([]string, len(classes))
 	for i, class := range classes {

@@ -12,15 +12,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a server of `fireonce sandbox` keeps every rule of the protocol. It
-// only waits for shorter times, which are right for fakes that show a write immediately
-// and would make duplicates on the real platforms. So it reaches nothing but this machine.
+// Rules of this file: a server of `fireonce sandbox` keeps every rule of the protocol. Its waits
+// are shorter. They are right for fakes, which show a write immediately, and would make duplicates
+// on the real platforms, so the server reaches nothing but this machine.
 
 const (
-	// sandboxLag is the longest time between a write and its sight, and between two looks.
+	// sandboxLag bounds the time until a read shows a write, and the time between two looks.
 	sandboxLag = time.Second
-	// sandboxTimeout is how long a request may take, and sandboxBackoff the wait after the
-	// first proven failure, of a job that does not say otherwise. What a job says holds.
+	// sandboxTimeout is the default timeout of a request, and sandboxBackoff the default wait after
+	// the first proven failure. A job's own values override them.
 	sandboxTimeout = 3 * time.Second
 	sandboxBackoff = time.Second
 	// SandboxUploadLife is how long the sandbox's fakes keep an upload that has begun.
@@ -29,7 +29,7 @@ const (
 	SandboxGrace = time.Second
 )
 
-// checkSandbox refuses a sandbox that could reach a platform in earnest.
+// checkSandbox refuses a sandbox that could reach a real platform.
 func (c *Config) checkSandbox() error {
 	if !c.Sandbox {
 		return nil
@@ -49,7 +49,7 @@ func (c *Config) checkSandbox() error {
 	return nil
 }
 
-// entrance is where submitted jobs come in.
+// entrance returns the store for submitted jobs.
 func (c *Config) entrance(s server.Creator) server.Creator {
 	if !c.Sandbox {
 		return s
@@ -57,7 +57,7 @@ func (c *Config) entrance(s server.Creator) server.Creator {
 	return hurriedJobs{s}
 }
 
-// firings is where the jobs of schedules come in.
+// firings returns the store for the jobs of schedules.
 func (c *Config) firings(s schedule.Store) schedule.Store {
 	if !c.Sandbox {
 		return s
@@ -65,8 +65,8 @@ func (c *Config) firings(s schedule.Store) schedule.Store {
 	return hurriedFirings{s}
 }
 
-// hurriedJobs gives jobs that name no times those of the sandbox, and hurriedFirings
-// those of schedules.
+// hurriedJobs sets the sandbox's times on jobs that name none, and hurriedFirings on the jobs of
+// schedules.
 type (
 	hurriedJobs    struct{ server.Creator }
 	hurriedFirings struct{ schedule.Store }

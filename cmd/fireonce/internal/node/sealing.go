@@ -18,10 +18,10 @@ import (
 // keysVariable holds the sealing keys themselves.
 const keysVariable = "FIREONCE_KEYS"
 
-// keySource is where the sealing keys are: one of the two is set.
+// keySource is where the sealing keys are. One of the two fields is set.
 type keySource struct{ list, file string }
 
-// String names the source, and nothing of what is in it.
+// String names the source, and nothing of its content.
 func (s keySource) String() string {
 	if s.list != "" {
 		return keysVariable
@@ -29,8 +29,8 @@ func (s keySource) String() string {
 	return "key file " + s.file
 }
 
-// stateDir is the folder of the key file, if files can be made there: a server that
-// was told of no other place notes there what it has seen of its database.
+// stateDir is the folder of the key file, if files can be made there: the default of
+// Config.StateDir.
 func (s keySource) stateDir() string {
 	if dir := filepath.Dir(s.file); s.list == "" && witness.Writable(dir) {
 		return dir
@@ -38,7 +38,7 @@ func (s keySource) stateDir() string {
 	return ""
 }
 
-// load reads the keys; a key file must be there.
+// load reads the keys. The key file must exist.
 func (s keySource) load() (*vault.Vault, error) {
 	if s.list != "" {
 		v, err := vault.ParseKeys(s.list)
@@ -66,7 +66,7 @@ func (s keySource) open(ctx context.Context, db store.Sealing, now func() time.T
 			if _, err := vault.LoadOrCreateKeyFile(s.file); err != nil {
 				return nil, err
 			}
-			// Another server may have made one, too, and neither opens what the other seals.
+			// Another server may have made one, too. Neither could open what the other seals.
 			log.Info("a key file was made: back it up apart from the database, and copy it to every other server of this database", "file", s.file)
 		}
 	}

@@ -17,12 +17,12 @@ import (
 // Rules of this file: TLS holds for every port that serves the API, or for none. The
 // operations listener has it, too, beyond loopback.
 
-// TLS says with which certificates a node serves. The zero value: it has no TLS.
+// TLS has the certificates of a node. The zero value means no TLS.
 type TLS struct {
 	// Pair are the files of the certificate and its key.
 	Pair certs.Pair
-	// ClientCA is a file of authorities: every caller shows a certificate that one of them
-	// has signed, beside its API key. Empty: callers show none.
+	// ClientCA is a file of authorities: every caller needs a certificate that one of them has
+	// signed, beside its API key. Empty: callers need none.
 	ClientCA string
 	// ACME obtains the certificate instead of Pair.
 	ACME certs.ACME
@@ -97,7 +97,7 @@ func (n *Node) followPair(o certs.Options) error {
 		return err
 	}
 	if err := certs.Validity(own.Current().Leaf, time.Now()); err != nil {
-		// Callers refuse it; what is scheduled already is sent all the same.
+		// Callers refuse it. Jobs that are scheduled are sent all the same.
 		n.cfg.Log.Error("callers will refuse this server", "why", err, "then", "renew it; the files are read again by themselves")
 	}
 	n.tls = &certs.Server{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Current(), nil }}
@@ -115,8 +115,8 @@ func (n *Node) openACME() (err error) {
 	return nil
 }
 
-// Reload reads the files of certificates again. What cannot be used is logged, and what
-// was read before stays in use.
+// Reload reads the files of certificates again. A file that cannot be used is logged, and the
+// earlier certificate stays in use.
 func (n *Node) Reload() {
 	var errs []error
 	for _, reload := range n.reloads {
@@ -135,8 +135,8 @@ func (n *Node) scheme() string {
 	return "http"
 }
 
-// remoteInTheClear names the connectors that are handed secrets over a network in the
-// clear, which --allow-http allows.
+// remoteInTheClear names the connectors that receive secrets over a network in the clear, which
+// --allow-http allows.
 func (c *Config) remoteInTheClear() (out []string) {
 	for _, r := range c.Connectors {
 		if client.InTheClear(r.URL) {

@@ -9,20 +9,20 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a server that starts while PostgreSQL is away waits for it, for
-// a bounded time, and says so. What waiting does not mend (see postgres.ErrRefused)
-// ends the start immediately, and so does everything about an SQLite file.
+// Rules of this file: a server that starts while PostgreSQL is away waits for it, for a bounded
+// time, and logs that. An error that waiting does not cure (see postgres.ErrRefused) ends the start
+// immediately, and so does every error of an SQLite file.
 
 const (
 	// firstPause is the pause before the second try to open a database; each further
 	// one doubles it, up to mostPause.
 	firstPause = 100 * time.Millisecond
 	mostPause  = 2 * time.Second
-	// remindEvery is how often the log repeats that a server waits.
+	// remindEvery is how often a waiting server logs that it waits.
 	remindEvery = 30 * time.Second
 )
 
-// openDatabase opens the database and reads what it is.
+// openDatabase opens the database and reads its metadata.
 func (n *Node) openDatabase(ctx context.Context) error {
 	began := time.Now()
 	var told time.Time
