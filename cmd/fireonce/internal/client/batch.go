@@ -81,7 +81,7 @@ func (b *batcher) read(ctx context.Context, in io.Reader) error {
 		text := strings.TrimSpace(lines.Text())
 		req := &fireoncev1.ScheduleJobRequest{}
 		if err := protojson.Unmarshal([]byte(text), req); err != nil {
-			// Whatever came before is sent: the answer to its lines is printed.
+			// The lines before it are sent, and their answers printed.
 			return errors.Join(b.send(ctx), exit.Usagef("line %d: not a ScheduleJobRequest of the contract in JSON%s", n, fieldUnknown(err)))
 		}
 		if b.size+len(text) > batchBytes || len(b.requests) == batchJobs {

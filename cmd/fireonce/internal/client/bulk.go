@@ -11,9 +11,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: a call on many jobs is looked at before it is made.
-// Without --confirm it says what would happen and when that was true; with
-// --confirm and that time it touches no job that has changed since.
+// Rules of this file: a call on many jobs has a preview. Without --confirm it prints what would
+// happen, and the time of that; with --confirm and that time it changes no job that has changed
+// since.
 
 func bulkCommand() *cli.Command {
 	return &cli.Command{
@@ -88,7 +88,7 @@ func bulkResolve(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkRes
 	return resp.GetResult(), err
 }
 
-// bulk goes through all pages and sums them up.
+// bulk runs through all pages and sums them up.
 func (c *call) bulk(ctx context.Context, page bulkPage) error {
 	if err := c.noArgs(); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: where the contract wants an etag and none is given, it is the one
-// that the job has now.
+// Rules of this file: where the contract requires an etag and no --etag is given, the job's present
+// one is used.
 
 func updateCommand() *cli.Command {
 	return &cli.Command{
@@ -153,7 +153,7 @@ func runNow(ctx context.Context, c *call) error {
 	}
 	ctx, done := unary(ctx)
 	defer done()
-	// Without --etag it holds whatever the job has come to meanwhile.
+	// Without --etag it holds in whatever state the job is by then.
 	resp, err := c.Jobs.RunJobNow(ctx, req)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func retry(ctx context.Context, c *call) error {
 	return c.changed(resp, resp.GetJob())
 }
 
-// etag gives --etag, or else the one that the job has now.
+// etag returns --etag, or else the job's present etag.
 func (c *call) etag(ctx context.Context) (string, error) {
 	if etag := c.cmd.String("etag"); etag != "" {
 		return etag, nil

@@ -1,5 +1,5 @@
-// Package client has the subcommands that call a server. Each is a client like
-// any other: it speaks Connect and knows nothing of the server's inside.
+// Package client has the subcommands that call a server. Each is a client like any other: it uses
+// Connect, and nothing of the server's internals.
 package client
 
 import (
@@ -31,7 +31,7 @@ const (
 	maxMessage = 32 << 20
 )
 
-// Commands gives the subcommands.
+// Commands returns the subcommands.
 func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
@@ -56,8 +56,8 @@ type API struct {
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
 func Dial(server, key string) (*API, error) { return DialTLS(server, key, certs.Client{}) }
 
-// DialTLS is Dial with files by which the server is known, and for the certificate that it
-// is shown. They are read now.
+// DialTLS is Dial with files of authorities for the server's certificate, and of the client's own
+// certificate. They are read now.
 func DialTLS(server, key string, files certs.Client) (*API, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -125,7 +125,7 @@ type call struct {
 	out *printer
 }
 
-// action makes a subcommand's action of a function.
+// action makes a subcommand's action from a function.
 func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
 		if err := utf8Only(cmd); err != nil {
@@ -149,7 +149,7 @@ func unary(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// flags puts the flags of every client command behind a command's own.
+// flags appends the flags of every client command to a command's own.
 func flags(own ...cli.Flag) []cli.Flag {
 	return append(own, CommonFlags()...)
 }
@@ -159,7 +159,7 @@ func CommonFlags() []cli.Flag {
 	return append(ServerFlags(), OutputFlags()...)
 }
 
-// noArgs refuses arguments that nobody reads.
+// noArgs refuses arguments of a command that takes none.
 func (c *call) noArgs() error {
 	if c.cmd.Args().Present() {
 		return exit.Usagef("unexpected argument %q", c.cmd.Args().First())

@@ -78,7 +78,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 	}
 }
 
-// readConnection gives the connection that the argument names.
+// readConnection returns the connection that the argument names.
 func (c *call) readConnection(ctx context.Context) (*fireoncev1.Connection, error) {
 	req, err := ofConnection(c, &fireoncev1.GetConnectionRequest{})
 	if err != nil {
@@ -124,7 +124,7 @@ func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
 	}
 }
 
-// setUpdate names what the flags change.
+// setUpdate sets the fields and the mask that the flags change.
 func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *fireoncev1.Connection, settings []cli.Flag) error {
 	mask := req.GetUpdateMask()
 	if cmd.IsSet("name") {
@@ -141,7 +141,7 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		mask.Paths = append(mask.Paths, "labels")
 	}
 	if cmd.IsSet("max-in-flight") || cmd.IsSet("max-per-minute") || cmd.IsSet("cool-down") {
-		// Those that are not given stay.
+		// Absent limits stay.
 		req.Limits = &fireoncev1.ConnectionLimits{
 			MaxInFlight: conn.GetLimits().GetMaxInFlight(), MaxPerMinute: conn.GetLimits().GetMaxPerMinute(),
 			CoolDown: conn.GetLimits().GetCoolDown(),

@@ -100,7 +100,7 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 	return req, err
 }
 
-// newConnection reads what a new connection is to be, but for its credential.
+// newConnection reads a new connection from the flags, without its credential.
 func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
 	conn := &fireoncev1.Connection{
 		Connector: cmd.String("connector"), DisplayName: cmd.String("name"),

@@ -12,15 +12,15 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: flags say what a job sends. A flag belongs to one kind of content, and
-// tells which kind is meant; --text belongs to several. Flags of two kinds are refused here,
-// and a kind that the connection does not send by the server.
+// Rules of this file: flags describe what a job sends. A flag belongs to one kind of content, and
+// selects that kind; --text belongs to several. Flags of two kinds are refused here. The server
+// refuses a kind that the connection does not send.
 
-// maxPayloadFile bounds a file with a payload in JSON, in bytes: the contract's
-// bound on a body, and room for what base64 and names add.
+// maxPayloadFile bounds a file with a payload in JSON, in bytes: the contract's bound on a body,
+// and a margin for base64 and names.
 const maxPayloadFile = 1 << 20
 
-// contentKind is a kind of content that flags can say.
+// contentKind is a kind of content that flags can describe.
 type contentKind struct {
 	name string
 	// needs is the flag without which there is no such content; empty: one of its flags.
@@ -29,7 +29,7 @@ type contentKind struct {
 	make  func(*cli.Command) (*fireoncev1.Payload, error)
 }
 
-// contentKinds are made anew for each command: a flag keeps its value.
+// contentKinds are made for each command: a flag keeps its value.
 func contentKinds() []contentKind {
 	return []contentKind{
 		{name: "a request", needs: "url", flags: requestFlags(), make: requestContent},
@@ -66,7 +66,7 @@ const (
 
 func payloadGiven(cmd *cli.Command) bool { return anySet(cmd, payloadFlags()) }
 
-// payload reads what is to be sent.
+// payload reads the content.
 func payload(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	kind, flag, err := kindGiven(cmd)
 	if err != nil {
@@ -90,7 +90,8 @@ func payload(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	return kind.make(cmd)
 }
 
-// kindGiven returns which kind of content the flags are of, and the first such flag; nil: none says.
+// kindGiven returns the kind of content that the flags select, and the first such flag; nil: no
+// flag selects one.
 func kindGiven(cmd *cli.Command) (given *contentKind, flag string, err error) {
 	for _, kind := range contentKinds() {
 		i := slices.IndexFunc(kind.flags, func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) })

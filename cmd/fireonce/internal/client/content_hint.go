@@ -15,8 +15,8 @@ var flagsOfKind = map[string]string{
 	"custom": "--payload-file",
 }
 
-// hintContent says which flags a connection takes, after it was refused what others made. It
-// keeps silent where it cannot read that.
+// hintContent prints which flags a connection takes, after it refused the content of others. It
+// prints nothing if it cannot read that.
 func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload) {
 	if detailOf(err).GetReason() != fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || !c.cmd.IsSet("connection") {
 		return
@@ -36,7 +36,7 @@ func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload
 	i := slices.IndexFunc(all.GetConnectors(), func(k *fireoncev1.Connector) bool { return k.GetName() == connector })
 	sent := kindOf(p)
 	if i < 0 || slices.Contains(all.GetConnectors()[i].GetPayloadKinds(), sent) {
-		return // options of another platform: the server says so
+		return // options of another platform: the server's error names them
 	}
 	var flags []string
 	for _, kind := range all.GetConnectors()[i].GetPayloadKinds() {

@@ -97,7 +97,7 @@ func setPlatform(cmd *cli.Command, post *fireoncev1.SocialPost) error {
 	return setFields(cmd, *given, given.Post, post.ProtoReflect().Mutable(field).Message())
 }
 
-// mediaAt names a file that somebody else serves.
+// mediaAt returns a reference to a file at a URL.
 func mediaAt(flag, at string) (*fireoncev1.MediaRef, error) {
 	if u, err := url.Parse(at); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, exit.Usagef("--%s %q: must be an http or https URL: files are fetched when the job is sent, and not uploaded before", flag, at)

@@ -29,8 +29,8 @@ func requestFlags() []cli.Flag {
 	}
 }
 
-// requestContent makes a webhook, or with a flag that only connector http has its request.
-// sendContent turns the one into the other where the connection wants that.
+// requestContent makes a webhook, or an HTTP request if a flag is set that only connector http has.
+// sendContent converts a webhook where the connection needs a request.
 func requestContent(cmd *cli.Command) (*fireoncev1.Payload, error) {
 	hook, err := webhook(cmd)
 	if err != nil {
@@ -87,9 +87,9 @@ func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
 	return hook, nil
 }
 
-// sendContent makes a call that carries content. Flags say a request of connector webhook and
-// of http alike, and only the server knows the connection: what it refuses as a webhook, or
-// has under the key as another request, is sent as a plain request. A refused call stored nothing.
+// sendContent makes a call that carries content. The same flags describe a webhook and an HTTP
+// request, and only the server knows the connection. If it refuses a webhook, or has another
+// request under the key, the content is sent as a plain request. A refused call stored nothing.
 func sendContent[T any](c *call, p *fireoncev1.Payload, send func() (T, error)) (T, error) {
 	resp, err := send()
 	hook := p.GetWebhook()
@@ -121,7 +121,7 @@ func detailOf(err error) *fireoncev1.ErrorDetail {
 		return nil
 	}
 	for _, d := range wire.Details() {
-		if v, err := d.Value(); err == nil { // else it is newer than this program
+		if v, err := d.Value(); err == nil { // else the detail is newer than this program
 			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
 				return detail
 			}

@@ -32,7 +32,7 @@ func cancel(ctx context.Context, c *call) error {
 	}
 	ctx, done := unary(ctx)
 	defer done()
-	// Without --etag a cancel holds whatever the job has come to meanwhile.
+	// Without --etag a cancel holds in whatever state the job is by then.
 	resp, err := c.Jobs.CancelJob(ctx, req)
 	if err != nil {
 		return err
@@ -87,8 +87,7 @@ func resolve(ctx context.Context, c *call) error {
 	return c.changed(resp, resp.GetJob())
 }
 
-// showToDecide shows a job to a person who decides without saying which state of it they
-// have seen.
+// showToDecide shows a job to a person who decides without --etag.
 func (c *call) showToDecide(ctx context.Context) error {
 	resp, err := c.job(ctx, true)
 	if err != nil {

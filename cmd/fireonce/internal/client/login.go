@@ -20,13 +20,13 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: people log in in a browser of their own. What they are to read goes to
-// standard error, what comes of it to standard output. The wait has an end.
+// Rules of this file: people log in in their own browser. Instructions go to standard error, the
+// result to standard output. The wait is bounded.
 
 const (
-	// loginPoll is how often the server is asked whether a login is over.
+	// loginPoll is how often the command asks the server whether a login has ended.
 	loginPoll = time.Second
-	// maxRedirect bounds what is pasted, in bytes.
+	// maxRedirect bounds the pasted URL, in bytes.
 	maxRedirect = 16 << 10
 )
 
@@ -56,14 +56,15 @@ func loginCommand() *cli.Command {
 	}
 }
 
-// loginOf is one login under way.
+// loginOf is a login under way.
 type loginOf struct {
 	*call
 	req   *fireoncev1.StartOAuthRequest
 	begun *fireoncev1.StartOAuthResponse
-	// before is the connection that is logged in to again; nil: a new one is made.
+	// before is the connection of a repeated login; nil: the login makes a new one.
 	before *fireoncev1.Connection
-	// had is the credential that the key's connection had before; existed: there was one.
+	// had is the fingerprint of the earlier credential of the key's connection; existed reports
+	// whether there was such a connection.
 	had     string
 	existed bool
 }
@@ -92,7 +93,7 @@ func loginConnection(ctx context.Context, c *call) error {
 	return c.amended(done, done.GetConnection())
 }
 
-// target says what the login is for.
+// target sets the connection of the login.
 func (l *loginOf) target(ctx context.Context) error {
 	name, cmd := l.cmd.String("connection"), l.cmd
 	switch {
@@ -135,8 +136,8 @@ func (l *loginOf) target(ctx context.Context) error {
 	return nil
 }
 
-// readPresent reads what credential the connection has that the key is bound to already,
-// if there is one: the login replaces that.
+// readPresent reads the present credential of the key's connection, if there is one: the login
+// replaces it.
 func (l *loginOf) readPresent(ctx context.Context) error {
 	ctx, cancel := unary(ctx)
 	defer cancel()
@@ -149,7 +150,7 @@ func (l *loginOf) readPresent(ctx context.Context) error {
 	return err
 }
 
-// start begins the login, and says where to go on.
+// start begins the login, and prints the URL at which it continues.
 func (l *loginOf) start(ctx context.Context) error {
 	ctx, cancel := unary(ctx)
 	defer cancel()
@@ -168,7 +169,7 @@ func (l *loginOf) say(format string, args ...any) {
 
 var errNoLogin = errors.New("the login did not come back in time; nothing was changed that `fireonce connections list` does not show")
 
-// wait gives what came of the login.
+// wait returns the result of the login.
 func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
 	if l.req.GetRedirectUrl() != "" {
 		l.say("Then paste here the whole URL at which the browser ends:")
@@ -193,8 +194,7 @@ func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, 
 	}
 }
 
-// look asks whether the server has ended the login: then the connection is there, or has
-// another credential.
+// look reads whether the login has ended: then the connection exists, or has another credential.
 func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
 	ctx, cancel := unary(ctx)
 	defer cancel()
@@ -217,7 +217,7 @@ func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
 	}
 }
 
-// pasted reads where the browser ended, and ends the login with that.
+// pasted reads the URL at which the browser ended, and completes the login with it.
 func (l *loginOf) pasted(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
 	text, err := l.line(ctx)
 	if err != nil {
@@ -243,7 +243,7 @@ func (l *loginOf) line(ctx context.Context) (string, error) {
 		err  error
 	}
 	got := make(chan read, 1)
-	go func() { // a terminal cannot be given up; the program ends soon
+	go func() { // a read of a terminal cannot be canceled; the program ends soon
 		text, err := bufio.NewReader(io.LimitReader(l.cmd.Root().Reader, maxRedirect)).ReadString('\n')
 		got <- read{text, err}
 	}()
@@ -258,8 +258,8 @@ func (l *loginOf) line(ctx context.Context) (string, error) {
 	}
 }
 
-// completion makes a request of the URL that was pasted, which must be of this login. The
-// server compares where the browser ended with where it was to end.
+// completion makes a request from the pasted URL, which must be of this login. The server compares
+// the URL with the login's redirect URL.
 func (l *loginOf) completion(text string) (*fireoncev1.CompleteOAuthRequest, error) {
 	at, query, isURL := strings.Cut(text, "?")
 	query, _, _ = strings.Cut(query, "#")

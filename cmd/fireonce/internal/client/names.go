@@ -35,7 +35,7 @@ func setConnection(req proto.Message, text string) {
 	setName(req, "connection_id", "connection_key", id, key)
 }
 
-// idOrKey tells an id from a key.
+// idOrKey returns a name as an id, or as a key.
 func idOrKey(text string) (id, key string) {
 	if _, err := uuid.Parse(text); err == nil {
 		return text, ""
@@ -85,7 +85,7 @@ func ofConnection[T proto.Message](c *call, req T) (T, error) {
 	return named(req, "connection_id", id, key), nil
 }
 
-// idsAndKeys parts the names of a list.
+// idsAndKeys separates the names of a list.
 func idsAndKeys(texts []string) (ids, keys []string) {
 	for _, text := range texts {
 		if id, key := idOrKey(text); key != "" {

@@ -17,25 +17,25 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
-// Rules of this file: standard output has results in the form that --output names. json is
-// one document for each answer, jsonl one line for each object. What goes on for some time
-// (watch, batch, bulk) prints one line for each object in both.
+// Rules of this file: standard output has results in the form that --output names. json is one
+// document for each answer, jsonl one line for each object. Commands that run for some time (watch,
+// batch, bulk) print one line for each object in both.
 
-// printer writes results, for people or as JSON. What fails to be written to a
-// closed pipe is nobody's loss, so errors of plain lines are not looked at.
+// printer writes results, for people or as JSON. A closed pipe has no reader, so errors of plain
+// lines are ignored.
 type printer struct {
 	w io.Writer
 	// json: JSON of any form; lines: one line for each object; color: it is a terminal that shows colors.
 	json, lines, color bool
 	// progress is cleared before something is printed.
 	progress *progress.Line
-	// headless leaves out the headings of tables.
+	// headless omits the headings of tables.
 	headless bool
 }
 
 type message = proto.Message
 
-// OutputFlags say in which form results are printed.
+// OutputFlags select the form of results.
 func OutputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print a `FORM`: table for people, json as the API's contract names it, or jsonl, one object a line", DefaultText: "table"},

@@ -20,7 +20,7 @@ func (p *printer) line(format string, args ...any) {
 
 func (p *printer) heading(text string) { p.line("%s", p.in(bold, text)) }
 
-// plain takes out what could drive a terminal.
+// plain removes what could control a terminal.
 func plain(s string) string { return terminal.Plain(s) }
 
 func short(s string, n int) string { return terminal.Short(s, n) }
@@ -41,7 +41,7 @@ func clock(t *timestamppb.Timestamp) string {
 	return t.AsTime().Local().Format("2006-01-02 15:04:05.000000")
 }
 
-// away says how far a time is from now.
+// away returns how far a time is from now.
 func away(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
@@ -61,7 +61,7 @@ func stateName(s fireoncev1.JobState) string {
 	return strings.TrimPrefix(s.String(), "JOB_STATE_")
 }
 
-// words turns an enum's value into what people read.
+// words converts an enum's value for people.
 func words(name, prefix string) string {
 	name = strings.TrimPrefix(name, prefix)
 	if name == "UNSPECIFIED" {

@@ -45,7 +45,7 @@ func shownSettings(c *fireoncev1.Connection) []string {
 	return []string{"Settings", labelsLine(c.GetCustom().GetValues())}
 }
 
-// coolDown is how far apart effects are kept; empty: that is no matter.
+// coolDown returns the least time between two effects; empty: there is none.
 func coolDown(l *fireoncev1.ConnectionLimits) string {
 	if l.GetCoolDown().AsDuration() == 0 {
 		return ""
@@ -53,7 +53,7 @@ func coolDown(l *fireoncev1.ConnectionLimits) string {
 	return duration.Format(l.GetCoolDown().AsDuration())
 }
 
-// causeName is why a connection is in its state; empty: nothing is in the way.
+// causeName returns why a connection is in its state; empty: no cause.
 func causeName(c fireoncev1.ConnectionStateCause) string {
 	if c == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED {
 		return ""
@@ -88,7 +88,7 @@ func (p *printer) connections(list []*fireoncev1.Connection) {
 	p.table(rows)
 }
 
-// ownKey is a key that a person may have chosen; empty: it was made.
+// ownKey returns a key that a person may have chosen; empty: the key was generated.
 func ownKey(key string) string {
 	if id, _ := idOrKey(key); id != "" {
 		return ""

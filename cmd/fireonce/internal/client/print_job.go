@@ -36,7 +36,7 @@ func (p *printer) brief(j *fireoncev1.Job) {
 	)
 }
 
-// blockedLine is why a job waits, in words and as programs read it.
+// blockedLine returns why a job waits, in words and as the code for programs.
 func blockedLine(b *fireoncev1.BlockedReason) string {
 	if b == nil {
 		return ""
@@ -89,7 +89,7 @@ func stateLine(j *fireoncev1.Job) string {
 	}
 }
 
-// resendLine says from when a person may choose RESEND, as long as it is not yet.
+// resendLine returns from when a person may choose RESEND; empty: they may already.
 func resendLine(j *fireoncev1.Job) string {
 	if t := j.GetResendAllowedTime(); t != nil && t.AsTime().After(time.Now()) {
 		return stamp(t) + away(t)
@@ -138,7 +138,7 @@ func errorLine(e *fireoncev1.JobError) string {
 	return line + ": " + e.GetMessage() + egressHint(e.GetKind())
 }
 
-// egressHint says how an address is allowed that the server may not call.
+// egressHint returns the flag that allows an address which the server may not call.
 func egressHint(kind fireoncev1.FailureKind) string {
 	if kind != fireoncev1.FailureKind_FAILURE_KIND_EGRESS_DENIED {
 		return ""
@@ -163,7 +163,7 @@ func labelsLine(labels map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
-// contentLine is payloadLine, or says why there is none.
+// contentLine is payloadLine, or why there is none.
 func contentLine(j *fireoncev1.Job) string {
 	if j.GetContentWithheld() {
 		return "withheld: this API key lacks the scope payloads:read"
@@ -270,7 +270,7 @@ func (p *printer) attempt(a *fireoncev1.Attempt) {
 	}
 }
 
-// answerLines are what is kept of an answer: its status, its headers and its body.
+// answerLines are the stored parts of an answer: its status, its headers and its body.
 func answerLines(a *fireoncev1.Answer) []string {
 	if a == nil {
 		return nil

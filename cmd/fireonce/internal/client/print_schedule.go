@@ -41,7 +41,7 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 	)
 }
 
-// contentSource says where a schedule's content comes from, unless from itself.
+// contentSource returns where a schedule's content comes from; empty: from the schedule itself.
 func contentSource(t *fireoncev1.JobTemplate) string {
 	if t.GetQueue() != nil {
 		return "from its queue: see fireonce schedules items"
@@ -104,7 +104,7 @@ func exclusionsLine(x *fireoncev1.ScheduleExclusions) string {
 	return strings.Join(out, "; ")
 }
 
-// countsLine leaves out what there is none of.
+// countsLine omits counts of zero.
 func countsLine(c *fireoncev1.FiringCounts) string {
 	var out []string
 	for _, one := range []struct {
@@ -145,7 +145,7 @@ func (p *printer) section(heading string) {
 	}
 }
 
-// waits says what a buffered firing waits for.
+// waits returns what a buffered firing waits for.
 func waits(f *fireoncev1.Firing) string {
 	if f.GetBlockingJobId() == "" {
 		return f.GetName()
@@ -153,7 +153,7 @@ func waits(f *fireoncev1.Firing) string {
 	return f.GetName() + ", for job " + f.GetBlockingJobId() + ". " + f.GetReason()
 }
 
-// planned shows local times as the schedule's zone has them: that is what its user said.
+// planned shows local times in the schedule's zone, as its user wrote them.
 func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
 	if len(list) == 0 {
 		return

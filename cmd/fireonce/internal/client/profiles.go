@@ -51,7 +51,7 @@ func logoutCommand() *cli.Command {
 	}
 }
 
-// loginFlags are ServerFlags, where --profile names what is stored.
+// loginFlags are ServerFlags, whose --profile names the profile to store.
 func loginFlags() []cli.Flag {
 	flags := ServerFlags()
 	for i, f := range flags {
@@ -186,7 +186,7 @@ func readHidden(fd int) ([]byte, error) {
 	}
 }
 
-// checkKey makes a call with a profile. A key that may not list jobs is good all the same.
+// checkKey makes a call with a profile. A key that may not list jobs is valid, too.
 func checkKey(ctx context.Context, cmd *cli.Command, p profile.Profile) error {
 	api, err := DialTLS(p.Server, p.APIKey, certs.Client{CA: p.CAFile, Pair: certs.Pair{Cert: p.ClientCert, Key: p.ClientKey}})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// jsonPlace is where the parser of JSON says that it got stuck, unknownField the field that
-// it does not know.
+// jsonPlace is the position in the error of the parser of JSON, unknownField the unknown field in
+// it.
 var (
 	jsonPlace    = regexp.MustCompile(`line \d+:\d+`)
 	unknownField = regexp.MustCompile(`unknown field "([^"]{1,64})"`)
@@ -28,8 +28,8 @@ func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	if err := protojson.Unmarshal(data, m); err != nil {
-		// The parser's words quote the file, which may hold a secret: its place is enough, and
-		// in content, which holds none, the name of a field.
+		// The parser's error quotes the file, which may hold a secret. The message has the position
+		// only, and for content, which holds no secret, the name of a field.
 		where := ""
 		if found := jsonPlace.FindString(err.Error()); found != "" {
 			where = ", from " + found + " on"
@@ -42,7 +42,7 @@ func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string
 	return nil
 }
 
-// fieldUnknown names the field that a parser of JSON does not know; empty: that is not the matter.
+// fieldUnknown returns the field that the parser of JSON does not know; empty: another error.
 func fieldUnknown(err error) string {
 	if found := unknownField.FindStringSubmatch(err.Error()); found != nil {
 		return ", where " + strconv.Quote(found[1]) + " is no field"

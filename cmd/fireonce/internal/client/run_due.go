@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
-// longestRun is as long as the server works at one call.
+// longestRun is the server's bound on one call.
 const longestRun = time.Minute
 
 func runDueCommand() *cli.Command {

@@ -21,7 +21,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// maxBody is the contract's bound on a body; more is not even read.
+// maxBody is the contract's bound on a body. No more is read.
 const maxBody = 256 << 10
 
 func scheduleCommand() *cli.Command {
@@ -67,7 +67,7 @@ func schedule(ctx context.Context, c *call) error {
 	send := func() (*fireoncev1.ScheduleJobResponse, error) { return c.Jobs.ScheduleJob(short, req) }
 	resp, err := sendContent(c, req.GetPayload(), send)
 	if at := timeOnly(err); at != nil && c.cmd.IsSet("in") {
-		// --in is another time in each call, and no other request for that.
+		// --in is another time in each call, but the same request.
 		req.ScheduleTime = at
 		if again, other := sendContent(c, req.GetPayload(), send); other == nil {
 			resp, err = again, nil
@@ -111,7 +111,7 @@ func timeOnly(err error) *timestamppb.Timestamp {
 	return nil
 }
 
-// tellMark says what a change of the clocks did to a local time.
+// tellMark prints what a change of the clocks did to a local time.
 func (c *call) tellMark(resp interface {
 	GetJob() *fireoncev1.Job
 	GetLocalTimeMark() fireoncev1.TimeMark
@@ -243,7 +243,7 @@ func policy(text string) (fireoncev1.AmbiguityPolicy, error) {
 	return fireoncev1.AmbiguityPolicy(v), nil
 }
 
-// enumName turns what people type, or what JSON prints, into the contract's spelling.
+// enumName converts a value as people type it, or as JSON prints it, to the contract's spelling.
 func enumName(prefix, text string) string {
 	return prefix + strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(text, "-", "_")), prefix)
 }
@@ -287,8 +287,8 @@ func readFile(cmd *cli.Command, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// stdinFree reports whether no flag has read standard input yet, and takes it: a second one
-// would find nothing, and send that.
+// stdinFree reports whether no flag has read standard input yet, and reserves it: a second flag
+// would read, and send, an empty text.
 func stdinFree(root *cli.Command) bool {
 	const taken = "standard input is read"
 	if root.Metadata[taken] != nil {

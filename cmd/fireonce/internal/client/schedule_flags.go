@@ -17,7 +17,7 @@ import (
 // maxSpecFile bounds a file with a spec in JSON, in bytes.
 const maxSpecFile = 1 << 20
 
-// specFlags say when a schedule fires.
+// specFlags describe when a schedule fires.
 func specFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "zone", Usage: "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"},
@@ -49,7 +49,7 @@ func anySet(cmd *cli.Command, flags []cli.Flag) bool {
 
 func specGiven(cmd *cli.Command) bool { return anySet(cmd, specFlags()) }
 
-// spec reads when a schedule fires. The server judges it.
+// spec reads when a schedule fires. The server validates it.
 func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
 	if cmd.IsSet("spec-file") {
 		out := &fireoncev1.ScheduleSpec{}
@@ -106,7 +106,7 @@ func timeFlag(cmd *cli.Command, flag string) (*timestamppb.Timestamp, error) {
 	return parseTime(flag, cmd.String(flag))
 }
 
-// policyFlags say what firings do when they get in each other's way.
+// policyFlags describe what firings do when they overlap.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "overlap", Usage: "a `POLICY` while an earlier job has not ended: skip, buffer-one or allow"},
@@ -157,12 +157,12 @@ func setPolicies(cmd *cli.Command, out *fireoncev1.SchedulePolicies) error {
 // templateFlags are those of jobs, beside the content.
 var templateFlags = []string{"connection", "window", "policy", "job-label", "skip-if-present", "queue"}
 
-// templateGiven reports whether flags say something about the jobs that a schedule makes.
+// templateGiven reports whether flags describe the jobs that a schedule makes.
 func templateGiven(cmd *cli.Command) bool {
 	return payloadGiven(cmd) || slices.ContainsFunc(templateFlags, cmd.IsSet)
 }
 
-// setTemplate sets what flags name of the jobs that a schedule makes.
+// setTemplate sets the fields of a schedule's jobs that flags name.
 func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
 	var err error
 	if cmd.IsSet("connection") {

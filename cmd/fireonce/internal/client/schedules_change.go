@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// asSeen is the schedule that a change is about, as it is now.
+// asSeen is the present state of the schedule that a change is about.
 func (c *call) asSeen(ctx context.Context) (*fireoncev1.Schedule, error) {
 	req, err := ofSchedule(c, &fireoncev1.GetScheduleRequest{})
 	if err != nil {
@@ -49,8 +49,8 @@ func updateSchedule(ctx context.Context, c *call) error {
 	return nil
 }
 
-// scheduleUpdate makes the change that flags ask for of a schedule as it is. What no flag
-// names of its policies and its template stays.
+// scheduleUpdate makes the change that flags describe, from a schedule's present state. Policies
+// and template fields without a flag stay.
 func (c *call) scheduleUpdate(seen *fireoncev1.Schedule) (*fireoncev1.UpdateScheduleRequest, error) {
 	req := named(&fireoncev1.UpdateScheduleRequest{
 		Etag: cmp.Or(c.cmd.String("etag"), seen.GetEtag()), DisplayName: c.cmd.String("name"), UpdateMask: &fieldmaskpb.FieldMask{},

@@ -20,8 +20,8 @@ const (
 	ended  = "\x1b[0m"
 )
 
-// colors are those of words that say how something is: green is done, yellow may need a
-// person, red went wrong, cyan is under way.
+// colors are the colors of states: green is done, yellow may need a person, red failed, cyan is
+// under way.
 var colors = map[string]string{
 	"SUCCEEDED": green, "ACTIVE": green, "FIRED": green,
 	"AMBIGUOUS": yellow, "NEEDS_RESOLUTION": yellow, "RETRYING": yellow, "PAUSED": yellow, "RATE_LIMITED": yellow, "UNKNOWN": yellow, "HELD": yellow,
@@ -30,7 +30,7 @@ var colors = map[string]string{
 	"CANCELED": faint, "DELETED": faint,
 }
 
-// paint colors the first word of a text, if it says how something is.
+// paint colors the first word of a text, if it is a state.
 func (p *printer) paint(text string) string {
 	word := text
 	if i := strings.IndexAny(text, " ,:"); i >= 0 {
@@ -42,7 +42,7 @@ func (p *printer) paint(text string) string {
 	return text
 }
 
-// in colors a text, whatever it is.
+// in colors a whole text.
 func (p *printer) in(color, text string) string {
 	if !p.color || text == "" {
 		return text
@@ -50,8 +50,8 @@ func (p *printer) in(color, text string) string {
 	return color + text + ended
 }
 
-// table writes rows in columns below the first one, which has their names. Cells lose
-// control characters: they come from other people.
+// table writes rows in columns below the first row, which has their names. Cells lose control
+// characters: they may come from others.
 func (p *printer) table(rows [][]string) {
 	widths := widthsOf(rows)
 	if !p.headless {
@@ -88,7 +88,7 @@ func (p *printer) fields(pairs ...string) {
 	}
 }
 
-// widthsOf returns how wide each column is. It takes out of the cells what could drive a
+// widthsOf returns the width of each column. It removes from the cells what could control a
 // terminal.
 func widthsOf(rows [][]string) (widths []int) {
 	for _, row := range rows {

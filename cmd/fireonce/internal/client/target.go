@@ -14,10 +14,10 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/profile"
 )
 
-// Rules of this file: a flag decides, then the environment, then the profile, then the
-// default. A profile that a flag names comes before the environment. A profile's key and
-// certificate are for its server alone, and the environment's key is not for a server that
-// only a profile names: who exports the key of their own server sends it nowhere else.
+// Rules of this file: a flag decides, then the environment, then the profile, then the default. A
+// profile that a flag names comes before the environment. A profile's key and certificate are for
+// its server alone, and the environment's key is not for a server that only a profile names: an
+// exported key goes to no other server.
 
 // Variables of client commands.
 const (
@@ -29,7 +29,7 @@ const (
 	clientKeyVar  = "FIREONCE_CLIENT_KEY"
 )
 
-// target is the server that a command calls, and with what.
+// target is the server that a command calls, with its key and files.
 type target struct {
 	server, key string
 	files       certs.Client
@@ -39,7 +39,7 @@ type target struct {
 	kept string
 }
 
-// targetOf reads which server is meant.
+// targetOf finds the server of a command.
 func targetOf(cmd *cli.Command) (target, error) {
 	named := cmp.Or(cmd.String("profile"), os.Getenv(profileVar))
 	variable := os.Getenv
@@ -118,7 +118,7 @@ func DialFor(cmd *cli.Command) (*API, error) {
 	return api, nil
 }
 
-// ServerFlags say which server is called, and how it is known. DialFor reads them.
+// ServerFlags name the server, its authorities and the client's certificate. DialFor reads them.
 func ServerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Usage: "the server's `URL` [$" + serverVar + "]; $" + apiKeyVar + " is the key", DefaultText: "the profile's, else " + DefaultServer},

@@ -89,7 +89,7 @@ func (c *call) watchJob(ctx context.Context, id string) error {
 	return c.verdict(last)
 }
 
-// verdict makes an error of a job that is at rest without success.
+// verdict returns an error for a job that is at rest without success.
 func (c *call) verdict(j *fireoncev1.Job) error {
 	if j.GetState() == fireoncev1.JobState_JOB_STATE_SUCCEEDED {
 		return nil
@@ -117,7 +117,7 @@ func (c *call) lost(err error) {
 	fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the stream was lost (%v); taking it up again\n", plain(err.Error()))
 }
 
-// atRest tells whether nothing more happens to a job by itself.
+// atRest reports whether a job changes no more on its own.
 func atRest(s fireoncev1.JobState) bool {
 	switch s {
 	case fireoncev1.JobState_JOB_STATE_SUCCEEDED, fireoncev1.JobState_JOB_STATE_FAILED,

@@ -20,8 +20,8 @@ const (
 	mostSteps = 40
 )
 
-// board is what Fireonce says of its jobs, as any client reads it, and when something
-// changed there or at a platform.
+// board has the jobs as any client of Fireonce reads them. It notifies of changes there and at the
+// platforms.
 type board struct {
 	mu sync.Mutex
 	// next is closed when something has changed.
@@ -33,7 +33,7 @@ type board struct {
 	err   error
 }
 
-// belief is what Fireonce says of one job.
+// belief is one job as Fireonce shows it.
 type belief struct {
 	ID, Key, Site, Text, State, Class, External, Trouble string
 	Attempts                                             int32
@@ -50,7 +50,7 @@ func newBoard(sites []*site) *board {
 	return &board{next: make(chan struct{}), byID: make(map[string]*belief), names: make(map[string]string), sites: sites}
 }
 
-// changed wakes everybody who waits for a change.
+// changed wakes every waiting browser.
 func (b *board) changed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *board) changed() {
 	b.next = make(chan struct{})
 }
 
-// wait gives what is closed at the next change.
+// wait returns a channel that is closed at the next change.
 func (b *board) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *board) siteOf(ctx context.Context, api *client.API, id string) string {
 	return name
 }
 
-// contentOf reads what a person knows a job by: events have no payloads.
+// contentOf reads the text of a job: events have no payloads.
 func contentOf(ctx context.Context, api *client.API, id string) string {
 	resp, err := api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	if err != nil {
@@ -159,7 +159,7 @@ func short(name, prefix string) string {
 	return name
 }
 
-// textOf is what a person knows a payload by.
+// textOf returns the text by which a person recognizes a payload.
 func textOf(p *fireoncev1.Payload) string {
 	switch kind := p.GetKind().(type) {
 	case *fireoncev1.Payload_SocialPost:
@@ -177,7 +177,7 @@ func textOf(p *fireoncev1.Payload) string {
 	}
 }
 
-// beliefs gives the jobs of a site, the newest first, and what went wrong with the log.
+// beliefs returns the jobs of a site, the newest first, and the error of reading the log.
 func (b *board) beliefs(site string) (out []belief, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

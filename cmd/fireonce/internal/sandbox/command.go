@@ -79,7 +79,7 @@ func run(ctx context.Context, cmd *cli.Command, version string) (err error) {
 	return nil
 }
 
-// greet says where everything is, and what to do next.
+// greet prints the addresses, and a first example.
 func (s *Sandbox) greet(w io.Writer, dir string) {
 	fmt.Fprintf(w, "Fireonce sandbox ready. The platforms are simulated; nothing leaves this machine.\n\n")
 	fmt.Fprintf(w, "  The page    %s\n  Fireonce    %s\n", s.Page(), s.Server())

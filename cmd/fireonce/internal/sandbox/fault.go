@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with one request. Its text is the word in brackets that asks
-// for it, and the name of its button.
+// Fault is what goes wrong with one request. Its text is the name of its button, and in brackets
+// the words that request it.
 type Fault string
 
 const (
@@ -28,11 +28,11 @@ const (
 )
 
 const (
-	// lateBy is less than a fence: what acts after that is outside what can be promised.
+	// lateBy is less than a fence: an effect after the fence is outside of the promise.
 	lateBy = 2 * time.Second
-	// slowBy is more than the sandbox's server waits for an answer.
+	// slowBy is longer than the sandbox's server waits for an answer.
 	slowBy = 5 * time.Second
-	// limitFor is how long a rate limit lasts, where the platform says it in its answer.
+	// limitFor is how long a rate limit lasts, where the platform's answer names a time.
 	limitFor = 3 * time.Second
 )
 
@@ -45,7 +45,7 @@ var (
 // refuses reports whether the platform answers and does nothing.
 func (f Fault) refuses() bool { return f == Unauthorized || f == RateLimit }
 
-// About says what a fault does, for people.
+// About describes a fault for people.
 func (f Fault) About() string {
 	switch f {
 	case LoseAnswer:
@@ -65,8 +65,8 @@ func (f Fault) About() string {
 	}
 }
 
-// word gives the first fault of a list that a text asks for, "[lose the answer]" say, also
-// where it is encoded as in a form.
+// word returns the first fault of a list that a text requests, "[lose the answer]" say, also in the
+// encoding of a form.
 func word(text []byte, of []Fault) Fault {
 	plain, err := url.QueryUnescape(string(text))
 	for _, f := range of {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Rules of this file: the fakes keep what they have in memory, and are functions of the
-// requests that they have had and when. A request is written down before it acts, so that
-// whatever anybody was told of is there after a crash, too: a start plays the journal
-// again. It is not synced: it survives the process, not the machine.
+// Rules of this file: the fakes keep their state in memory. It is a function of the requests and
+// their times. A request is written to the journal before it acts, so that every answered request
+// survives a crash: a start plays the journal again. The journal is not synced: it survives the
+// process, not the machine.
 
 // maxJournal bounds the journal, in bytes: uploads are in it.
 const maxJournal = 1 << 30
 
-// request is one that changes what a platform has.
+// request is a request that changes a platform's state.
 type request struct {
 	Site   string      `json:"site"`
 	At     time.Time   `json:"at"`
@@ -40,8 +40,8 @@ type journal struct {
 
 var errJournalFull = errors.New("the sandbox keeps no more than 1 GiB of requests; start one in a new directory")
 
-// openJournal reads what is there, oldest first, and opens the file to go on. A last entry
-// that a crash has cut off is dropped: nobody was answered it.
+// openJournal reads the entries, oldest first, and opens the file for more. A last entry that a
+// crash has cut off is dropped: its request was not answered.
 func openJournal(path string, each func(request) error) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -72,7 +72,7 @@ func openJournal(path string, each func(request) error) (*journal, error) {
 	return j, nil
 }
 
-// add writes a request down.
+// add appends a request.
 func (j *journal) add(r request) error {
 	line, err := json.Marshal(r)
 	if err != nil {

@@ -27,7 +27,7 @@ func startRelay(s *site, port int) (*relay, error) {
 	return r, nil
 }
 
-// restore puts a message of the journal back.
+// restore restores a message from the journal.
 func (r *relay) restore(req request) {
 	r.site.asked(mailed(req))
 	r.before = append(r.before, smtptest.Message{From: req.From, To: req.To, Data: req.Body})
@@ -36,7 +36,7 @@ func (r *relay) restore(req request) {
 	r.site.at = time.Time{}
 }
 
-// mailed is a message as far as its attempts have it in common, for the words in it.
+// mailed returns the part of a message that its attempts have in common, for the words in it.
 func mailed(req request) request {
 	m := smtptest.Message{Data: req.Body}
 	req.Body = []byte(m.ID() + "\n" + subject(m))
@@ -51,7 +51,7 @@ func subject(m smtptest.Message) string {
 	return text
 }
 
-// plan says what becomes of a message. It is called before the message is stored.
+// plan decides what becomes of a message. It is called before the message is stored.
 func (r *relay) plan(m smtptest.Message) smtptest.Fault {
 	s := r.site
 	req := request{Site: s.Name, At: time.Now().UTC(), From: m.From, To: m.To, Body: m.Data}

@@ -18,11 +18,11 @@ import (
 var web embed.FS
 
 const (
-	// mostShown bounds what the page shows of a platform: things, and jobs.
+	// mostShown bounds the things, and the jobs, that the page shows of a platform.
 	mostShown = 25
-	// settled is how long changes are gathered before browsers are told.
+	// settled is how long changes are collected before browsers are notified.
 	settled = 50 * time.Millisecond
-	// alive is how often a browser is told that the page lives.
+	// alive is how often the page sends an event to a browser without a change.
 	alive = 15 * time.Second
 )
 
@@ -54,7 +54,7 @@ func newPage(s *Sandbox) http.Handler {
 	return local(http.NewCrossOriginProtection().Handler(headers(mux)))
 }
 
-// headers keep what others wrote, texts and payloads, from being more than text.
+// headers keep texts and payloads of jobs from being more than text.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -66,7 +66,7 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// platform is what is shown of one.
+// platform is one platform on the page.
 type platform struct {
 	Name, Title, About, Address string
 	Faults                      []Fault
@@ -79,7 +79,7 @@ type platform struct {
 
 type view struct {
 	Server, Page string
-	Other        bool // Fireonce is elsewhere than commands look for it
+	Other        bool // Fireonce is not at the default address of commands
 	Trouble      string
 	Platforms    []platform
 }
@@ -105,7 +105,7 @@ func (p *page) view() view {
 
 func first[T any](list []T) []T { return list[:min(len(list), mostShown)] }
 
-// show serves the page, or the part of it that changes.
+// show serves the page, or the changing part of it.
 func (p *page) show(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		var out bytes.Buffer
@@ -114,11 +114,11 @@ func (p *page) show(name string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(out.Bytes()) // a browser that is gone is no news
+		_, _ = w.Write(out.Bytes()) // the browser may be gone
 	}
 }
 
-// events tells a browser that something has changed, until it goes or the sandbox ends.
+// events notifies a browser of changes, until it disconnects or the sandbox ends.
 func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
@@ -141,8 +141,8 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arm serves the buttons: a fault for the next request to a platform. The one that is armed
-// is taken back.
+// arm serves the buttons: a fault for the next request to a platform. The button of the armed fault
+// disarms it.
 func (p *page) arm(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	one, fault := p.sandbox.site(r.FormValue("platform")), Fault(r.FormValue("fault"))

@@ -1,7 +1,7 @@
-// Package sandbox is `fireonce sandbox`: fakes of the platforms on this machine, a server
-// whose connections lead to them, and a page that shows what was really posted, sent or
-// charged beside what Fireonce believes. Nothing else of the program imports it, or the
-// fakes: a server that runs in earnest has none.
+// Package sandbox is `fireonce sandbox`: fakes of the platforms on this machine, a server whose
+// connections lead to them, and a page that shows what was really posted, sent or charged beside
+// what Fireonce believes. No other package of the program imports it, or the fakes: a production
+// server has none.
 package sandbox
 
 import (
@@ -31,9 +31,9 @@ import (
 )
 
 const (
-	// ServerPort is where Fireonce is unless somebody says otherwise.
+	// ServerPort is the default port of Fireonce.
 	ServerPort = 8080
-	// FirstPort is where the page is then. The platforms are at the ports after it.
+	// FirstPort is the default port of the page. The platforms are at the ports after it.
 	FirstPort = 8090
 
 	namePage   = "page"
@@ -47,17 +47,17 @@ const (
 
 // Options make a sandbox.
 type Options struct {
-	// Dir is where everything is kept. It is made when there is none; a start on one that
-	// was used goes on.
+	// Dir is the folder for everything. It is made if there is none. A start on a used one
+	// continues it.
 	Dir string
-	// ServerPort and FirstPort are the ports; 0 takes free ones, negative the usual ones, or
-	// those that the directory had.
+	// ServerPort and FirstPort are the ports; 0 takes free ones, negative the default ones, or
+	// those of the directory.
 	ServerPort, FirstPort int
 	// Version is the program's.
 	Version string
 }
 
-// Sandbox is one at work.
+// Sandbox is a running sandbox.
 type Sandbox struct {
 	// Ports are where everything listens, by name.
 	Ports map[string]int
@@ -75,7 +75,7 @@ type Sandbox struct {
 	beliefs sync.WaitGroup
 }
 
-// state is what a directory says of its sandbox.
+// state is the file in a directory that describes its sandbox.
 type state struct {
 	Version int            `json:"version"`
 	Ports   map[string]int `json:"ports"`
@@ -128,8 +128,8 @@ func (s *Sandbox) start(ctx, life context.Context) error {
 	return nil
 }
 
-// readState reads what a directory says, makes one that is not there, and refuses one that
-// has something else in it.
+// readState reads the state of a directory, makes a missing directory, and refuses one with other
+// files in it.
 func (s *Sandbox) readState() (state, error) {
 	if err := os.MkdirAll(s.opts.Dir, 0o700); err != nil {
 		return state{}, err
@@ -164,7 +164,7 @@ func (s *Sandbox) writeState() error {
 	return os.WriteFile(filepath.Join(s.opts.Dir, stateFile), append(text, '\n'), 0o600)
 }
 
-// port is where something is to listen; n counts from the page on.
+// port returns the port for a name; n counts from the page on.
 func (s *Sandbox) port(known state, name string, n int) int {
 	switch {
 	case known.Ports[name] != 0:
@@ -178,7 +178,7 @@ func (s *Sandbox) port(known state, name string, n int) int {
 	}
 }
 
-// open takes the ports, and the journal.
+// open opens the ports and the journal.
 func (s *Sandbox) open(life context.Context, known state) error {
 	var err error
 	at := s.port(known, namePage, 0)
@@ -208,7 +208,7 @@ func (s *Sandbox) open(life context.Context, known state) error {
 	return nil
 }
 
-// taken says in whose way a port is.
+// taken names what a port is for, in the error that it is taken.
 func taken(who string, port int, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("port %d of this machine, where %s is to be, is taken: stop what listens there (another sandbox?), or name other ports with --port and --server-port",
@@ -217,7 +217,7 @@ func taken(who string, port int, err error) error {
 	return fmt.Errorf("listen for %s: %w", who, err)
 }
 
-// restore has the fakes go on with what they had.
+// restore restores the fakes from the journal.
 func (s *Sandbox) restore() error {
 	byName := make(map[string]*site)
 	for _, one := range s.sites {
@@ -242,7 +242,7 @@ func (s *Sandbox) restore() error {
 	return err
 }
 
-// startServer starts Fireonce, which tells its own log of itself.
+// startServer starts Fireonce, which has a log file of its own.
 func (s *Sandbox) startServer(ctx context.Context, known state) error {
 	var err error
 	if s.log, err = os.OpenFile(filepath.Join(s.opts.Dir, "fireonce.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
@@ -279,7 +279,7 @@ func (s *Sandbox) platformURLs() map[string]string {
 	return out
 }
 
-// URL is where something of the sandbox is, by its name.
+// URL returns the address of a part of the sandbox, by its name.
 func (s *Sandbox) URL(name string) string {
 	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Ports[name]))
 }
@@ -290,7 +290,7 @@ func (s *Sandbox) Page() string { return s.URL(namePage) }
 // Server is the base URL of Fireonce.
 func (s *Sandbox) Server() string { return s.URL(nameServer) }
 
-// Names are what has a port, in the order of the usual ports.
+// Names are the parts with a port, in the order of the default ports.
 func (s *Sandbox) Names() []string {
 	return slices.SortedFunc(maps.Keys(s.Ports), func(a, b string) int { return s.Ports[a] - s.Ports[b] })
 }
@@ -306,7 +306,7 @@ func (s *Sandbox) Run(ctx context.Context) error {
 func (s *Sandbox) close() error {
 	s.end()
 	var errs []error
-	if s.node != nil { // the start failed after the server's
+	if s.node != nil { // the start failed after that of the server
 		ended, end := context.WithCancel(context.Background())
 		end()
 		errs = append(errs, s.node.Run(ended))
@@ -329,10 +329,10 @@ func (s *Sandbox) close() error {
 	return errors.Join(errs...)
 }
 
-// loopbackNames are what this machine calls itself.
+// loopbackNames are this machine's names for itself.
 var loopbackNames = []string{"127.0.0.1", "localhost"}
 
-// local serves under these names only: a web page that has its own name point here must not
+// local serves under these names only: a web page whose name resolves to this machine must not
 // press the buttons.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -348,7 +348,7 @@ func local(next http.Handler) http.Handler {
 	})
 }
 
-// Platform is what a sandbox has of one.
+// Platform is one platform of a sandbox.
 type Platform struct {
 	Name   string
 	Faults []Fault
@@ -362,5 +362,5 @@ func Platforms() (out []Platform) {
 	return out
 }
 
-// Things gives what a platform has, the oldest first.
+// Things returns what a platform has, the oldest first.
 func (s *Sandbox) Things(name string) []Thing { return s.site(name).seen().Things }

@@ -16,14 +16,14 @@ import (
 )
 
 // Rules of this file:
-//   - a platform has one request at a time, at one moment of its clock: so the journal
+//   - a platform serves one request at a time, at one moment of its clock, so that the journal
 //     makes the same platform again;
-//   - what the network does is done here, what the platform says is the fake's own word.
+//   - faults of the network are made here, the platform's answers by the fake.
 
 const (
 	// maxRequest bounds a request's body, in bytes.
 	maxRequest = 64 << 20
-	// mostVisits bounds the requests that the page tells of.
+	// mostVisits bounds the requests that the page shows.
 	mostVisits = 12
 )
 
@@ -31,11 +31,11 @@ const (
 type Thing struct {
 	fake.Thing
 
-	// At is when it was there first.
+	// At is when it first existed.
 	At time.Time
 }
 
-// Visit is a request that was to have an effect, and what became of it.
+// Visit is a request that was to have an effect, and its outcome.
 type Visit struct {
 	At     time.Time
 	What   string
@@ -76,7 +76,7 @@ func (s *site) now() time.Time {
 	return s.at
 }
 
-// refusal returns what the fake is to refuse the request that it serves with.
+// refusal returns the refusal for the request that the fake serves.
 func (s *site) refusal() fake.Refusal {
 	switch s.refuse {
 	case Unauthorized:
@@ -91,7 +91,7 @@ func (s *site) refusal() fake.Refusal {
 // kind returns what a request is for.
 func (s *site) kind(r request) fake.Kind { return s.made.Kind(r.Method, fake.Path(r.URI)) }
 
-// arm has a fault strike the next request for an effect; None takes it back.
+// arm sets the fault for the next request for an effect; None removes it.
 func (s *site) arm(f Fault) {
 	s.mu.Lock()
 	s.armed = f
@@ -99,7 +99,7 @@ func (s *site) arm(f Fault) {
 	s.changed()
 }
 
-// strike gives the fault of a request; the caller holds mu.
+// strike returns the fault of a request. The caller holds mu.
 func (s *site) strike(r request, k fake.Kind) Fault {
 	asked := s.asked(r)
 	if k == fake.Effects && s.made.Tag != nil {
@@ -122,8 +122,8 @@ func (s *site) fits(f Fault, k fake.Kind) bool {
 	return s.made.Tag == nil || f.refuses() == (k == fake.Prepares)
 }
 
-// asked gives the fault that a request's own text asks for. Only the first request with a
-// content is struck; the caller holds mu.
+// asked returns the fault that a request's own text requests. Only the first request with a content
+// has it. The caller holds mu.
 func (s *site) asked(r request) Fault {
 	f := word(r.Body, s.faults)
 	if f == None {
@@ -179,7 +179,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, fault, got)
 }
 
-// answer hands the fake's answer on, or does not.
+// answer sends the fake's answer, unless the fault loses it.
 func (s *site) answer(w http.ResponseWriter, r *http.Request, fault Fault, got *answer) {
 	switch fault {
 	case LoseAnswer:
@@ -196,10 +196,10 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, fault Fault, got *
 	}
 	maps.Copy(w.Header(), got.header)
 	w.WriteHeader(got.status)
-	_, _ = w.Write(got.body.Bytes()) // a client that is gone is no news
+	_, _ = w.Write(got.body.Bytes()) // the client may be gone
 }
 
-// actLater acts when the client has long gone; a sandbox that ends first forgets it.
+// actLater acts long after the client has gone. A sandbox that ends first drops the request.
 func (s *site) actLater(host string, req request, k fake.Kind) {
 	select {
 	case <-time.After(lateBy):
@@ -209,7 +209,7 @@ func (s *site) actLater(host string, req request, k fake.Kind) {
 	}
 }
 
-// act has the fake serve a request, at one moment, and notes what is there since.
+// act lets the fake serve a request, at one moment, and records new things.
 func (s *site) act(host string, req request, k fake.Kind, fault Fault) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *site) act(host string, req request, k fake.Kind, fault Fault) *answer {
 	return got
 }
 
-// play has the fake serve a request at its moment; the caller holds mu, or is alone.
+// play lets the fake serve a request at its moment. The caller holds mu, or is alone.
 func (s *site) play(host string, req request, fault Fault) *answer {
 	got := newAnswer()
 	to, err := url.ParseRequestURI(req.URI)
@@ -236,7 +236,7 @@ func (s *site) play(host string, req request, fault Fault) *answer {
 		http.Error(got, "sandbox: not an address", http.StatusBadRequest)
 		return got
 	}
-	// A request has arrived or it has not: what its client does meanwhile takes none back.
+	// A request has arrived or it has not: its client cannot take it back.
 	r := (&http.Request{
 		Method: req.Method, URL: to, RequestURI: req.URI, Host: host, Header: req.Header.Clone(),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -250,7 +250,7 @@ func (s *site) play(host string, req request, fault Fault) *answer {
 	return got
 }
 
-// see notes when things were there first; the caller holds mu, or is alone.
+// see records when things first existed. The caller holds mu, or is alone.
 func (s *site) see() {
 	for _, t := range s.made.List() {
 		if _, known := s.first[t.ID]; !known {
@@ -265,7 +265,7 @@ func (s *site) restore(r request) {
 	s.play("", r, None)
 }
 
-// seen is what the page shows of a site.
+// seen is a site's state for the page.
 type seen struct {
 	Things []Thing
 	Visits []Visit
@@ -283,7 +283,7 @@ func (s *site) seen() seen {
 	return out
 }
 
-// kept are the headers that fakes look at.
+// kept returns the headers that fakes read.
 func kept(h http.Header) http.Header {
 	out := make(http.Header)
 	for _, name := range []string{
@@ -296,7 +296,7 @@ func kept(h http.Header) http.Header {
 	return out
 }
 
-// answer is what a fake says.
+// answer is a fake's answer.
 type answer struct {
 	header http.Header
 	status int

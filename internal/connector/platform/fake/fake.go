@@ -27,7 +27,7 @@ type Fake struct {
 	Connection func(at string) (*fireoncev1.Connection, *fireoncev1.Credential)
 }
 
-// Host is what the sandbox gives a fake.
+// Host is what a fake has from the sandbox.
 type Host struct {
 	// Now is the fake's clock: the moment of the request that it serves.
 	Now func() time.Time

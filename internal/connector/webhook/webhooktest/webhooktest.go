@@ -19,7 +19,7 @@ import (
 )
 
 // secret signs the webhooks. The README's example has the same one.
-const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // known to everybody, for a receiver on this machine
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // a public value, for a receiver on this machine
 
 // Fake returns the entry of internal/connector/builtin/fakes.
 func Fake() fake.Fake {
