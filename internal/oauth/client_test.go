@@ -87,8 +87,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Every way to fail says whether the platform may have seen the request, makes one
-// request, and tells nothing of what was said.
+// Every failure reports whether the platform may have seen the request, makes one request, and
+// repeats nothing of the answer.
 func TestTokenErrors(t *testing.T) {
 	answer := func(status int, body string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/platform"
 )
 
-// TestScopesAreEnough: a login asks for all that its connector does with the token, by
-// the platforms' pages in docs/platforms. What is missing there no second login gives.
+// TestScopesAreEnough: a login asks for all that its connector does with the token, by the
+// platforms' pages in docs/platforms. A later login adds no scope.
 func TestScopesAreEnough(t *testing.T) {
 	for connector, needed := range map[string][]string{
 		"x":        {"tweet.read", "tweet.write", "users.read", "media.write", "dm.read", "dm.write", "offline.access"},

@@ -288,9 +288,9 @@ func (f *fixture) fresh(r *Renewer) (string, error) {
 	return token.GetAccessToken(), nil
 }
 
-// gives makes sure of the token that is used, that it is the stored one, and of the
-// requests so far.
-func (f *fixture) gives(r *Renewer, want string, requests int) {
+// wantToken checks the token that is used, that it is the stored one, and the number of requests so
+// far.
+func (f *fixture) wantToken(r *Renewer, want string, requests int) {
 	f.Helper()
 	got, err := f.fresh(r)
 	stored, _ := f.stored()

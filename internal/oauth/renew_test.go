@@ -22,17 +22,17 @@ import (
 func TestRenewInTime(t *testing.T) {
 	in(t, func(f *fixture) {
 		r := f.node()
-		f.gives(r, "access-0", 0)
+		f.wantToken(r, "access-0", 0)
 		time.Sleep(2*time.Hour - early - time.Second)
-		f.gives(r, "access-0", 0)
+		f.wantToken(r, "access-0", 0)
 		time.Sleep(2 * time.Second)
-		f.gives(r, "access-1", 1)
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 		if c := f.conn(); c.CredentialVersion != 2 || !c.CredentialExpires.Equal(time.Now().Add(2*time.Hour)) {
 			t.Errorf("connection: version %d, expires %v", c.CredentialVersion, c.CredentialExpires)
 		}
 		time.Sleep(2 * time.Hour)
-		f.gives(r, "access-2", 2)
+		f.wantToken(r, "access-2", 2)
 		if got := f.p.bodies[1]; got.Get("refresh_token") != "refresh-1" || got.Get("grant_type") != "refresh_token" {
 			t.Errorf("asked %v", got)
 		}
@@ -44,13 +44,13 @@ func TestRenewShortLife(t *testing.T) {
 	in(t, func(f *fixture) {
 		f.p.life = time.Minute
 		r := f.node()
-		f.gives(r, "access-0", 0)
+		f.wantToken(r, "access-0", 0)
 		time.Sleep(53 * time.Second)
-		f.gives(r, "access-0", 0)
+		f.wantToken(r, "access-0", 0)
 		time.Sleep(2 * time.Second)
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 		time.Sleep(50 * time.Second)
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 	}, func(token *fireoncev1.OAuth2Token) {
 		token.ExpireTime = timestamppb.New(time.Now().Add(time.Minute))
 	})
@@ -64,7 +64,7 @@ func TestRenewNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(f *fixture) {
 				time.Sleep(24 * time.Hour)
-				f.gives(f.node(), "access-0", 0)
+				f.wantToken(f.node(), "access-0", 0)
 			}, edit)
 		})
 	}
@@ -78,7 +78,7 @@ func TestRenewKeepsRefreshToken(t *testing.T) {
 	}
 }
 
-// Many jobs, on several servers, ask at once: the platform sees one request.
+// Many jobs, on several servers, ask concurrently: the platform sees one request.
 func TestRenewOnce(t *testing.T) {
 	in(t, func(f *fixture) {
 		f.p.fates = []fate{endless}
@@ -110,18 +110,18 @@ func TestRenewAfterDeath(t *testing.T) {
 			t.Fatal(turn, err)
 		}
 		r := f.node()
-		f.gives(r, "access-0", 0) // lasts for now
+		f.wantToken(r, "access-0", 0) // lasts for now
 		time.Sleep(turnLease)
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 	})
 }
 
-// lost is what is said of a login that ended in a renewal whose end nobody knows.
+// lost is the message for a login that ended in a renewal whose outcome is unknown.
 const lost = "Reconnect this X account: its login was being renewed when an answer of X was lost"
 
-// A server dies when it has new tokens, and has not stored them: the old refresh token
-// is spent. The next server finds that out, and says so; where the platform allows for
-// it, the login goes on.
+// A server dies when it has new tokens, and has not stored them: the old refresh token is spent.
+// The next server finds that, and reports it; where the platform accepts a repeat, the login goes
+// on.
 func TestRenewDeathBeforeStored(t *testing.T) {
 	for name, grace := range map[string]bool{"the login has ended": false, "the platform allows for it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestRenewDeathBeforeStored(t *testing.T) {
 				f.refuses(next, job.FailHeld, "being renewed", 1)
 				time.Sleep(turnLease)
 				if grace {
-					f.gives(next, "access-2", 2)
+					f.wantToken(next, "access-2", 2)
 					return
 				}
 				f.refuses(next, job.FailAuth, lost, 2)
@@ -178,14 +178,14 @@ func TestRenewLostAnswer(t *testing.T) {
 		in(t, func(f *fixture) {
 			f.p.fates = []fate{lostBefore}
 			time.Sleep(2 * time.Hour)
-			f.gives(f.node(), "access-1", 2)
+			f.wantToken(f.node(), "access-1", 2)
 		})
 	})
 	t.Run("the platform has, and allows for it", func(t *testing.T) {
 		in(t, func(f *fixture) {
 			f.p.fates, f.p.grace = []fate{lostAfter}, true
 			time.Sleep(2 * time.Hour)
-			f.gives(f.node(), "access-2", 2)
+			f.wantToken(f.node(), "access-2", 2)
 		})
 	})
 	t.Run("the platform has, and does not", func(t *testing.T) {
@@ -224,14 +224,14 @@ func TestRenewTransient(t *testing.T) {
 				per := len(fates) / 2
 				time.Sleep(2*time.Hour - time.Minute)
 				r := f.node()
-				f.gives(r, "access-0", per)
-				f.gives(r, "access-0", per) // at rest
+				f.wantToken(r, "access-0", per)
+				f.wantToken(r, "access-0", per) // at rest
 				time.Sleep(time.Minute)
 				refusal := f.refuses(r, job.FailHeld, "X could not be reached", 2*per)
 				time.Sleep(refusal.RetryAfter - time.Second)
 				f.refuses(r, job.FailHeld, "X could not be reached", 2*per)
 				time.Sleep(time.Second)
-				f.gives(r, "access-1", 2*per+1)
+				f.wantToken(r, "access-1", 2*per+1)
 			})
 		})
 	}
@@ -269,7 +269,7 @@ func TestRenewRefused(t *testing.T) {
 	})
 }
 
-// The operator's mistake is no user's: nobody has to reconnect.
+// The operator's mistake is no user's: no account has to reconnect.
 func TestRenewMisconfigured(t *testing.T) {
 	in(t, func(f *fixture) {
 		f.p.fates = []fate{badApp}
@@ -277,7 +277,7 @@ func TestRenewMisconfigured(t *testing.T) {
 		r := f.node()
 		f.refuses(r, job.FailHeld, `OAuth app "x"; its operator`, 1)
 		time.Sleep(restApp)
-		f.gives(r, "access-1", 2)
+		f.wantToken(r, "access-1", 2)
 	})
 	in(t, func(f *fixture) {
 		time.Sleep(2 * time.Hour)
@@ -285,8 +285,8 @@ func TestRenewMisconfigured(t *testing.T) {
 	}, func(token *fireoncev1.OAuth2Token) { token.App = "gone" })
 }
 
-// Who gives a credential names its app himself. One that is registered with one server
-// renews no token for a connection to another: whoever is there would get it.
+// A credential names its app. An app that is registered with one server renews no token for a
+// connection to another server, which would get it.
 func TestRenewForAnotherServer(t *testing.T) {
 	in(t, func(f *fixture) {
 		time.Sleep(2 * time.Hour)
@@ -311,8 +311,8 @@ func TestRenewForAnotherServer(t *testing.T) {
 	}, func(token *fireoncev1.OAuth2Token) { token.App = "social" })
 }
 
-// A platform refuses a token that should be good: it is renewed once. If the next one
-// is refused at once, that does not help.
+// A platform refuses a token that should be good: it is renewed once. If the next one is refused
+// immediately, a renewal does not help.
 func TestRefused(t *testing.T) {
 	in(t, func(f *fixture) {
 		r := f.node()
@@ -348,7 +348,7 @@ func TestRefusedTransient(t *testing.T) {
 		}
 		f.refuses(r, job.FailHeld, "could not be reached", 1)
 		time.Sleep(refusal.RetryAfter)
-		f.gives(r, "access-1", 2)
+		f.wantToken(r, "access-1", 2)
 	})
 }
 
@@ -360,7 +360,7 @@ func TestRefusedForGood(t *testing.T) {
 	}, func(token *fireoncev1.OAuth2Token) { token.RefreshToken = "" })
 }
 
-// Nobody gets new tokens before they are stored, and storing them is not given up.
+// No caller gets new tokens before they are stored, and storing is retried until it succeeds.
 func TestRenewStored(t *testing.T) {
 	in(t, func(f *fixture) {
 		var works atomic.Bool
@@ -395,7 +395,7 @@ func TestRenewStored(t *testing.T) {
 		if token := <-got; token != "access-1" || failures.Load() < 2 || f.p.asked() != 1 {
 			t.Errorf("%q after %d failures, %d requests", token, failures.Load(), f.p.asked())
 		}
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 	})
 }
 
@@ -406,7 +406,7 @@ func TestRenewUnconfirmed(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		r := f.node()
 		r.Store = lying
-		f.gives(r, "access-1", 1)
+		f.wantToken(r, "access-1", 1)
 		if _, version := f.stored(); version != 2 || lying.lies != 1 {
 			t.Errorf("version %d, %d lies", version, lying.lies)
 		}
@@ -426,8 +426,7 @@ func (u *unconfirmed) ChangeConnection(ctx context.Context, c store.ConnectionCh
 	return out, err
 }
 
-// Somebody changes the row in the database while tokens are on their way. They are not
-// sealed for what the row says then.
+// The row in the database changes during a renewal. The tokens are not sealed for the changed row.
 func TestRenewIsSealedForNobodyElse(t *testing.T) {
 	for name, settings := range map[string][]byte{"changed in the database": []byte("evil"), "changed through the API": []byte("moved")} {
 		t.Run(name, func(t *testing.T) {
@@ -448,7 +447,7 @@ func TestRenewIsSealedForNobodyElse(t *testing.T) {
 				}
 				old, err := f.store.Credential(f.Context(), conn.ID)
 				f.ok(err)
-				// A seal that is not made anew is what a change in the database leaves.
+				// A change in the database leaves the old seal.
 				change.Seal = &store.Seal{KeyID: old.KeyID, Data: old.Data}
 				legal := string(settings) == "moved"
 				if legal {
@@ -477,7 +476,7 @@ func TestRenewIsSealedForNobodyElse(t *testing.T) {
 	}
 }
 
-// A person gives a new credential in mid-renewal: that one counts.
+// A person sets a new credential during a renewal: that one counts.
 func TestRenewOvertaken(t *testing.T) {
 	in(t, func(f *fixture) {
 		f.p.fates = []fate{endless}
@@ -505,7 +504,7 @@ func TestRenewOvertaken(t *testing.T) {
 		if err := <-failed; !errors.As(err, &refusal) || refusal.Kind != job.FailHeld {
 			t.Errorf("error %v", err)
 		}
-		f.gives(r, "person", 1)
+		f.wantToken(r, "person", 1)
 	})
 }
 

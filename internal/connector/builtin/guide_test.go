@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait of the test: far more than any needs.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Blocks of docs/adding-a-platform.md: a file, and lines that are added to one.
 var (

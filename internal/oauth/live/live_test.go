@@ -33,9 +33,8 @@ func onSQLite(t *testing.T) store.Store {
 	return s
 }
 
-// A person logs in, in a browser, by this server's own page: the code is exchanged with
-// its verifier, the account is known, and a job is sent with its token. Then he logs in
-// once more.
+// A person logs in, in a browser, by this server's own page: the code is exchanged with its
+// verifier, the account is known, and a job is sent with its token. Then they log in again.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,7 +97,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// A code that comes without its login's verifier gives nothing.
+// A code without its login's verifier yields no token.
 func TestLoginNeedsVerifier(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, time.Hour)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// person is somebody with a browser, which follows where it is sent and keeps cookies.
+// person is a person's browser, which follows redirects and keeps cookies.
 type person struct {
 	*testing.T
 	browser *http.Client

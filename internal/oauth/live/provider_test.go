@@ -25,8 +25,8 @@ const (
 	redirectURL  = "http://127.0.0.1:1/cb"
 )
 
-// provider is fosite with PKCE enforced and refresh tokens that are replaced: one that
-// comes twice ends the login. Everybody who logs in is ann, and posts are effects.
+// provider is fosite with PKCE enforced and refresh tokens that are replaced: one that comes twice
+// ends the login. Every login is ann's, and posts are effects.
 type provider struct {
 	*httptest.Server
 	oauth fosite.OAuth2Provider
@@ -100,8 +100,8 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
-	// fosite's store in memory has no transactions: two of its requests at once are
-	// one too many for it, and here it is to be right about reuse.
+	// fosite's store in memory has no transactions. Requests run one at a time, so that it detects
+	// reuse correctly.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
@@ -125,7 +125,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.oauth.WriteAccessError(ctx, w, req, err)
 }
 
-// subject tells whose token a request has.
+// subject returns the account of a request's token.
 func (p *provider) subject(r *http.Request) (string, bool) {
 	_, ar, err := p.oauth.IntrospectToken(r.Context(), fosite.AccessTokenFromRequest(r), fosite.AccessToken, &fosite.DefaultSession{}, "post")
 	if err != nil {
@@ -170,7 +170,7 @@ func (p *provider) counts() counts {
 	return c
 }
 
-// login opens a login's URL as a browser and gives where it is sent then.
+// login opens a login's URL as a browser and returns where it is redirected.
 func login(t *testing.T, authorizationURL string) *url.URL {
 	t.Helper()
 	h := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

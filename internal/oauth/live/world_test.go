@@ -30,7 +30,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// poster is a connector that posts with a token. Nobody can look its posts up.
+// poster is a connector that posts with a token. Its posts cannot be looked up.
 type poster struct{ url string }
 
 func (p poster) Describe() connector.Description {
@@ -50,7 +50,7 @@ func (p poster) Open(_ context.Context, o connector.Opening) (connector.Session,
 	return post{p.url, o.Credential}, nil
 }
 
-// Test tells whose account a token is.
+// Test returns the account of a token.
 func (p poster) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	status, body, err := request(ctx, http.MethodGet, p.url+"/me", o.Credential, "")
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// TestTextsAreUTF8 gives texts that no message can hold: each is an error of usage, which
-// names where the text is, before anything is sent.
+// TestTextsAreUTF8: a text that no message can hold is an error of usage, which names its flag or
+// argument, before anything is sent.
 func TestTextsAreUTF8(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "text")

@@ -85,7 +85,7 @@ func (m *meddling) Reseal(ctx context.Context, items []store.Reseal) ([]bool, er
 	return m.Store.Reseal(ctx, items)
 }
 
-// resealPage is how many credentials a rotation takes at once when nobody says.
+// resealPage is the default number of credentials in one page of a rotation.
 const resealPage = 100
 
 // direct answers as a server would.
@@ -146,8 +146,8 @@ func TestResealGoesOn(t *testing.T) {
 	}
 }
 
-// TestResealMeetsChanges: what somebody else seals anew meanwhile is not overwritten,
-// and is sealed in the next pass; a credential that does not open fails no other.
+// TestResealMeetsChanges: what another process seals again meanwhile is not overwritten, and is
+// sealed in the next pass; a credential that does not open fails no other.
 func TestResealMeetsChanges(t *testing.T) {
 	const n = 5
 	both := safe(t, 2, 1)
@@ -170,7 +170,7 @@ func TestResealMeetsChanges(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 
-	// One is under a key that nobody has, one is damaged.
+	// One is under an unknown key, one is damaged.
 	broken := sealedStore(t, n, safe(t, 1))
 	all, err := broken.CredentialsOfOthers(t.Context(), "", store.SealedPlace{}, n)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// TestSecretsInTheOpen: an operator is told where others can read a secret, and is not
-// told so where nobody can.
+// TestSecretsInTheOpen: an operator is warned where others can read a secret, and only there.
 func TestSecretsInTheOpen(t *testing.T) {
 	const words, local = "postgres://fireonce:hush@db:5432/fireonce", "127.0.0.1:8080"
 	for name, tt := range map[string]struct {

@@ -265,7 +265,7 @@ func TestTraceReachesTheTarget(t *testing.T) {
 	}
 }
 
-// TestTraceOfABatchAndATrigger: every call that makes jobs gives them its trace.
+// TestTraceOfABatchAndATrigger: the jobs of every call have its trace.
 func TestTraceOfABatchAndATrigger(t *testing.T) {
 	n := startTraced(t, &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO})
 	given := "00-" + callers + "-" + parent + "-01"

@@ -41,9 +41,9 @@ var mayHaveFakes = []string{
 	"cmd/fireonce", "cmd/fireonce/internal/sandbox", "internal/connector/builtin/fakes", "internal/proof",
 }
 
-// TestFakesStayOut: no package of a server that runs in earnest depends on a fake. Only the
+// TestFakesAreForTests: no package of a server that runs in earnest depends on a fake. Only the
 // program's main does, by the sandbox.
-func TestFakesStayOut(t *testing.T) {
+func TestFakesAreForTests(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/fireonce/fireonce/"
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
