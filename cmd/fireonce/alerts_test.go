@@ -61,7 +61,7 @@ func watch(t *testing.T, path string, flags ...string) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	found := opsURL.FindStringSubmatch(p.line)
 	if found == nil {
 		t.Fatalf("no operations listener: %s", p.line)
@@ -297,7 +297,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 	t.Run("a dead server", func(t *testing.T) {
 		w := watch(t, filepath.Join(t.TempDir(), "fireonce.db"))
-		w.kill()
+		w.Kill()
 		fires := firesOn(t, w.scrape(t))
 		if !fires["FireonceServerDown"] || !fires["FireonceNoServer"] || len(fires) != 2 {
 			t.Errorf("what fires: %v", fires)

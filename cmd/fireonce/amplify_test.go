@@ -48,7 +48,7 @@ func TestThousandHostileRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	native := regexp.MustCompile(`, gRPC (127\.0\.0\.1:\d+),`).FindStringSubmatch(p.line)
 	if native == nil {
 		t.Fatalf("no address for gRPC: %s", p.line)
@@ -114,13 +114,13 @@ func sendAll(t *testing.T, send *attack.Sender, p *process) {
 			continue
 		}
 		if sent += len(ready); !sendCrowd(t, send, p, ready) {
-			t.Errorf("the server ended after %d requests: %v", sent, p.err)
+			t.Errorf("the server ended after %d requests: %v", sent, p.Err())
 			return
 		}
 		ready = ready[:0]
 	}
 	if sent += len(ready); !sendCrowd(t, send, p, ready) {
-		t.Errorf("the server ended after %d requests: %v", sent, p.err)
+		t.Errorf("the server ended after %d requests: %v", sent, p.Err())
 	}
 	t.Logf("%d hostile requests, %d at a time", sent, crowd)
 }
@@ -153,7 +153,7 @@ func sendCrowd(t *testing.T, send *attack.Sender, p *process, cases []attack.Cas
 	}
 	all.Wait()
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return false
 	default:
 	}
@@ -201,7 +201,7 @@ func honestly(t *testing.T, p *process, key string, beside func()) (answered int
 // memoryOf reads a figure of a process's memory, in MiB.
 func memoryOf(t *testing.T, p *process, name string) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}

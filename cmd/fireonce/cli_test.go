@@ -146,20 +146,11 @@ func TestHelpExamples(t *testing.T) {
 func (p cliPlace) listens(t *testing.T, example string) {
 	t.Helper()
 	args := append(strings.Fields(p.change.Replace(example))[1:], "--addr", "127.0.0.1:0") // the last one counts
-	l := &process{done: make(chan struct{}), said: make(chan struct{}, 1)}
-	l.cmd = exec.Command("fireonce", args...)
-	l.cmd.Dir, l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = p.dir, p.env, l, l
-	if err := l.cmd.Start(); err != nil {
+	l, err := startListener("fireonce", p.dir, p.env, args...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		l.err = l.cmd.Wait()
-		close(l.done)
-	}()
-	t.Cleanup(l.kill)
-	if !l.comesToSay(listeningOn) {
-		t.Fatalf("it does not listen:\n%s", l.logs())
-	}
+	t.Cleanup(l.Kill)
 	if err := l.stop(); err != nil || !bytes.Contains([]byte(l.logs()), []byte("0 requests")) {
 		t.Errorf("%v\n%s", err, l.logs())
 	}

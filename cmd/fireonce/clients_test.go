@@ -61,7 +61,7 @@ func testLostAnswers(t *testing.T, p program) {
 
 	// The stream is open: the server is killed and restarted under it.
 	out.says(t, `^changed `)
-	c.server.kill()
+	c.server.Kill()
 	c.serve(t, strings.TrimPrefix(c.server.url, "http://"))
 	if err := c.way.awaits(waiting(t), fireoncev1connect.JobServiceStreamJobEventsProcedure, 2); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func (c *clientRun) serve(t *testing.T, listen string) {
 	if c.server, err = startProcess(binary, c.dir, env, "--dev", "--grace", "2s", "--listen", listen); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.server.kill)
+	t.Cleanup(c.server.Kill)
 }
 
 // start runs a program on orders.

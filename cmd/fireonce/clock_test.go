@@ -76,7 +76,7 @@ func (c *clocked) start(env []string, args ...string) {
 
 func (c *clocked) kill() {
 	if c.process != nil {
-		c.process.kill()
+		c.process.Kill()
 		c.process = nil
 	}
 }
@@ -84,7 +84,7 @@ func (c *clocked) kill() {
 // set moves on to the next offset of FIREONCE_CLOCK_OFFSET.
 func (c *clocked) set() {
 	c.Helper()
-	if err := c.process.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+	if err := c.process.Signal(syscall.SIGUSR1); err != nil {
 		c.Fatal(err)
 	}
 }

@@ -101,7 +101,7 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	api := dial(t, p.url)
 	create := func(key, book string) (*fireoncev1.Connection, error) {
 		resp, err := api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{

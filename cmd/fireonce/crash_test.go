@@ -249,7 +249,7 @@ func TestKilledInMidSend(t *testing.T) {
 		case <-waiting(t).Done():
 			t.Fatal("no request came")
 		}
-		c.byWorker(c.sender(subject)).kill()
+		c.byWorker(c.sender(subject)).Kill()
 		if d == onSQLite {
 			c.start()
 		}

@@ -143,7 +143,7 @@ func (f *fleet) clear(s *slot) {
 			return
 		}
 		select {
-		case <-p.done:
+		case <-p.Done():
 			<-changed
 		default:
 			return
@@ -164,7 +164,7 @@ func (f *fleet) live(s *slot) error {
 		return err
 	}
 	if err := p.ready(); err != nil {
-		if early := errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed); !early || death == "" || !killed(p.err) {
+		if !errors.Is(err, io.EOF) || death == "" || !p.Killed() {
 			return err
 		}
 		// It reached its failpoint, such as a due firing, before it reported that it is ready.
@@ -179,13 +179,13 @@ func (f *fleet) live(s *slot) error {
 	}
 	api, err := client.Dial(p.url, "")
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.resting {
-		p.kill()
+		p.Kill()
 		return nil
 	}
 	s.process, s.api = p, api
@@ -196,12 +196,12 @@ func (f *fleet) live(s *slot) error {
 
 // bury waits for a server's end and starts its next life, if it has one.
 func (f *fleet) bury(s *slot, p *process, death string) {
-	<-p.done
+	<-p.Done()
 	f.mu.Lock()
 	s.process, s.frozen = nil, false
 	f.signal()
 	again := !f.resting && (len(s.deaths) > 0 || f.running() == 0)
-	byItself := death != "" && killed(p.err)
+	byItself := death != "" && p.Killed()
 	if byItself {
 		f.killed[death]++
 	}
@@ -216,17 +216,7 @@ func (f *fleet) bury(s *slot, p *process, death string) {
 	}
 }
 
-// killed reports whether a process ended by SIGKILL.
-func killed(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
-}
-
-// signal notifies waiters that a server has started or ended; the caller holds mu.
+// signal says that a server came or went; the caller holds mu.
 func (f *fleet) signal() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -294,7 +284,7 @@ func (f *fleet) freeze(p *process, is bool) {
 	if is {
 		sig = syscall.SIGSTOP
 	}
-	if err := p.cmd.Process.Signal(sig); err != nil {
+	if err := p.Signal(sig); err != nil {
 		f.Fatal(err)
 	}
 	for _, s := range f.slots {
@@ -376,7 +366,7 @@ func (f *fleet) read(enough func(*history, *fireoncev1.JobChanged) bool) *histor
 		ctx, cancel := context.WithCancel(whole)
 		go func() {
 			select {
-			case <-p.done:
+			case <-p.Done():
 			case <-ctx.Done():
 			}
 			cancel()
@@ -423,7 +413,7 @@ func (f *fleet) stop() {
 	for i := range f.slots {
 		if p := f.at(i); p != nil {
 			stopping.Go(func() {
-				if err := p.stop(); err != nil && !killed(p.err) {
+				if err := p.stop(); err != nil && !p.Killed() {
 					f.Errorf("stop: %v\n%s", err, p.logs())
 				}
 			})
@@ -438,7 +428,7 @@ func (f *fleet) kill() {
 	f.rest(true)
 	for i := range f.slots {
 		if p := f.at(i); p != nil {
-			p.kill()
+			p.Kill()
 		}
 	}
 	f.busy.Wait()

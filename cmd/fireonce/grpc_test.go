@@ -32,7 +32,7 @@ func TestGRPCListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	found := regexp.MustCompile(`, gRPC (127\.0\.0\.1:\d+),`).FindStringSubmatch(p.line)
 	if found == nil {
 		t.Fatalf("the ready line names no address for gRPC: %s", p.line)
@@ -63,7 +63,7 @@ func TestGRPCListener(t *testing.T) {
 	if m, err := events.Recv(); err != nil || m.GetEvent().GetJobChanged().GetJobId() != id {
 		t.Fatalf("event %v, %v", m, err)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil {
@@ -73,12 +73,12 @@ func TestGRPCListener(t *testing.T) {
 		t.Errorf("the stream ended with %v, want UNAVAILABLE", err)
 	}
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-waiting(t).Done():
 		t.Fatal("the server goes on")
 	}
-	if p.err != nil {
-		t.Errorf("the server ended with %v: %s", p.err, p.logs())
+	if p.Err() != nil {
+		t.Errorf("the server ended with %v: %s", p.Err(), p.logs())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	grpcAt := regexp.MustCompile(`, gRPC (127\.0\.0\.1:\d+),`)
@@ -107,10 +107,10 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 	}
 	taken, first := adjacentPorts(t)
 	p := start("--listen", first)
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-p.done // its log is complete
+	<-p.Done() // its log is complete
 	if grpcAt.MatchString(p.line) || !strings.Contains(p.logs(), "gRPC has no port of its own") {
 		t.Errorf("beside %s, which is taken: %s: %s", taken, p.line, p.logs())
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -62,14 +61,11 @@ func onEach(t *testing.T, test func(*testing.T, deployment)) {
 	}
 }
 
-// process is a `fireonce serve` of its own.
+// process is a subcommand of the program that serves, as a process of its own.
 type process struct {
-	url    string
-	line   string // its ready line
-	cmd    *exec.Cmd
-	stdout *os.File
-	done   chan struct{} // closed when the process is gone
-	err    error         // its result, once done is closed
+	*proc.Process
+	url  string
+	line string // what `serve` printed when it was ready
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
@@ -92,35 +88,38 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 
 // spawn runs a binary's `serve`.
 func spawn(binary, dir string, env []string, args ...string) (*process, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
+	p := &process{said: make(chan struct{}, 1)}
+	cmd := exec.Command(binary, append([]string{"serve"}, args...)...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, p
+	var err error
+	p.Process, err = proc.Start(cmd)
+	return p, err
+}
+
+// startListener runs a binary's `listen` and waits until it listens. All that it prints is in
+// its logs.
+func startListener(binary, dir string, env []string, args ...string) (*process, error) {
+	p := &process{said: make(chan struct{}, 1)}
+	cmd := exec.Command(binary, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, p, p
+	var err error
+	if p.Process, err = proc.Start(cmd); err != nil {
 		return nil, err
 	}
-	p := &process{
-		cmd: exec.Command(binary, append([]string{"serve"}, args...)...), stdout: read,
-		done: make(chan struct{}), said: make(chan struct{}, 1),
+	if !p.comesToSay(listeningOn) {
+		p.Kill()
+		return nil, fmt.Errorf("it does not listen:\n%s", p.logs())
 	}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = dir, env, write, p
-	err = p.cmd.Start()
-	write.Close()
-	if err != nil {
-		return nil, errors.Join(err, read.Close())
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		read.Close()
-		close(p.done)
-	}()
+	p.url = listeningOn.FindStringSubmatch(p.logs())[1]
 	return p, nil
 }
 
 // ready waits for the ready line, and kills a process that has none.
 func (p *process) ready() error {
-	p.stdout.SetReadDeadline(time.Now().Add(patience))
-	line, err := bufio.NewReader(p.stdout).ReadString('\n')
+	line, err := p.Ready(context.Background(), patience)
 	found := readyURL.FindStringSubmatch(line)
 	if found == nil {
-		p.kill()
+		p.Kill()
 		return fmt.Errorf("not ready: %q, %w\n%s", line, err, p.logs())
 	}
 	p.url, p.line = found[1], line
@@ -157,7 +156,7 @@ func (p *process) comesToSay(words *regexp.Regexp) bool {
 	for !words.MatchString(p.logs()) {
 		select {
 		case <-p.said:
-		case <-p.done: // and its output is complete
+		case <-p.Done(): // and all that it said is there
 			return words.MatchString(p.logs())
 		case <-late:
 			return false
@@ -174,32 +173,14 @@ func (p *process) logs() string {
 
 // isWorker reports whether name is the name of the process in events.
 func (p *process) isWorker(name string) bool {
-	return strings.Contains(p.logs(), fmt.Sprintf("worker=%s host=%s pid=%d", name, hostname, p.cmd.Process.Pid))
+	return strings.Contains(p.logs(), fmt.Sprintf("worker=%s host=%s pid=%d", name, hostname, p.PID()))
 }
 
 // hostname is the machine's name in logs.
 var hostname, _ = os.Hostname()
 
-// kill ends the process with SIGKILL.
-func (p *process) kill() {
-	p.cmd.Process.Kill()
-	<-p.done
-}
-
-// stop shuts the process down.
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		<-p.done // it has ended; its result is known a moment later
-		return err
-	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(patience):
-		p.kill()
-		return errors.New("did not stop")
-	}
-}
+// stop ends the process in order.
+func (p *process) stop() error { return p.Stop(patience) }
 
 func dial(tb testing.TB, url string) *client.API {
 	tb.Helper()

@@ -135,7 +135,7 @@ func (l *linear) run(rounds, kills int) {
 		select {
 		case <-l.reached:
 			if p, _, err := l.from(ctx, l.kills); err == nil && l.kills < kills {
-				p.kill()
+				p.Kill()
 				l.kills++
 			}
 		case <-over:

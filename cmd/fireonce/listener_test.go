@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 
@@ -20,20 +19,11 @@ func listenerCmd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	switch args[0] {
 	case "start":
-		p := &process{done: make(chan struct{}), said: make(chan struct{}, 1)}
-		p.cmd = exec.Command(binaryOf(ts), append([]string{"listen", "--addr", "127.0.0.1:0"}, args[1:]...)...)
-		p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), environment(ts), p, p
-		ts.Check(p.cmd.Start())
-		go func() {
-			p.err = p.cmd.Wait()
-			close(p.done)
-		}()
-		ts.Defer(p.kill)
-		if !p.comesToSay(listeningOn) {
-			ts.Fatalf("it does not listen:\n%s", p.logs())
-		}
+		p, err := startListener(binaryOf(ts), ts.MkAbs("."), environment(ts), append([]string{"listen", "--addr", "127.0.0.1:0"}, args[1:]...)...)
+		ts.Check(err)
+		ts.Defer(p.Kill)
 		s.listener = p
-		ts.Setenv("LISTENER", listeningOn.FindStringSubmatch(p.logs())[1])
+		ts.Setenv("LISTENER", p.url)
 	case "log":
 		if !s.listener.comesToSay(regexp.MustCompile("(?m)" + args[1])) {
 			ts.Fatalf("the listener printed:\n%s", s.listener.logs())

@@ -46,7 +46,7 @@ func TestRepeatedBeforeTheFence(t *testing.T) {
 					t.Fatal("a request did not come")
 				}
 			}
-			f.at(0).kill()
+			f.at(0).Kill()
 			f.startFirst(1)
 			f.read(func(_ *history, e *fireoncev1.JobChanged) bool {
 				return e.GetJobId() == ids[inFlight] && e.GetNewState() == fireoncev1.JobState_JOB_STATE_SUCCEEDED

@@ -57,27 +57,17 @@ func begin(t *testing.T, page string) *beginner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.server.kill)
+	t.Cleanup(b.server.Kill)
 	return b
 }
 
 func (b *beginner) listen(t *testing.T, binary string, args []string) *process {
 	t.Helper()
-	p := &process{done: make(chan struct{}), said: make(chan struct{}, 1)}
-	p.cmd = exec.Command(binary, append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = b.home, b.env, p, p
-	if err := p.cmd.Start(); err != nil {
+	p, err := startListener(binary, b.home, b.env, append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(p.kill)
-	if !p.comesToSay(listeningOn) {
-		t.Fatalf("it does not listen:\n%s", p.logs())
-	}
-	p.url = listeningOn.FindStringSubmatch(p.logs())[1]
+	t.Cleanup(p.Kill)
 	return p
 }
 

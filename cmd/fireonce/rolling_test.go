@@ -55,13 +55,13 @@ func TestNotReadyBeforeTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		if !ready(t, p.url) {
 			t.Error("it is not ready")
 		}
 		api := dial(t, p.url)
 		connection := connect(t, api, false)
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := p.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		p.says(t, "shutting down")
@@ -74,12 +74,12 @@ func TestNotReadyBeforeTheEnd(t *testing.T) {
 		if h, err := settle(waiting(t), t, api, 1); err != nil || r.Effects("late") != 1 {
 			t.Errorf("a job in the delay: %v, %v", err, h.events)
 		}
-		// The second signal ends it immediately.
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		// The second signal waits for nothing.
+		if err := p.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case <-p.done:
+		case <-p.Done():
 		case <-waiting(t).Done():
 			t.Fatal("it goes on")
 		}
@@ -139,7 +139,7 @@ func TestRollingRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	servers := &pair{t: t}
@@ -176,19 +176,19 @@ func TestRollingRestart(t *testing.T) {
 	for round := range 4 {
 		old := servers.at(round % 2)
 		next := start() // the new one first, as a rolling update does
-		if err := old.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := old.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		old.says(t, "shutting down")
 		progress() // while it is not ready, and still runs
 		servers.set(round%2, next)
 		select {
-		case <-old.done:
+		case <-old.Done():
 		case <-waiting(t).Done():
 			t.Fatal("it does not end")
 		}
-		if old.err != nil {
-			t.Errorf("it ended with %v:\n%s", old.err, old.logs())
+		if old.Err() != nil {
+			t.Errorf("it ended with %v:\n%s", old.Err(), old.logs())
 		}
 		progress()
 	}

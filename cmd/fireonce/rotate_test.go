@@ -44,7 +44,7 @@ func TestRotateBesideServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	s := &spill{t: t}

@@ -71,14 +71,14 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	case "stop":
 		ts.Check(s.server.stop())
 	case "kill":
-		s.server.kill()
+		s.server.Kill()
 	case "ends":
 		select {
-		case <-s.server.done:
+		case <-s.server.Done():
 		case <-time.After(patience):
 			ts.Fatalf("the server goes on; the log is:\n%s", s.server.logs())
 		}
-		if got := fmt.Sprint(s.server.cmd.ProcessState.ExitCode()); got != args[1] {
+		if got := fmt.Sprint(s.server.ExitCode()); got != args[1] {
 			ts.Fatalf("the server ended with %s; the log is:\n%s", got, s.server.logs())
 		}
 	case "log":
@@ -101,7 +101,7 @@ func startServer(ts *testscript.TestScript, s *script, flags []string) {
 	}
 	p, err := startProcess(binaryOf(ts), ts.MkAbs("."), environment(ts), flags...)
 	ts.Check(err)
-	ts.Defer(p.kill)
+	ts.Defer(p.Kill)
 	s.server = p
 	ts.Setenv("FIREONCE_SERVER", p.url)
 }

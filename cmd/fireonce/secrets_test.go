@@ -158,7 +158,7 @@ func (s *spill) serve(args ...string) {
 	if s.server, err = startProcess(binary, s.dir, append(os.Environ(), "FIREONCE_API_KEY="+s.key), args...); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(s.server.kill)
+	s.t.Cleanup(s.server.Kill)
 }
 
 // echo answers in one way, and repeats the request in its answer.

@@ -37,7 +37,7 @@ func heldServer(t *testing.T, d deployment) (p *process, start func() *process, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	p = start()
@@ -61,7 +61,7 @@ func TestShutdownSettlesWhatIsUnderWay(t *testing.T) {
 
 func shutdownSettles(t *testing.T, d deployment) {
 	p, start, release := heldServer(t, d)
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	p.says(t, "shutting down")
@@ -72,12 +72,12 @@ func shutdownSettles(t *testing.T, d deployment) {
 	}
 	release()
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-waiting(t).Done():
 		t.Fatal("it did not end")
 	}
-	if p.err != nil {
-		t.Errorf("it ended with %v:\n%s", p.err, p.logs())
+	if p.Err() != nil {
+		t.Errorf("it ended with %v:\n%s", p.Err(), p.logs())
 	}
 	got, err = dial(t, start().url).Jobs.GetJob(waiting(t), get)
 	if err != nil || got.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED {
@@ -93,20 +93,20 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 func secondSignalEnds(t *testing.T, d deployment) {
 	p, _, release := heldServer(t, d)
 	defer release()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := p.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	p.says(t, "shutting down")
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := p.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-waiting(t).Done():
 		t.Fatal("it did not end")
 	}
 	var exited *exec.ExitError
-	if !errors.As(p.err, &exited) || exited.ExitCode() != 128+int(syscall.SIGINT) {
-		t.Errorf("it ended with %v", p.err)
+	if !errors.As(p.Err(), &exited) || exited.ExitCode() != 128+int(syscall.SIGINT) {
+		t.Errorf("it ended with %v", p.Err())
 	}
 }

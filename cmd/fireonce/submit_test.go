@@ -55,7 +55,7 @@ func TestIdenticalSubmits(t *testing.T) {
 			if kills {
 				select {
 				case <-enough:
-					f.at(1).kill()
+					f.at(1).Kill()
 				case <-ctx.Done():
 					t.Error("the clients hang")
 				}

@@ -62,7 +62,7 @@ func startSecured(t *testing.T, l certstest.Leaf, flags ...string) *secured {
 	if s.process, err = startProcess(binary, s.dir, os.Environ(), flags...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.kill)
+	t.Cleanup(s.Kill)
 	s.grpc = grpcAddress.FindStringSubmatch(s.line)[1]
 	return s
 }
@@ -213,7 +213,7 @@ func TestTLSWrongCertificates(t *testing.T) {
 			}
 			// A valid one is used without a restart.
 			s.ca.Issue(t, s.pair.Cert, s.pair.Key, certstest.Leaf{})
-			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			if err := s.Signal(syscall.SIGHUP); err != nil {
 				t.Fatal(err)
 			}
 			s.says(t, "files for TLS were read again")
@@ -305,7 +305,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 		s.hangs(t, "cannot be used")
 		s.ca.Issue(t, s.pair.Cert, s.pair.Key, certstest.Leaf{Names: []string{"127.0.0.1", name}})
 		if hint {
-			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			if err := s.Signal(syscall.SIGHUP); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -327,7 +327,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 func (s *secured) hangs(t *testing.T, words string) {
 	t.Helper()
 	before := strings.Count(s.logs(), words)
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := s.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	for strings.Count(s.logs(), words) == before {
@@ -406,12 +406,12 @@ func TestKeysInTheClear(t *testing.T) {
 	if err := with.stop(); err != nil || strings.Contains(with.logs(), "in the clear") {
 		t.Errorf("it warns although it has TLS:\n%s", with.logs())
 	}
-	without, err := startProcess(with.cmd.Path, t.TempDir(), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
+	without, err := startProcess(with.Program(), t.TempDir(), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
 		"--allow-http", "--connector", "own=http://connector.invalid:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(without.kill)
+	t.Cleanup(without.Kill)
 	if err := without.stop(); err != nil {
 		t.Error(err)
 	}
@@ -421,7 +421,7 @@ func TestKeysInTheClear(t *testing.T) {
 		}
 	}
 	for server, warns := range map[string]bool{"http://server.invalid:1": true, "https://server.invalid:1": false, "http://127.0.0.1:1": false} {
-		list := exec.CommandContext(waiting(t), with.cmd.Path, "list", "--server", server)
+		list := exec.CommandContext(waiting(t), with.Program(), "list", "--server", server)
 		list.Env = append(os.Environ(), "FIREONCE_API_KEY=operator-0123456789")
 		out, err := list.CombinedOutput()
 		if got := strings.Contains(string(out), "the API key goes to "+server+" in the clear"); err == nil || got != warns {
@@ -457,7 +457,7 @@ func TestConnectorWithCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	stranger := start()

@@ -99,7 +99,7 @@ func startTour(t *testing.T, args ...string) (server, silent string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	return p.url, strings.TrimSuffix(r.URL(""), "/")
 }
 

@@ -43,7 +43,7 @@ func waitingServer(t *testing.T, args ...string) (*pgtest.Cluster, *process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	p.says(t, "waiting for the database")
 	return c, p
 }
@@ -133,12 +133,12 @@ func TestTheWaitEnds(t *testing.T) {
 	t.Parallel()
 	_, p := waitingServer(t, "--database-wait", "1s")
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-time.After(patience):
 		t.Fatal("it waits on")
 	}
-	if p.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(p.logs(), "waited 1s for the database (--database-wait)") {
-		t.Errorf("it ended with %v:\n%s", p.err, p.logs())
+	if p.ExitCode() != 1 || !strings.Contains(p.logs(), "waited 1s for the database (--database-wait)") {
+		t.Errorf("it ended with %v:\n%s", p.Err(), p.logs())
 	}
 }
 

@@ -38,7 +38,7 @@ func watchOutlives(t *testing.T, d deployment) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(p.kill)
+		t.Cleanup(p.Kill)
 		return p
 	}
 	p := start("127.0.0.1:0")
@@ -63,7 +63,7 @@ func watchOutlives(t *testing.T, d deployment) {
 	for lines.Scan() {
 		seen = append(seen, lines.Text())
 		if len(seen) == 1 { // the stream is open
-			p.kill()
+			p.Kill()
 			start(strings.TrimPrefix(p.url, "http://"))
 		}
 	}

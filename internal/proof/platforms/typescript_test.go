@@ -1,7 +1,6 @@
 package platforms_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"net/netip"
@@ -11,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/faultproxy"
 	"github.com/fireonce/fireonce/internal/proof/platforms"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // compiled is the connector in TypeScript, compiled once.
@@ -70,22 +69,16 @@ func startExample(t testing.TB, command ...string) string {
 	t.Helper()
 	cmd := exec.Command(command[0], append(command[1:], "--listen", "127.0.0.1:0", "--token", remotetest.Token)...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	p, err := proc.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	t.Cleanup(p.Kill)
+	line, err := p.Ready(t.Context(), proc.ReadyBy)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("it did not start: %v", err)
-	}
-	_, url, _ := strings.Cut(strings.TrimSpace(line), "listening on ")
+	_, url, _ := strings.Cut(line, "listening on ")
 	return url
 }
 

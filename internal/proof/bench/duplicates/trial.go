@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
 	"github.com/fireonce/fireonce/internal/proof/bench/duplicates/internal/tally"
-	"github.com/fireonce/fireonce/internal/proof/bench/internal/process"
 	"github.com/fireonce/fireonce/internal/proof/bench/internal/redis"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 const (
@@ -42,7 +42,7 @@ type trial struct {
 	entry
 	system  system
 	outside *platform.Process
-	worker  *process.Process
+	worker  *proc.Process
 	kills   int
 }
 
@@ -59,7 +59,7 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 		return r, err
 	}
 	t := &trial{house: &h, entry: e}
-	t.outside, err = platform.Spawn(ctx, []string{process.Self, "platform"}, platform.Options{
+	t.outside, err = platform.Spawn(ctx, []string{proc.Self, "platform"}, platform.Options{
 		Log: filepath.Join(h.dir, "platform.jsonl"), Seed: h.seed, Faults: h.faults,
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *trial) work(ctx context.Context) (map[string]tally.Verdict, error) {
 
 // live starts a worker.
 func (t *trial) live(ctx context.Context) error {
-	p, line, err := process.Start(ctx, t.system.command(), filepath.Join(t.dir, "worker.log"))
+	p, line, err := proc.Serve(ctx, t.system.command(), filepath.Join(t.dir, "worker.log"))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 
-	"github.com/fireonce/fireonce/internal/proof/bench/internal/process"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // work is what a worker's process is told.
@@ -43,7 +43,7 @@ func worker(name string, w work) *exec.Cmd {
 	if err != nil {
 		panic(err) // strings and numbers can be written
 	}
-	return process.Again("worker", name, string(text))
+	return proc.Again("worker", name, string(text))
 }
 
 // runWorker is the worker's process.

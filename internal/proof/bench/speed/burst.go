@@ -55,14 +55,14 @@ func (t task) burst(ctx context.Context, fleet []*served) (sample, error) {
 	pg := usage.Postgres(t.data())
 	var used time.Duration
 	for _, s := range fleet {
-		used -= usage.Process(s.process.Pid())
+		used -= usage.Process(s.process.PID())
 	}
 	most, err := highest(ctx, fleet, func(ctx context.Context) error { return t.run().Await(ctx, t.Jobs) })
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range fleet {
-		used += usage.Process(s.process.Pid())
+		used += usage.Process(s.process.PID())
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(t.Jobs) }
 	return sample{
@@ -79,7 +79,7 @@ func highest(ctx context.Context, fleet []*served, do func(context.Context) erro
 	for {
 		var now int64
 		for _, s := range fleet {
-			resident, _ := usage.Memory(s.process.Pid())
+			resident, _ := usage.Memory(s.process.PID())
 			now += resident
 		}
 		most = max(most, now)

@@ -17,10 +17,10 @@ import (
 
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
-	"github.com/fireonce/fireonce/internal/proof/bench/internal/process"
 	"github.com/fireonce/fireonce/internal/proof/bench/internal/program"
 	"github.com/fireonce/fireonce/internal/proof/bench/internal/redis"
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // settings are PostgreSQL's for every system alike, beside its defaults: what an
@@ -86,7 +86,7 @@ func compare(ctx context.Context, o options) (err error) {
 	if h.node, err = findNode(ctx); err != nil {
 		return err
 	}
-	receiving, url, err := process.Start(ctx, process.Again("receive"), filepath.Join(folder, "receiver.log"))
+	receiving, url, err := proc.Serve(ctx, proc.Again("receive"), filepath.Join(folder, "receiver.log"))
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (h *house) measuring(ctx context.Context, c contender, t task) ([]sample, e
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, process.Self, "measure", string(text)) //nolint:gosec // this program
+	cmd := exec.CommandContext(ctx, proc.Self, "measure", string(text)) //nolint:gosec // this program
 	if c.needs == needNode {
 		if cmd, err = h.node.command(ctx, t); err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (h *house) measuring(ctx context.Context, c contender, t task) ([]sample, e
 	}
 	defer log.Close() //nolint:errcheck // the process has its own
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, log, process.Attributes()
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, log, proc.Attributes()
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(log.Name()))

@@ -29,7 +29,7 @@ func networkSubmit(ctx context.Context, t task) (_ sample, err error) {
 		return nil, err
 	}
 	at := time.Now().Add(later)
-	out, err := t.rate(ctx, s.process.Pid(), func(ctx context.Context, i int) error {
+	out, err := t.rate(ctx, s.process.PID(), func(ctx context.Context, i int) error {
 		return s.one(ctx, s.jobs(), i, receiver.Payload(i, at), at)
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func networkBatch(ctx context.Context, t task) (_ sample, err error) {
 		return nil, err
 	}
 	at := time.Now().Add(later)
-	out, err := t.bulk(ctx, s.process.Pid(), func(ctx context.Context, from, to int) error {
+	out, err := t.bulk(ctx, s.process.PID(), func(ctx context.Context, from, to int) error {
 		return s.many(ctx, at, from, to)
 	})
 	if err != nil {

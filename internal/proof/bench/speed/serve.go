@@ -24,8 +24,8 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/store"
 
-	"github.com/fireonce/fireonce/internal/proof/bench/internal/process"
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 // served is `fireonce serve` in a process of its own, and clients of it.
 type served struct {
 	task
-	process    *process.Process
+	process    *proc.Process
 	address    string
 	lines      []*grpc.ClientConn
 	connection string
@@ -82,7 +82,7 @@ func start(ctx context.Context, t task, lines int, log string, flags ...string) 
 	if t.ServerProfile != "" {
 		cmd.Env = append(cmd.Env, profileEnv+"="+t.ServerProfile)
 	}
-	p, line, err := process.Start(ctx, cmd, filepath.Join(t.Dir, log))
+	p, line, err := proc.Serve(ctx, cmd, filepath.Join(t.Dir, log))
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ type soaked struct {
 func (s *served) soak(ctx context.Context, part int, lasts time.Duration) (*soaked, error) {
 	name := fmt.Sprintf("%s-part%d", s.Run, part)
 	p := &soaked{run: receiver.At(s.Receiver, name), jobs: int(lasts.Seconds() * float64(s.Pace))}
-	m := s.start(ctx, s.process.Pid())
+	m := s.start(ctx, s.process.PID())
 	begun := time.Now()
 	err := concurrently(ctx, s.Callers, p.jobs, func(ctx context.Context, i int) error {
 		at := begun.Add(time.Duration(i) * time.Second / time.Duration(s.Pace))
@@ -103,7 +103,7 @@ func (s *served) soak(ctx context.Context, part int, lasts time.Duration) (*soak
 		return nil, err
 	}
 	p.sample = m.stop(ctx, p.jobs)
-	memory, _ := usage.Memory(s.process.Pid())
+	memory, _ := usage.Memory(s.process.PID())
 	p.sample["server_mb"] = float64(memory) / megabyte
 	return p, s.sizes(ctx, p.sample)
 }

@@ -50,7 +50,7 @@ func networkStream(ctx context.Context, t task) (_ sample, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	m := t.start(ctx, s.process.Pid())
+	m := t.start(ctx, s.process.PID())
 	all, err := s.follow(ctx, t.Streams, t.Events, nil, func(ctx context.Context) error { return s.paced(ctx, t.Events) })
 	if err != nil {
 		return nil, err

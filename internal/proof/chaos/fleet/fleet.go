@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // Build makes the server's binary with failpoints, from this module. overlay is as
@@ -103,7 +105,7 @@ func (f *Fleet) Start(ctx context.Context, server int, life Life) error {
 
 // live starts one life of a server; the caller holds changing.
 func (f *Fleet) live(ctx context.Context, server int, life Life) error {
-	ctx, cancel := context.WithTimeout(ctx, readyBy)
+	ctx, cancel := context.WithTimeout(ctx, proc.ReadyBy)
 	defer cancel()
 	defer context.AfterFunc(f.ctx, cancel)() //nolint:contextcheck // the fleet's end ends a start, too
 	for {
@@ -129,7 +131,7 @@ func (f *Fleet) live(ctx context.Context, server int, life Life) error {
 
 // watch waits for a server's end, and starts it again if nobody wanted that.
 func (f *Fleet) watch(server int, p *process) {
-	<-p.done
+	<-p.Done()
 	f.mu.Lock()
 	s := f.slots[server]
 	byItself, life := s.wanted, p.life
@@ -140,8 +142,8 @@ func (f *Fleet) watch(server int, p *process) {
 		return
 	}
 	var unexpected error
-	if life.Failpoint == "" || !p.killed() {
-		unexpected = fmt.Errorf("server %d ended by itself: %w", server, p.err)
+	if life.Failpoint == "" || !p.Killed() {
+		unexpected = fmt.Errorf("server %d ended by itself: %w", server, p.Err())
 	}
 	if f.opts.Died != nil {
 		f.opts.Died(server, life, unexpected)
@@ -183,7 +185,7 @@ func (f *Fleet) Kill(server int) bool {
 	defer f.slots[server].changing.Unlock()
 	p := f.take(server)
 	if p != nil {
-		p.kill()
+		p.Kill()
 		f.gone(p)
 	}
 	return p != nil
@@ -199,7 +201,7 @@ func (f *Fleet) Stop(server int) (bool, error) {
 	}
 	err := p.stop()
 	f.gone(p)
-	if err != nil && p.killed() && p.life.Failpoint != "" {
+	if err != nil && p.Killed() && p.life.Failpoint != "" {
 		err = nil // on its way it came to the place of its death
 	}
 	return true, err
@@ -244,13 +246,13 @@ func (f *Fleet) StepClock(server int) bool {
 
 func (f *Fleet) tell(server int, s syscall.Signal) bool {
 	p := f.at(server)
-	return p != nil && p.signal(s) == nil
+	return p != nil && p.Signal(s) == nil
 }
 
 // Frozen tells whether a server has frozen.
 func (f *Fleet) Frozen(server int) bool {
 	p := f.at(server)
-	return p != nil && p.frozen()
+	return p != nil && p.Frozen()
 }
 
 // Life gives what a server runs with; false: none runs.
@@ -278,7 +280,7 @@ func (f *Fleet) Listeners() []Listener {
 // Ended gives a channel that is closed at the end of the server's present life.
 func (f *Fleet) Ended(server int) <-chan struct{} {
 	if p := f.at(server); p != nil {
-		return p.done
+		return p.Done()
 	}
 	ended := make(chan struct{})
 	close(ended)

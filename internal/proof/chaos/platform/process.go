@@ -1,7 +1,6 @@
 package platform
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // Bounds on a platform's process.
@@ -46,17 +47,15 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer, si
 	return Run(ctx, opts)
 }
 
-// Process is a platform in a process of its own. It ends with whoever started
-// it, whatever way that ends.
+// Process is a platform in a process of its own. It ends with the program that started
+// it, however that ends.
 type Process struct {
+	*proc.Process
 	Control
 	// Log is the path of the log.
 	Log string
 
-	cmd   *exec.Cmd
 	input io.Closer
-	ended chan struct{} // closed when the process has ended, as err says
-	err   error
 }
 
 // Spawn starts command, whose arguments it adds to and which leads to Command,
@@ -68,55 +67,35 @@ func Spawn(ctx context.Context, command []string, opts Options) (*Process, error
 	}
 	args := append(command[1:len(command):len(command)],
 		"-log", opts.Log, "-seed", strconv.FormatUint(opts.Seed, 10), "-keys", strconv.Itoa(opts.Keys), "-faults", string(faults))
-	p := &Process{Log: opts.Log, cmd: exec.CommandContext(context.WithoutCancel(ctx), command[0], args...), ended: make(chan struct{})} //nolint:gosec // the caller's own program
+	cmd := exec.Command(command[0], args...) //nolint:noctx,gosec // the caller's own program, which ends with its input
 	var said strings.Builder
-	p.cmd.Stderr = &said
-	input, err := p.cmd.StdinPipe()
+	cmd.Stderr = &said
+	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.input = input
-	out, err := p.cmd.StdoutPipe()
+	started, err := proc.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
+	p := &Process{Process: started, Log: opts.Log, input: input}
+	line, err := p.Ready(ctx, startTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("the platform did not start: %w\n%s", errors.Join(err, p.Err()), said.String())
 	}
-	ready := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(out).ReadString('\n') // without a line there is no URL
-		ready <- strings.TrimSuffix(strings.TrimPrefix(line, readyPrefix), "\n")
-		_, _ = io.Copy(io.Discard, out)
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	select {
-	case p.URL = <-ready:
-	case <-ctx.Done():
-	}
-	if p.URL == "" {
-		err := p.Stop()
-		return nil, fmt.Errorf("the platform did not start: %w\n%s", errors.Join(err, ctx.Err()), said.String())
-	}
+	p.URL = strings.TrimPrefix(line, readyPrefix)
 	return p, nil
 }
 
-// Done is closed when the process has ended, which nobody but Stop should cause.
-func (p *Process) Done() <-chan struct{} { return p.ended }
-
-// Stop ends the process, and says whether its log is whole. Safe to call twice.
+// Stop ends the process, and returns an error if its log is not whole. It may be called twice.
 func (p *Process) Stop() error {
 	_ = p.input.Close() // twice, the second time
 	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {
-	case <-p.ended:
+	case <-p.Done():
 	case <-timer.C:
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		p.Kill()
 	}
-	return p.err
+	return p.Err()
 }

@@ -1,7 +1,6 @@
 package pds
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,7 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
+
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // Here tells whether there are Node and the server's modules; else it says what to do.
@@ -40,28 +40,24 @@ func Open(ctx context.Context, dir string) (s *Server, closeIt func() error, err
 	if err := Here(); err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "node", filepath.Join(source(), "start.mjs"), dir) //nolint:gosec // our own script
+	cmd := exec.Command("node", filepath.Join(source(), "start.mjs"), dir) //nolint:noctx,gosec // our own script, which ends with its input
 	var words bytes.Buffer
 	cmd.Stderr = &words
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := cmd.StdoutPipe()
+	p, err := proc.Start(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := p.Ready(ctx, proc.ReadyBy)
 	if err != nil {
-		_ = in.Close()
-		return nil, nil, fmt.Errorf("the personal data server did not start: %w\n%s", errors.Join(err, cmd.Wait()), words.String())
+		return nil, nil, fmt.Errorf("the personal data server did not start: %w\n%s", errors.Join(err, p.Err()), words.String())
 	}
-	return &Server{URL: strings.TrimSpace(line)}, func() error {
+	return &Server{URL: line}, func() error {
 		_ = in.Close()
-		return cmd.Wait()
+		return p.Err()
 	}, nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/fireonce/fireonce/internal/proof/bench/internal/process"
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // readyBy bounds the start, far above what it takes on a busy machine.
@@ -35,8 +35,7 @@ type Server struct {
 	// Socket is where it listens.
 	Socket string
 
-	cmd  *exec.Cmd
-	done chan struct{}
+	process *proc.Process
 }
 
 // Start runs a server that logs into a folder. Its data is in a folder of its own.
@@ -51,21 +50,17 @@ func Start(ctx context.Context, program, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Server{Socket: filepath.Join(home, "socket"), done: make(chan struct{})}
-	r.cmd = exec.Command(program, "-") //nolint:noctx // ended by its trial
+	r := &Server{Socket: filepath.Join(home, "socket")}
+	cmd := exec.Command(program, "-") //nolint:noctx // ended by its trial
 	conf, err := config(r.Socket, home)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
 	defer conf.Close() //nolint:errcheck // only read
-	r.cmd.Dir, r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr, r.cmd.SysProcAttr = home, conf, log, log, process.Attributes()
-	if err := r.cmd.Start(); err != nil {
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = home, conf, log, log
+	if r.process, err = proc.Start(cmd); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
-	go func() {
-		_ = r.cmd.Wait()
-		close(r.done)
-	}()
 	if err := r.answers(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -94,7 +89,7 @@ func (r *Server) answers(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-r.done:
+		case <-r.process.Done():
 			return errors.Join(errors.New("redis ended by itself"), err)
 		default:
 		}
@@ -113,7 +108,6 @@ func At(socket string) asynq.RedisClientOpt {
 
 // Close ends the server and removes its data.
 func (r *Server) Close() error {
-	_ = r.cmd.Process.Kill() // it may be gone already
-	<-r.done
+	r.process.Kill()
 	return os.RemoveAll(filepath.Dir(r.Socket))
 }

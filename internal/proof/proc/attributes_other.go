@@ -1,9 +1,9 @@
 //go:build unix && !linux
 
-package process
+package proc
 
 import "syscall"
 
-// Attributes put a process in a group of its own: Ctrl-C is for the program that
-// ends it.
+// Attributes put a process in a process group of its own, since Ctrl-C is for the program that
+// started it.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,9 +1,0 @@
-package process
-
-import "syscall"
-
-// Attributes put a process in a group of its own, since Ctrl-C is for the
-// program that ends it, and end it when that program is killed.
-func Attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
