@@ -63,7 +63,7 @@ func (at *track) add(e Event) (Kind, string) {
 	case e.From != state:
 		at.wrong = true
 		return Gap, fmt.Sprintf("event %d is from %v, the one before it led to %v", e.Sequence, e.From, state)
-	case !job.Legal(e.From, e.To):
+	case !legal(e.From, e.To):
 		at.wrong = true
 		return Illegal, fmt.Sprintf("event %d is from %v to %v", e.Sequence, e.From, e.To)
 	}
