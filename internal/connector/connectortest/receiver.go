@@ -7,17 +7,17 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
 // receiverEnv asks a test binary to be a receiver instead.
 const receiverEnv = "FIREONCE_TEST_RECEIVER"
 
 // Receive makes this process a receiver if StartReceiver asked for one, and
-// tells so. A TestMain calls it first.
+// reports whether it was one. A TestMain calls it first.
 func Receive() bool {
 	if os.Getenv(receiverEnv) == "" {
 		return false
@@ -42,33 +42,30 @@ func Receive() bool {
 }
 
 // StartReceiver starts a receiver in a process of its own, so that what it costs
-// is not counted to the sender that a benchmark measures, and gives its base URL.
+// is not counted to the sender that a benchmark measures, and returns its base URL.
 // It answers 200 to every request. Its package's TestMain must call Receive.
 func StartReceiver(tb testing.TB) string {
 	tb.Helper()
-	cmd := exec.CommandContext(tb.Context(), os.Args[0]) //nolint:gosec // this program itself
+	cmd := proc.Again()
 	cmd.Env = append(os.Environ(), receiverEnv+"=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	p, err := proc.Start(cmd)
 	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait()
+		_ = p.Err()
 	})
-	addr, err := bufio.NewReader(out).ReadString('\n')
+	addr, err := p.Ready(tb.Context(), proc.ReadyBy)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return "http://" + strings.TrimSpace(addr)
+	return "http://" + addr
 }
 
 var (

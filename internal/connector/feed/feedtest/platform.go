@@ -128,11 +128,12 @@ type Totals struct {
 	Texts, Duplicates int
 }
 
-// Platform is a feed platform. It is safe for concurrent use.
+// Platform is a feed platform, which counts the requests to post by their text, committed or not.
+// It is safe for concurrent use.
 type Platform struct {
-	opts   Options
-	mux    *http.ServeMux
-	server *loopback.Server // nil: it does not listen
+	loopback.Fake
+	opts Options
+	mux  *http.ServeMux
 
 	mu       sync.Mutex
 	paging   Paging
@@ -141,7 +142,6 @@ type Platform struct {
 	account  string
 	token    string
 	posts    []entry
-	requests map[string]int
 	effects  map[string]int
 	listings int
 }
@@ -170,7 +170,7 @@ func New(opts Options) *Platform {
 	p := &Platform{
 		opts: opts, mux: http.NewServeMux(),
 		paging: opts.Paging, lag: opts.ReadLag, offset: opts.ClockOffset, account: opts.Account, token: opts.Token,
-		requests: make(map[string]int), effects: make(map[string]int),
+		effects: make(map[string]int),
 	}
 	p.mux.HandleFunc("POST /posts", p.create)
 	p.mux.HandleFunc("GET /posts", p.list)
@@ -180,20 +180,8 @@ func New(opts Options) *Platform {
 // Start makes a platform and serves on a loopback port.
 func Start(opts Options) (*Platform, error) {
 	p := New(opts)
-	var err error
-	if p.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	p.server.Serve(p)
-	return p, nil
+	return p, p.Listen(p)
 }
-
-// Close ends the platform and every answer that it holds back. Safe to call
-// twice.
-func (p *Platform) Close() error { return p.server.Close() }
-
-// URL is the base URL of the API; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.server.URL() }
 
 // ServeHTTP serves the API.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
@@ -203,13 +191,6 @@ func (p *Platform) Effects(text string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.effects[text]
-}
-
-// Requests counts the requests to post exactly this text, committed or not.
-func (p *Platform) Requests(text string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.requests[text]
 }
 
 // Posts gives every post that took effect, deleted and unlisted ones too, the
@@ -228,10 +209,7 @@ func (p *Platform) Posts() []Post {
 func (p *Platform) Totals() Totals {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := Totals{Listings: p.listings, Effects: len(p.posts)}
-	for _, n := range p.requests {
-		t.Posts += n
-	}
+	t := Totals{Posts: p.AllRequests(), Listings: p.listings, Effects: len(p.posts)}
 	for _, n := range p.effects {
 		t.Texts += min(n, 1)
 	}

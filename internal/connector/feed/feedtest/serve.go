@@ -84,12 +84,11 @@ func (p *Platform) create(w http.ResponseWriter, r *http.Request) {
 func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
 	req := Request{Method: r.Method, Text: in.Text, ReplyTo: in.ReplyTo}
 	var stop func()
-	req.Gone, stop = p.server.Gone(r)
+	req.Gone, stop = p.Gone(r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Method == http.MethodPost {
-		p.requests[in.Text]++
-		req.Number = p.requests[in.Text]
+		req.Number = p.Count(in.Text)
 	} else {
 		p.listings++
 		req.Number = p.listings

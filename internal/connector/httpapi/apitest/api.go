@@ -89,16 +89,15 @@ type Options struct {
 }
 
 // API is an HTTP API. A request's path names its subject: what is to happen
-// once. It is safe for concurrent use.
+// once, by which it counts requests. It is safe for concurrent use.
 type API struct {
-	opts   Options
-	server *loopback.Server
+	loopback.Fake
+	opts Options
 
-	mu       sync.Mutex
-	keys     map[string]*entry
-	requests map[string]int
-	effects  map[string]int
-	objects  []Object
+	mu      sync.Mutex
+	keys    map[string]*entry
+	effects map[string]int
+	objects []Object
 }
 
 // Object is one that a request has made.
@@ -123,25 +122,17 @@ func New(opts Options) *API {
 	if opts.Window == 0 {
 		opts.Window = 24 * time.Hour
 	}
-	return &API{opts: opts, keys: make(map[string]*entry), requests: make(map[string]int), effects: make(map[string]int)}
+	return &API{opts: opts, keys: make(map[string]*entry), effects: make(map[string]int)}
 }
 
 // Start makes an API and serves on a loopback port.
 func Start(opts Options) (*API, error) {
 	a := New(opts)
-	var err error
-	if a.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	a.server.Serve(a)
-	return a, nil
+	return a, a.Listen(a)
 }
 
-// Close ends the API and every answer that it holds back. Safe to call twice.
-func (a *API) Close() error { return a.server.Close() }
-
 // URL is where requests for a subject go, of an API that listens.
-func (a *API) URL(subject string) string { return a.server.URL() + "/" + subject }
+func (a *API) URL(subject string) string { return a.Fake.URL() + "/" + subject }
 
 // Effects counts the effects of a subject.
 func (a *API) Effects(subject string) int {
@@ -155,13 +146,6 @@ func (a *API) Objects() []Object {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]Object(nil), a.objects...)
-}
-
-// Requests counts the requests for a subject.
-func (a *API) Requests(subject string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.requests[subject]
 }
 
 // ServeHTTP serves any path.
@@ -190,7 +174,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var stop func()
-	req.Gone, stop = a.server.Gone(r)
+	req.Gone, stop = a.Gone(r)
 	defer stop()
 	answer := Reply
 	if a.opts.Plan != nil {
@@ -204,8 +188,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *API) receive(req *Request, fingerprint [sha256.Size]byte) (known *entry, mine *entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests[req.Subject]++
-	req.Number = a.requests[req.Subject]
+	req.Number = a.Count(req.Subject)
 	if req.Key == "" || a.opts.Window < 0 {
 		return nil, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // maxFile bounds a file, in bytes; processed is how often a server is asked for a
@@ -37,7 +39,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		f.asked, code = processed, http.StatusAccepted
 	}
 	s.files = append(s.files, f)
-	say(w, code, map[string]any{"id": f.ID, "type": f.Type})
+	loopback.JSON(w, code, map[string]any{"id": f.ID, "type": f.Type})
 }
 
 // file serves GET /api/v1/media/:id.
@@ -50,10 +52,10 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "Record not found")
 	case s.files[at].asked > 1:
 		s.files[at].asked--
-		say(w, http.StatusPartialContent, map[string]any{"id": s.files[at].ID})
+		loopback.JSON(w, http.StatusPartialContent, map[string]any{"id": s.files[at].ID})
 	default:
 		s.files[at].asked = 0
-		say(w, http.StatusOK, map[string]any{"id": s.files[at].ID})
+		loopback.JSON(w, http.StatusOK, map[string]any{"id": s.files[at].ID})
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // maxRequest bounds a request's body, in bytes.
@@ -29,19 +31,14 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/media/{id}", s.authorized(s.file))
 	mux.HandleFunc("GET /api/v1/statuses/{id}/source", s.authorized(s.source))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", s.count(r).Format(http.TimeFormat))
+		s.Count(r.Method + " " + r.URL.Path)
+		w.Header().Set("Date", s.clock().Format(http.TimeFormat))
 		mux.ServeHTTP(w, r)
 	})
 }
 
-func say(w http.ResponseWriter, code int, body any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body)
-}
-
 func fail(w http.ResponseWriter, code int, words string) {
-	say(w, code, map[string]string{"error": words})
+	loopback.JSON(w, code, map[string]string{"error": words})
 }
 
 func (s *Server) authorized(h http.HandlerFunc) http.HandlerFunc {
@@ -80,26 +77,26 @@ func (s *Server) instance(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "Not Found")
 		return
 	}
-	say(w, http.StatusOK, map[string]any{"domain": "example.test", "version": n.version, "source_url": n.source})
+	loopback.JSON(w, http.StatusOK, map[string]any{"domain": "example.test", "version": n.version, "source_url": n.source})
 }
 
 func (s *Server) oldInstance(w http.ResponseWriter, _ *http.Request) {
-	say(w, http.StatusOK, map[string]any{"uri": "example.test", "version": names[s.opts.Software].version})
+	loopback.JSON(w, http.StatusOK, map[string]any{"uri": "example.test", "version": names[s.opts.Software].version})
 }
 
 func (s *Server) nodeIndex(w http.ResponseWriter, r *http.Request) {
-	say(w, http.StatusOK, map[string]any{"links": []map[string]string{
+	loopback.JSON(w, http.StatusOK, map[string]any{"links": []map[string]string{
 		{"rel": "http://nodeinfo.diaspora.software/ns/schema/2.0", "href": "http://" + r.Host + "/nodeinfo/2.0"},
 	}})
 }
 
 func (s *Server) nodeInfo(w http.ResponseWriter, _ *http.Request) {
 	n := names[s.opts.Software]
-	say(w, http.StatusOK, map[string]any{"version": "2.0", "software": map[string]string{"name": n.software, "version": n.version}})
+	loopback.JSON(w, http.StatusOK, map[string]any{"version": "2.0", "software": map[string]string{"name": n.software, "version": n.version}})
 }
 
 func (s *Server) verify(w http.ResponseWriter, _ *http.Request) {
-	say(w, http.StatusOK, map[string]any{"id": AccountID, "acct": "ada", "url": "https://example.test/@ada"})
+	loopback.JSON(w, http.StatusOK, map[string]any{"id": AccountID, "acct": "ada", "url": "https://example.test/@ada"})
 }
 
 // post serves POST /api/v1/statuses.
@@ -144,7 +141,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, "We're sorry, but something went wrong on our end.")
 		return
 	}
-	say(w, http.StatusOK, s.told(p))
+	loopback.JSON(w, http.StatusOK, s.told(p))
 }
 
 func (s *Server) has(id string) bool {
@@ -168,13 +165,13 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if more {
 		w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?limit=%d&max_id=%s>; rel="next"`, r.Host, r.URL.Path, limit, page[len(page)-1].ID))
 	}
-	say(w, http.StatusOK, out)
+	loopback.JSON(w, http.StatusOK, out)
 }
 
 func (s *Server) source(w http.ResponseWriter, r *http.Request) {
 	for _, p := range s.Posts() {
 		if p.ID == r.PathValue("id") && s.opts.Software != Pleroma {
-			say(w, http.StatusOK, map[string]any{"id": p.ID, "text": p.Text, "spoiler_text": p.Warning})
+			loopback.JSON(w, http.StatusOK, map[string]any{"id": p.ID, "text": p.Text, "spoiler_text": p.Warning})
 			return
 		}
 	}

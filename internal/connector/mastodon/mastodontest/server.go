@@ -97,18 +97,17 @@ type File struct {
 	asked                 int
 }
 
-// Server is one server. It is safe for concurrent use.
+// Server is one server, which counts requests by method and path. It is safe for concurrent use.
 type Server struct {
+	loopback.Fake
 	opts    Options
 	handler http.Handler
-	server  *loopback.Server // nil: it does not listen
 
-	mu       sync.Mutex
-	skew     time.Duration
-	posts    []Post
-	keys     map[string]key
-	requests map[string]int
-	files    []File
+	mu    sync.Mutex
+	skew  time.Duration
+	posts []Post
+	keys  map[string]key
+	files []File
 }
 
 type key struct {
@@ -133,7 +132,7 @@ func New(o Options) *Server {
 	if o.LimitFor == 0 {
 		o.LimitFor = 5 * time.Minute
 	}
-	s := &Server{opts: o, keys: make(map[string]key), requests: make(map[string]int)}
+	s := &Server{opts: o, keys: make(map[string]key)}
 	s.handler = s.routes()
 	return s
 }
@@ -141,22 +140,11 @@ func New(o Options) *Server {
 // Start starts a server on loopback.
 func Start(o Options) (*Server, error) {
 	s := New(o)
-	var err error
-	if s.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	s.server.Serve(s)
-	return s, nil
+	return s, s.Listen(s)
 }
 
 // ServeHTTP serves the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
-
-// URL is the server's base URL, without a slash at its end.
-func (s *Server) URL() string { return s.server.URL() }
-
-// Close ends the server.
-func (s *Server) Close() error { return s.server.Close() }
 
 // Posts gives the posts that are there, the oldest first.
 func (s *Server) Posts() []Post {
@@ -169,13 +157,6 @@ func (s *Server) Posts() []Post {
 		}
 	}
 	return out
-}
-
-// Requests counts the requests of a method and path.
-func (s *Server) Requests(methodAndPath string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests[methodAndPath]
 }
 
 // Add makes a post as somebody does by hand, and gives it back with its id.
@@ -295,12 +276,4 @@ func (s *Server) listed(before string, limit int) (page []Post, more bool) {
 		}
 	}
 	return page, false
-}
-
-// count counts a request, and gives the server's time.
-func (s *Server) count(r *http.Request) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests[r.Method+" "+r.URL.Path]++
-	return s.now()
 }

@@ -102,15 +102,14 @@ type Options struct {
 	Plan func(key string, n int) Answer
 }
 
-// Platform is a simulated Resend. It is safe for concurrent use.
+// Platform is a simulated Resend, which counts requests by Idempotency-Key. It is safe for concurrent use.
 type Platform struct {
-	opts   Options
-	server *loopback.Server
+	loopback.Fake
+	opts Options
 
-	mu       sync.Mutex
-	keys     map[string]*entry
-	requests map[string]int
-	sent     []Email
+	mu   sync.Mutex
+	keys map[string]*entry
+	sent []Email
 }
 
 // entry is what is remembered of a key.
@@ -126,25 +125,14 @@ func New(o Options) *Platform {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Platform{opts: o, keys: make(map[string]*entry), requests: make(map[string]int)}
+	return &Platform{opts: o, keys: make(map[string]*entry)}
 }
 
 // Start makes a platform and serves on a loopback port.
 func Start(o Options) (*Platform, error) {
 	p := New(o)
-	var err error
-	if p.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	p.server.Serve(p)
-	return p, nil
+	return p, p.Listen(p)
 }
-
-// Close ends the platform. Safe to call twice.
-func (p *Platform) Close() error { return p.server.Close() }
-
-// URL is the API's base URL; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.server.URL() }
 
 // Sent gives the e-mails that were sent, in order.
 func (p *Platform) Sent() []Email {
@@ -152,9 +140,6 @@ func (p *Platform) Sent() []Email {
 	defer p.mu.Unlock()
 	return append([]Email(nil), p.sent...)
 }
-
-// Requests counts the requests with an Idempotency-Key.
-func (p *Platform) Requests(key string) int { p.mu.Lock(); defer p.mu.Unlock(); return p.requests[key] }
 
 // ServeHTTP serves POST /emails and GET /domains.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -238,8 +223,7 @@ func (p *Platform) send(w http.ResponseWriter, r *http.Request) {
 func (p *Platform) receive(key string, body []byte) (known *entry, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requests[key]++
-	n = p.requests[key]
+	n = p.Count(key)
 	if e := p.keys[key]; e != nil && (e.atWork || p.opts.Now().Before(e.at.Add(KeyWindow))) {
 		seen := *e
 		return &seen, n
@@ -268,10 +252,7 @@ func (p *Platform) answer(w http.ResponseWriter, r *http.Request, answer Answer,
 	case Drop, Reset:
 		loopback.Reset(w)
 	case Silence:
-		gone, stop := p.server.Gone(r)
-		defer stop()
-		<-gone
-		loopback.Reset(w)
+		p.Hold(w, r)
 	case Fail, CommitFail:
 		fail(w, http.StatusInternalServerError, "application_error", "An unexpected error occurred")
 	case RateLimit:

@@ -93,15 +93,14 @@ type Message struct {
 	deleted bool
 }
 
-// Platform is a simulated Slack. It is safe for concurrent use.
+// Platform is a simulated Slack, which counts requests by method. It is safe for concurrent use.
 type Platform struct {
-	opts   Options
-	mux    *http.ServeMux
-	server *loopback.Server // nil: it does not listen
+	loopback.Fake
+	opts Options
+	mux  *http.ServeMux
 
 	mu       sync.Mutex
 	messages []Message
-	requests map[string]int
 	lastTS   int64 // microseconds of the latest time stamp
 	chats    map[string]string
 	readAt   map[string]time.Time
@@ -119,7 +118,7 @@ func New(opts Options) *Platform {
 		opts.PageLimit = 1000
 	}
 	p := &Platform{
-		opts: opts, mux: http.NewServeMux(), requests: make(map[string]int), chats: make(map[string]string), readAt: make(map[string]time.Time),
+		opts: opts, mux: http.NewServeMux(), chats: make(map[string]string), readAt: make(map[string]time.Time),
 	}
 	p.mux.HandleFunc("POST /chat.postMessage", p.post)
 	p.mux.HandleFunc("POST /conversations.open", p.open)
@@ -132,19 +131,8 @@ func New(opts Options) *Platform {
 // Start makes a platform and serves on a loopback port.
 func Start(opts Options) (*Platform, error) {
 	p := New(opts)
-	var err error
-	if p.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	p.server.Serve(p)
-	return p, nil
+	return p, p.Listen(p)
 }
-
-// Close ends the platform. Safe to call twice.
-func (p *Platform) Close() error { return p.server.Close() }
-
-// URL is the base URL of the API; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.server.URL() }
 
 // ServeHTTP serves the API.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -178,13 +166,6 @@ func (p *Platform) Effects(text string) int {
 		}
 	}
 	return n
-}
-
-// Requests counts the calls of a method.
-func (p *Platform) Requests(method string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.requests[method]
 }
 
 // Say makes a message of somebody else's; an empty User is the account itself.

@@ -19,10 +19,9 @@ const maxRequest = 1 << 20
 // receive counts a request and asks what becomes of it. A wrong token is refused
 // whatever the plan says.
 func (p *Platform) receive(r *http.Request, text string) Answer {
-	p.mu.Lock()
 	method := strings.TrimPrefix(r.URL.Path, "/")
-	p.requests[method]++
-	req := Request{Method: method, Text: text, Number: p.requests[method]}
+	req := Request{Method: method, Text: text, Number: p.Count(method)}
+	p.mu.Lock()
 	plan, token := p.opts.Plan, p.opts.Token
 	p.mu.Unlock()
 	answer := Reply
@@ -56,7 +55,7 @@ func (p *Platform) refuse(w http.ResponseWriter, answer Answer) {
 
 func limit(w http.ResponseWriter, seconds int) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	say(w, http.StatusTooManyRequests, map[string]any{"ok": false, "error": "ratelimited"})
+	loopback.JSON(w, http.StatusTooManyRequests, map[string]any{"ok": false, "error": "ratelimited"})
 }
 
 // post serves chat.postMessage.
@@ -100,9 +99,9 @@ func (p *Platform) post(w http.ResponseWriter, r *http.Request) {
 	case Fatal:
 		fail(w, "fatal_error")
 	case Nameless:
-		say(w, http.StatusOK, map[string]any{"ok": true})
+		loopback.JSON(w, http.StatusOK, map[string]any{"ok": true})
 	default:
-		say(w, http.StatusOK, map[string]any{"ok": true, "channel": m.Channel, "ts": m.TS, "message": wire})
+		loopback.JSON(w, http.StatusOK, map[string]any{"ok": true, "channel": m.Channel, "ts": m.TS, "message": wire})
 	}
 }
 
@@ -125,7 +124,7 @@ func (p *Platform) open(w http.ResponseWriter, r *http.Request) {
 	}
 	id := p.chats[in.Users]
 	p.mu.Unlock()
-	say(w, http.StatusOK, map[string]any{"ok": true, "channel": map[string]any{"id": id}})
+	loopback.JSON(w, http.StatusOK, map[string]any{"ok": true, "channel": map[string]any{"id": id}})
 }
 
 // test serves auth.test.
@@ -140,7 +139,7 @@ func (p *Platform) test(w http.ResponseWriter, r *http.Request) {
 		out["bot_id"] = p.opts.Bot
 	}
 	p.mu.Unlock()
-	say(w, http.StatusOK, out)
+	loopback.JSON(w, http.StatusOK, out)
 }
 
 // list serves conversations.history, the newest first, and conversations.replies, the
@@ -182,7 +181,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	if to < len(found) {
 		out["response_metadata"] = map[string]any{"next_cursor": "from-" + strconv.Itoa(to)}
 	}
-	say(w, http.StatusOK, out)
+	loopback.JSON(w, http.StatusOK, out)
 }
 
 // listed gives a thread's first message, and what is listed beside it; the caller
@@ -235,13 +234,7 @@ func (p *Platform) wire(m Message) map[string]any {
 	return out
 }
 
-func say(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that is gone is no news
-}
-
 // fail answers as Slack refuses: 200, and a code.
 func fail(w http.ResponseWriter, code string) {
-	say(w, http.StatusOK, map[string]any{"ok": false, "error": code})
+	loopback.JSON(w, http.StatusOK, map[string]any{"ok": false, "error": code})
 }

@@ -79,8 +79,8 @@ type post struct {
 
 // Platform is a simulated TikTok. It is safe for concurrent use.
 type Platform struct {
-	server *loopback.Server
-	mux    *http.ServeMux
+	loopback.Fake
+	mux *http.ServeMux
 
 	mu      sync.Mutex
 	opts    Options
@@ -116,23 +116,15 @@ func New(opts Options) *Platform {
 // Start makes a platform and serves on a loopback port.
 func Start(opts Options) (*Platform, error) {
 	p := New(opts)
-	var err error
-	if p.server, err = loopback.Listen(); err != nil {
+	if err := p.Listen(p); err != nil {
 		return nil, err
 	}
-	p.uploads = p.server.URL()
-	p.server.Serve(p)
+	p.Uploads(p.URL())
 	return p, nil
 }
 
 // ServeHTTP serves the API, and uploads.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
-
-// Close ends the platform. Safe to call twice.
-func (p *Platform) Close() error { return p.server.Close() }
-
-// URL is the base URL of the API; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.server.URL() }
 
 // Uploads sets the base URL that uploads go to, e.g. a proxy's.
 func (p *Platform) Uploads(base string) { p.set(func() { p.uploads = base }) }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
 // maxPicture bounds an upload, in bytes.
@@ -31,7 +33,7 @@ func (p *Platform) upload(w http.ResponseWriter, r *http.Request) {
 	pic := Picture{ID: strconv.FormatUint(9_000_000_000+p.sequence, 10), Type: r.FormValue("media_type"), Bytes: content}
 	p.pictures = append(p.pictures, pic)
 	p.mu.Unlock()
-	say(w, http.StatusOK, map[string]any{"data": map[string]any{
+	loopback.JSON(w, http.StatusOK, map[string]any{"data": map[string]any{
 		"id": pic.ID, "media_key": "3_" + pic.ID, "size": len(content), "expires_after_secs": 86400,
 	}})
 }
@@ -61,5 +63,5 @@ func (p *Platform) describe(w http.ResponseWriter, r *http.Request) {
 			p.pictures[i].Alt = in.Metadata.Alt.Text
 		}
 	}
-	say(w, http.StatusOK, map[string]any{"data": map[string]any{"id": in.ID}})
+	loopback.JSON(w, http.StatusOK, map[string]any{"data": map[string]any{"id": in.ID}})
 }

@@ -105,14 +105,13 @@ type Picture struct {
 
 // Platform is a simulated X. It is safe for concurrent use.
 type Platform struct {
-	opts   Options
-	mux    *http.ServeMux
-	server *loopback.Server // nil: it does not listen
+	loopback.Fake
+	opts Options
+	mux  *http.ServeMux
 
 	mu       sync.Mutex
 	objects  []Object
 	pictures []Picture
-	requests map[string]int
 	sequence uint64
 }
 
@@ -133,7 +132,7 @@ func New(opts Options) *Platform {
 	if opts.ResetAfter <= 0 {
 		opts.ResetAfter = 15 * time.Minute
 	}
-	p := &Platform{opts: opts, mux: http.NewServeMux(), requests: make(map[string]int)}
+	p := &Platform{opts: opts, mux: http.NewServeMux()}
 	p.mux.HandleFunc("POST /2/tweets", p.write)
 	p.mux.HandleFunc("POST /2/dm_conversations/with/{user}/messages", p.write)
 	p.mux.HandleFunc("POST /2/media/upload", p.upload)
@@ -147,19 +146,8 @@ func New(opts Options) *Platform {
 // Start makes a platform and serves on a loopback port.
 func Start(opts Options) (*Platform, error) {
 	p := New(opts)
-	var err error
-	if p.server, err = loopback.Listen(); err != nil {
-		return nil, err
-	}
-	p.server.Serve(p)
-	return p, nil
+	return p, p.Listen(p)
 }
-
-// Close ends the platform. Safe to call twice.
-func (p *Platform) Close() error { return p.server.Close() }
-
-// URL is the base URL of the API; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.server.URL() }
 
 // ServeHTTP serves the API.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -202,9 +190,7 @@ func (p *Platform) Pictures() []Picture {
 
 // Requests counts the requests to a path with a method.
 func (p *Platform) Requests(method, path string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.requests[method+" "+path]
+	return p.Fake.Requests(method + " " + path)
 }
 
 // Post makes a post by hand, of the same account.

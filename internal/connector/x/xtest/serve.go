@@ -23,10 +23,8 @@ const maxRequest = 1 << 20
 // receive counts a request and asks what becomes of it. A wrong token is refused
 // whatever the plan says.
 func (p *Platform) receive(r *http.Request, text string) Answer {
+	req := Request{Method: r.Method, Path: r.URL.Path, Text: text, Number: p.Count(r.Method + " " + r.URL.Path)}
 	p.mu.Lock()
-	key := r.Method + " " + r.URL.Path
-	p.requests[key]++
-	req := Request{Method: r.Method, Path: r.URL.Path, Text: text, Number: p.requests[key]}
 	plan, token := p.opts.Plan, p.opts.Token
 	p.mu.Unlock()
 	answer := Reply
@@ -96,11 +94,11 @@ func (p *Platform) write(w http.ResponseWriter, r *http.Request) {
 	case answer == CommitFail:
 		fail(w, http.StatusInternalServerError, "Internal Server Error", "Something is broken.", "about:blank")
 	case answer == Nameless:
-		say(w, http.StatusCreated, map[string]any{"data": map[string]any{}})
+		loopback.JSON(w, http.StatusCreated, map[string]any{"data": map[string]any{}})
 	case o.Recipient != "":
-		say(w, http.StatusCreated, map[string]any{"data": map[string]any{"dm_conversation_id": account + "-" + o.Recipient, "dm_event_id": o.ID}})
+		loopback.JSON(w, http.StatusCreated, map[string]any{"data": map[string]any{"dm_conversation_id": account + "-" + o.Recipient, "dm_event_id": o.ID}})
 	default:
-		say(w, http.StatusCreated, map[string]any{"data": map[string]any{"id": o.ID, "text": o.Text, "edit_history_tweet_ids": []string{o.ID}}})
+		loopback.JSON(w, http.StatusCreated, map[string]any{"data": map[string]any{"id": o.ID, "text": o.Text, "edit_history_tweet_ids": []string{o.ID}}})
 	}
 }
 
@@ -140,7 +138,7 @@ func (p *Platform) me(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	data := map[string]any{"id": p.opts.Account, "name": "Ada", "username": p.opts.Username}
 	p.mu.Unlock()
-	say(w, http.StatusOK, map[string]any{"data": data})
+	loopback.JSON(w, http.StatusOK, map[string]any{"data": data})
 }
 
 // list serves a user's posts, and the events of a conversation, the newest first.
@@ -183,7 +181,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	if len(data) > 0 {
 		answer["data"] = data
 	}
-	say(w, http.StatusOK, answer)
+	loopback.JSON(w, http.StatusOK, answer)
 }
 
 var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s]*)?`)
@@ -287,13 +285,7 @@ func (o Object) tell(out map[string]any, fields string) {
 	}
 }
 
-func say(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that is gone is no news
-}
-
 // fail answers a problem (RFC 9457), as X does.
 func fail(w http.ResponseWriter, status int, title, detail, kind string) {
-	say(w, status, map[string]any{"title": title, "detail": detail, "type": kind, "status": status})
+	loopback.JSON(w, status, map[string]any{"title": title, "detail": detail, "type": kind, "status": status})
 }
