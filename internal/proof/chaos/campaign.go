@@ -21,7 +21,7 @@ const (
 	// most, and some more for the work. A job that is not at rest by then is stuck.
 	restBy = postWindow + 5*time.Minute + 2*time.Minute
 	// asked is how often the servers are asked how far they are; told is how often
-	// whoever looks on is.
+	// progress is printed.
 	asked, told = 2 * time.Second, 10 * time.Second
 	// lostAfter is how long jobs may be missing when no job is under way any more; those
 	// that are missing then are lost.
@@ -70,7 +70,7 @@ type outcome struct {
 	took    time.Duration
 	asked   int // jobs that were to be submitted
 	owner   *owner
-	soak    *soak // nil: nobody was hostile
+	soak    *soak // nil: no client was hostile
 	// Of schedules; nil: none fired.
 	recurring *recurringOutcome
 }
@@ -140,7 +140,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 
 // underFaults has clients submit all jobs while the nemesis carries out its plan.
 // Each waits for the other, so that the faults are spread over the jobs. It ends when
-// most jobs are at rest, and gives the faults that were delivered.
+// most jobs are at rest, and returns the faults that were delivered.
 func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	loading, end := context.WithTimeout(ctx, c.limit)
 	defer end()
@@ -182,7 +182,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	seen()
 	watch.Wait()
 	if c.stuck != "" {
-		loadErr = nil // the clients gave up because they were told to
+		loadErr = nil // the clients gave up on request
 	}
 	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr, recurErr); err != nil {
 		return nil, err
@@ -214,8 +214,8 @@ func (c *campaign) world() nemesis.World {
 	}
 }
 
-// watch tells the clients and whoever looks on how far everything is, until ctx ends.
-// When nothing has come forward for too long it gives up.
+// watch passes the progress to the clients and prints it, until ctx ends.
+// It ends the campaign when there was no progress for too long.
 func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis, giveUp func()) {
 	ask, tell := time.NewTicker(asked), time.NewTicker(told)
 	defer ask.Stop()

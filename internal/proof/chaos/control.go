@@ -18,9 +18,9 @@ const (
 )
 
 // naive is a client of the same platform in the same hour that retries: it posts
-// each subject until it is answered with a success, or gives up. If it makes no
+// each subject until it is answered with a success, or its tries are over. If it makes no
 // duplicates, the platform's faults do not bite, and a zero elsewhere means
-// nothing. pace waits before each subject, and tells whether to go on.
+// nothing. pace waits before each subject, and reports whether to go on.
 func naive(ctx context.Context, url string, subjects int, pace func(done int) bool) {
 	client := &http.Client{Timeout: attemptTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	for i := range subjects {

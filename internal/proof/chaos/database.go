@@ -71,7 +71,7 @@ func byName(lost map[commitproxy.Kind]int) map[string]int {
 	return out
 }
 
-// drawn gives a number in [0, 1) for one commit.
+// drawn returns a number in [0, 1) for one commit.
 func drawn(k commitproxy.Kind, number int) float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k))

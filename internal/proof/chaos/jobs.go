@@ -57,7 +57,7 @@ type spec struct {
 	account int // of a feed
 	class   job.Class
 	policy  job.Policy
-	delay   time.Duration // from its first submit; 0: due at once, without a time
+	delay   time.Duration // from its first submit; 0: due immediately, without a time
 	window  time.Duration // how late it may start
 
 	kind  *kind // at a platform with a connector of its own; nil: at the face
@@ -67,7 +67,7 @@ type spec struct {
 // keyPrefix begins every idempotency key.
 const keyPrefix = "key-"
 
-// specOf gives the i-th job of a seed.
+// specOf returns the i-th job of a seed.
 func specOf(seed uint64, i int) spec {
 	s := spec{key: fmt.Sprintf("%s%d", keyPrefix, i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold, window: startWindow}
 	random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable is what it must be

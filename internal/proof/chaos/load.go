@@ -43,7 +43,7 @@ type load struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	quota   int // jobs that may be submitted now
-	next    int // the first that nobody has taken
+	next    int // the first that no client has taken
 	resting int // jobs that are at rest, as far as known
 	open    int // taken, and not answered
 	submits []submitted
@@ -51,7 +51,7 @@ type load struct {
 	repeats int   // those of them for what was not answered before
 	failed  error // what ends the campaign: an answer that cannot be
 	stopped bool
-	stalled bool // nothing comes to rest: nobody waits for that
+	stalled bool // nothing comes to rest, and the load does not wait for it
 }
 
 // submitted is what a client knows of a job.
@@ -82,7 +82,7 @@ func (l *load) run(ctx context.Context) error {
 // allow lets clients submit that many jobs in all.
 func (l *load) allow(jobs int) { l.change(func() { l.quota = max(l.quota, min(jobs, l.jobs)) }) }
 
-// rests tells how many jobs are at rest.
+// rests returns how many jobs are at rest.
 func (l *load) rests(n int) { l.change(func() { l.resting = n }) }
 
 // stop ends the submitting; calls under way are finished.
@@ -95,7 +95,7 @@ func (l *load) change(what func()) {
 	l.changed.Broadcast()
 }
 
-// stall tells whether nothing comes to rest for now.
+// stall reports whether nothing comes to rest for now.
 func (l *load) stall(is bool) { l.change(func() { l.stalled = is }) }
 
 // reaches waits until so many jobs are at rest, but not longer than some come to rest.
@@ -107,7 +107,7 @@ func (l *load) reaches(jobs int) {
 	}
 }
 
-// take gives a client its next jobs; none: it is done.
+// take returns a client its next jobs; none: it is done.
 func (l *load) take(most int) (from, to int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *load) take(most int) (from, to int) {
 }
 
 // client is one client. What it has taken it submits until it is acknowledged,
-// whatever becomes of ctx: an answer that was lost tells nothing.
+// whatever becomes of ctx: a lost answer proves nothing.
 func (l *load) client(ctx context.Context, n int) {
 	random := rand.New(rand.NewPCG(l.seed, uint64(n)<<32)) //nolint:gosec // repeatable is what it must be
 	for {
@@ -161,7 +161,7 @@ func (l *load) client(ctx context.Context, n int) {
 	}
 }
 
-// together gives the end of the jobs from one on that can go in one call: a reply goes
+// together returns the end of the jobs from one on that can go in one call: a reply goes
 // with none that comes before it.
 func (l *load) together(from, to int) int {
 	for i := from + 1; i < to; i++ {
@@ -280,7 +280,7 @@ func schedule(ctx context.Context, api *fleet.API, reqs []*fireoncev1.ScheduleJo
 	return out, nil
 }
 
-// submitsOf is what the judge is told.
+// submitsOf is the judge's input about submits.
 func (l *load) submitsOf() []judge.Submit {
 	l.mu.Lock()
 	defer l.mu.Unlock()

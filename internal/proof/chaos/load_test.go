@@ -6,7 +6,7 @@ import (
 )
 
 // TestClientsWaitForTheNemesis: no client is ahead of what is allowed, and none
-// waits for ever when the load ends early.
+// never ends when the load ends early.
 func TestClientsWaitForTheNemesis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoad(1, 100, func(i int) spec { return specOf(1, i) }, nil, targets{})

@@ -14,7 +14,7 @@
 //  2. Nine of ten jobs are at rest: all faults are over. Every time of a schedule must be
 //     decided, and every job come to rest in bounded time.
 //  3. Every job, firing and event is read over the API, and weighed against what the
-//     clients were told, when schedules should have fired, and what the platform logged.
+//     clients were answered, when schedules should have fired, and what the platform logged.
 //
 // It fails if there is a duplicate, a lost job, a false verdict or a gap in the
 // events; if too much was left undone, or nothing came forward for long; and if faults
@@ -75,7 +75,7 @@ func hostSites(ctx context.Context, dir string, args []string) error {
 	return platform.Command(ctx, args, os.Stdin, os.Stdout, all...)
 }
 
-// errViolated says that the campaign found something, which was told already.
+// errViolated says that the campaign found something, which is printed already.
 var errViolated = errors.New("the campaign has failed; see above")
 
 // command runs one command line.

@@ -36,7 +36,7 @@ const (
 	delayRate, feedDelayRate = 0.08, 0.16
 )
 
-// platformFaults are the platform's usual ones, but many writes act when nobody waits
+// platformFaults are the platform's usual ones, but many writes act when no client waits
 // for their answer any more: what looks before the fence finds nothing, and is wrong.
 func platformFaults() platform.Faults {
 	f := platform.DefaultFaults()
@@ -188,7 +188,7 @@ func (o *options) fillSoak() error {
 	return nil
 }
 
-// specs gives the jobs of the campaign.
+// specs returns the jobs of the campaign.
 func (o options) specs() func(i int) spec {
 	if o.platforms {
 		there, window := sites.All(), postWindow

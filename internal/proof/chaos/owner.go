@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// revokedEach is how often some credential is revoked, and mended how soon the
-	// accounts' owner looks whether one of his connections wants another one. After known
-	// he has found out by himself.
+	// revokedEach is how often some credential is revoked, and mended how soon the owner of
+	// the accounts looks whether one of their connections wants another one. After known the
+	// owner has found out without the service.
 	revokedEach = 5 * time.Second
 	mended      = time.Second
 	known       = 6 * time.Second
 )
 
 // owner owns the accounts: now and then one of their credentials is revoked, and when
-// the service says that a connection was refused, he hands in the new one. If it has
-// nothing to send there, and so does not say, he does it all the same.
+// the service reports that a connection was refused, the owner submits the new one. The
+// service reports nothing for a connection that it sends nothing to; the owner submits
+// the new one then, too.
 type owner struct {
 	campaign *campaign
 	seed     uint64
@@ -34,8 +35,8 @@ type owner struct {
 	since   map[string]time.Time           // by site: when the valid one was made
 	handed  map[string]platform.Credential // by connection: what the service has, if it is not the first
 	revoked map[string]int                 // by site
-	told    map[string]int                 // by connection: handed in when the service had said so
-	unasked map[string]int                 // by connection: handed in by himself
+	told    map[string]int                 // by connection: submitted when the service had reported it
+	unasked map[string]int                 // by connection: submitted without a report
 	again   int                            // tries that the service did not take
 }
 
@@ -135,7 +136,7 @@ func (o *owner) mend(ctx context.Context, conn, id string) {
 	o.handed[conn] = next
 }
 
-// said tells what became of the credentials.
+// said returns what became of the credentials.
 func (o *owner) said() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,7 +24,7 @@ type kind struct {
 	name  string // as the report has it
 	conn  string // the connection that it goes through
 	class job.Class
-	// blind says that nobody can be asked about an outcome for good: many are left to a
+	// blind says that an outcome may be impossible to look up for good: many are left to a
 	// person, or stay in doubt for hours.
 	blind  bool
 	policy job.Policy
@@ -90,7 +90,7 @@ func email(subject string, _ targets) *fireoncev1.Payload {
 // is postWindow. It ends the doubts about what seems to be another job's.
 const shortWindow = 2 * time.Minute
 
-// platformSpecOf gives the i-th job of a seed, at one of the platforms that are there.
+// platformSpecOf returns the i-th job of a seed, at one of the platforms that are there.
 // Jobs come in pairs: two that have nothing in common, two that say the same on purpose,
 // or one and the reply to it.
 func platformSpecOf(seed uint64, i int, there []string, window time.Duration) spec {
@@ -138,7 +138,7 @@ func connectSites(ctx context.Context, f *fleet.Fleet, places map[string]platfor
 	return out, nil
 }
 
-// siteOf gives the site of a connection.
+// siteOf returns the site of a connection.
 func siteOf(conn string) string {
 	if conn == connUpload || conn == connPull {
 		return sites.TikTok

@@ -78,7 +78,7 @@ func TestEveryKindHasItsConnection(t *testing.T) {
 }
 
 // TestRepliesWaitForTheirIDs: a reply goes in a call of its own, after the answer to
-// what it replies to; if there will be none, the client gives up.
+// what it replies to; if there will be none, the client stops.
 func TestRepliesWaitForTheirIDs(t *testing.T) {
 	specs := func(i int) spec {
 		s := platformSpecOf(5, i, everySite, postWindow)

@@ -90,7 +90,7 @@ func (c *campaign) alive(ctx context.Context) (living, atRest int, err error) {
 	return max(0, living-still), atRest + min(living, still), err
 }
 
-// oneAlive tells of a job that is not at rest.
+// oneAlive returns a job that is not at rest.
 func oneAlive(ctx context.Context, f *fleet.Fleet) (story string) {
 	filter := &fireoncev1.JobFilter{}
 	for number, s := range states {

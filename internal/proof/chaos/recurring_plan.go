@@ -45,7 +45,7 @@ const (
 	bufferOne = fireoncev1.OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE
 )
 
-// recurrenceOf gives the i-th schedule of a seed. What matters most comes around by number, so
+// recurrenceOf returns the i-th schedule of a seed. What matters most comes around by number, so
 // that each campaign has all of it: the effect class with every policy, overlap, pauses,
 // triggers, queues.
 func recurrenceOf(seed uint64, i int) recurrence {
@@ -72,7 +72,7 @@ func recurrenceOf(seed uint64, i int) recurrence {
 		r.job.policy = []job.Policy{job.AssumeSent, job.Resend}[i/7%2]
 	}
 	if r.job.class == job.Observable {
-		r.unresolved = r.overlap // the platform can be asked, so that no doubt is for ever
+		r.unresolved = r.overlap // the platform can be asked, so that no doubt is forever
 	}
 	if i%6 == 4 {
 		r.cron, r.every = true, time.Minute

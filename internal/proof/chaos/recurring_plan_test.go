@@ -35,7 +35,7 @@ func TestSchedulesOfACampaign(t *testing.T) {
 			if r.every < soonestEvery || r.phase >= r.every || r.jitter >= r.every {
 				t.Errorf("%s fires every %v at %v, up to %v later", r.key, r.every, r.phase, r.jitter)
 			}
-			// What waits behind a job whose outcome only a person can tell waits for ever.
+			// A job waits forever behind a job whose outcome only a person can find out.
 			if r.job.class == job.Opaque && r.unresolved != allow {
 				t.Errorf("%s waits for persons", r.key)
 			}

@@ -29,7 +29,7 @@ func (r *recurring) judge(scheduled []judge.Recurring, log string) (*recurringOu
 	return &recurringOutcome{RecurringReport: report, Control: control, Hasty: r.hasties.Load(), Refused: r.refused.Load()}, err
 }
 
-// print tells what the schedules did.
+// print prints what the schedules did.
 func (out *recurringOutcome) print(w io.Writer) {
 	fmt.Fprintf(w, "  schedules: %d, paused by hand %d times; %d times that had to be decided, %d jobs; firings: %s\n",
 		out.Schedules, out.Pauses, out.Times, out.Jobs, counts(out.Firings))

@@ -70,7 +70,7 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 	return result.OK, err
 }
 
-// print tells what was done to one engine's servers.
+// print prints what was done to one engine's servers.
 func (out *outcome) print(w io.Writer) {
 	submitted := out.report.Total.Jobs
 	if out.recurring != nil {

@@ -138,7 +138,7 @@ func (s *soak) turn(ctx context.Context) {
 	fleet.Pause(ctx, s.times.calm)
 }
 
-// attacks says whether hostile clients are at work from the next sample on.
+// attacks sets whether hostile clients are at work from the next sample on.
 func (s *soak) attacks(hostile bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

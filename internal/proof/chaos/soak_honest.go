@@ -81,7 +81,7 @@ func every(ctx context.Context, pace time.Duration, do func() error) error {
 	}
 }
 
-// gets reads jobs by their keys, and compares each with what its submitter was told.
+// gets reads jobs by their keys, and compares each with the answer that its submitter got.
 func (s *soak) gets(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(s.seed, 0x676574)) //nolint:gosec // repeatable is what it must be
 	return every(ctx, getEach, func() error {

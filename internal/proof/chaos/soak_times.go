@@ -11,7 +11,7 @@ import (
 const (
 	// warmUp is for servers that have just started; nothing is measured.
 	warmUp = 5 * time.Second
-	// quietStart is for the memory of servers that nobody attacks.
+	// quietStart is for the memory of servers that are not attacked.
 	quietStart = 30 * time.Second
 	// A calm is cut into turns. Each has its own quiet time before it, so that whatever
 	// else slows the machine slows both alike. The lull before that is for attacks to end.

@@ -91,7 +91,7 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	return s, err
 }
 
-// toSites gives the flags and variables of servers that send to sites; none: they send
+// toSites returns the flags and variables of servers that send to sites; none: they send
 // to none.
 func toSites(dir string, places map[string]platform.Place) (flags, variables []string) {
 	if len(places) == 0 {
@@ -143,7 +143,7 @@ func (s *stage) each(do func(server int) error) error {
 	return errors.Join(errs...)
 }
 
-// died is told of servers that ended by themselves.
+// died is called for servers that ended by themselves.
 func (s *stage) died(server int, life fleet.Life, unexpected error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *stage) died(server int, life fleet.Life, unexpected error) {
 const (
 	// wholeLog is far more than a server writes, stacks of a crash included.
 	wholeLog = 64 << 20
-	// wordsKept is how much of the log of a server that ended by itself is told.
+	// wordsKept is how much of the log of a server that ended by itself is printed.
 	wordsKept = 1 << 10
 )
 
@@ -179,7 +179,7 @@ func (s *stage) watchedBy(n *nemesis.Nemesis) {
 	s.nemesis = n
 }
 
-// fell gives the servers' unexpected ends.
+// fell returns the servers' unexpected ends.
 func (s *stage) fell() []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

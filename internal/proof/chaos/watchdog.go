@@ -5,14 +5,14 @@ import "time"
 const (
 	// stalledAfter is how long faults wait for jobs of which none comes to rest.
 	stalledAfter = 2 * time.Minute
-	// stuckAfter is how long nothing may come forward at all; a part of the campaign that
-	// only asks and reads may take as long. Whoever then still waits waits for ever.
+	// stuckAfter is how long there may be no progress at all; a part of the campaign that
+	// only asks and reads may take as long. A wait that lasts longer never ends.
 	stuckAfter = 10 * time.Minute
 	// askBy bounds one question of how far the servers are: all may be frozen.
 	askBy = 30 * time.Second
 )
 
-// watchdog tells how long nothing has come forward.
+// watchdog measures how long there has been no progress.
 type watchdog struct {
 	since             time.Time
 	answered, resting int

@@ -25,7 +25,7 @@ func TestTheWatchdogSeesNoProgress(t *testing.T) {
 	}
 }
 
-// TestFaultsWaitForJobsAtRest: not for jobs that are only submitted, and not for ever.
+// TestFaultsWaitForJobsAtRest: not for jobs that are only submitted, and not forever.
 func TestFaultsWaitForJobsAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoad(1, 100, nil, nil, targets{})

@@ -1,4 +1,4 @@
-// Package fastpath says whether a second way through the code earns its keep. A fast path is
+// Package fastpath decides whether a second way through the code earns its keep. A fast path is
 // a special case beside the general way, which could do the same: it stays only as long as its
 // benchmark, which compares the two, does not fail. `make bench-paths` runs all of them.
 package fastpath

@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// post gives the status and the body of a complete answer, else 0.
+// post returns the status and the body of a complete answer, else 0.
 func post(t *testing.T, url string, silent bool) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}

@@ -134,7 +134,7 @@ func (p place) wrapped(inner []byte) []byte {
 	return inner
 }
 
-// overhead is the room for what is around a filled field.
+// overhead is the space for what is around a filled field.
 func (p place) overhead() int { return 16 * len(p) }
 
 func (p place) tag(t protowire.Type) []byte { return protowire.AppendTag(nil, p.last().Number(), t) }

@@ -66,7 +66,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Gone gives a channel that is closed when the request's client has given up,
+// Gone returns a channel that is closed when the request's client has given up,
 // the server has ended, or stop is called, which the handler owes. The body must
 // have been read before.
 func (s *Server) Gone(r *http.Request) (gone <-chan struct{}, stop func()) {

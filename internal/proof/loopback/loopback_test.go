@@ -6,7 +6,7 @@ import (
 )
 
 // TestCloseIsNoError: whether the goroutine that serves has seen the end when the
-// server is closed is a race, whose outcome is nobody's business.
+// server is closed is a race, whose outcome does not matter.
 func TestCloseIsNoError(t *testing.T) {
 	for range 2000 {
 		s, err := Listen()

@@ -87,7 +87,7 @@ func (c campaign) tests(m mutant) (tests []string, seeds uint64) {
 	return []string{safety, liveness}, c.seeds
 }
 
-// all runs the mutants, some at once, and tells of each as it ends.
+// all runs the mutants, some concurrently, and prints each as it ends.
 func (c campaign) all(ctx context.Context, mutants []mutant) []result {
 	results := make([]result, len(mutants))
 	free := make(chan struct{}, c.parallel)
@@ -132,5 +132,5 @@ func (c campaign) one(ctx context.Context, m mutant) (r result) {
 	return r
 }
 
-// expected tells whether the mutant said by which violation it would end.
+// expected reports whether the mutant said by which violation it would end.
 func (r result) expected() bool { return slices.Contains(r.mutant.expect, r.found.invariant) }

@@ -64,7 +64,7 @@ type finding struct {
 // errBroken says that a run failed without a violation: a panic, a timeout.
 var errBroken = errors.New("it failed without a violation")
 
-// run tries the seeds on one test. It gives nil when all worlds pass.
+// run tries the seeds on one test. It returns nil when all worlds pass.
 func (h harness) run(ctx context.Context, binary, test string, first, n uint64) (*finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.chunkTime+10*time.Second)
 	defer cancel()

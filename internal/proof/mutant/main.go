@@ -1,4 +1,4 @@
-// Command mutant breaks the rules of the send protocol one by one and tells
+// Command mutant breaks the rules of the send protocol one by one and prints
 // which the simulator notices. A harness that reports zero duplicates is worth
 // what it finds when there is something to find.
 //
@@ -126,7 +126,7 @@ func parseOptions(args []string) (options, error) {
 	return o, err
 }
 
-// choose gives the mutants that the options ask for.
+// choose returns the mutants that the options ask for.
 func (o options) choose(all []mutant) []mutant {
 	var out []mutant
 	for _, m := range all {
@@ -153,7 +153,7 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// workDir gives a directory to build in, and what removes it.
+// workDir returns a directory to build in, and what removes it.
 func workDir(keep string) (dir string, clean func(), err error) {
 	if keep != "" {
 		dir, err = filepath.Abs(keep)

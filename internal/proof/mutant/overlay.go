@@ -41,7 +41,7 @@ func (m mutant) writeOverlay(root, dir string) (string, error) {
 		texts[e.file] = changed
 	}
 	for file, text := range texts {
-		// The file's own name is kept: a compiler tells by it what is a test.
+		// The file's own name is kept: the name makes a file a test for the compiler.
 		mutated := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(mutated, []byte(text), 0o600); err != nil {
 			return "", err

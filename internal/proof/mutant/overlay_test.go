@@ -103,8 +103,8 @@ expect: I1
 	}
 }
 
-// Mutants follow the code: whoever changes lines that one replaces learns of it
-// here, and not only when the simulator is run on them.
+// Mutants follow the code: a change of lines that one replaces fails here, and
+// not only when the simulator is run on them.
 func TestEveryMutantFitsTheSource(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {

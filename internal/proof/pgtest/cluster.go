@@ -192,7 +192,7 @@ func (c *Cluster) url(user, database string) string {
 	return u.String()
 }
 
-// NewDatabase makes an empty database and gives its name. It is dropped when the
+// NewDatabase makes an empty database and returns its name. It is dropped when the
 // test ends, if the server runs then.
 func (c *Cluster) NewDatabase(tb testing.TB) string {
 	tb.Helper()
@@ -218,7 +218,7 @@ func (c *Cluster) newDatabase(tb testing.TB, template string) string {
 	return name
 }
 
-// Exec runs SQL statements in a database as the superuser. It gives the rows,
+// Exec runs SQL statements in a database as the superuser. It returns the rows,
 // one a line, their columns parted by "|".
 func (c *Cluster) Exec(tb testing.TB, database, sql string) string {
 	tb.Helper()
@@ -233,7 +233,7 @@ func (c *Cluster) query(database, sql string) (string, error) {
 	return c.client("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", c.AdminURL(database), "-c", sql)
 }
 
-// client runs one of PostgreSQL's client programs. Anybody may: the socket asks
+// client runs one of PostgreSQL's client programs. Any user may: the socket asks
 // for no password, and only the owner and root reach it.
 func (c *Cluster) client(program string, args ...string) (string, error) {
 	cmd := owner{}.command(c.dir, filepath.Join(c.bin, program), args...)
@@ -245,7 +245,7 @@ func (c *Cluster) client(program string, args ...string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// Dump writes a database to a file, and gives its path.
+// Dump writes a database to a file, and returns its path.
 func (c *Cluster) Dump(tb testing.TB, database string) string {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), database+".dump")
@@ -255,7 +255,7 @@ func (c *Cluster) Dump(tb testing.TB, database string) string {
 	return file
 }
 
-// DumpText gives all that a database holds as SQL, in the open.
+// DumpText returns all that a database holds as SQL, in the open.
 func (c *Cluster) DumpText(tb testing.TB, database string) string {
 	tb.Helper()
 	out, err := c.client("pg_dump", "--format=plain", "-d", c.AdminURL(database))
@@ -265,7 +265,7 @@ func (c *Cluster) DumpText(tb testing.TB, database string) string {
 	return out
 }
 
-// Restore puts a dump in the place of a database, whoever is connected to it.
+// Restore puts a dump in the place of a database, also when clients are connected to it.
 func (c *Cluster) Restore(tb testing.TB, database, file string) {
 	tb.Helper()
 	c.Exec(tb, "postgres", "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)")
@@ -275,8 +275,8 @@ func (c *Cluster) Restore(tb testing.TB, database, file string) {
 	}
 }
 
-// Load puts a dump in the place of what a database holds, and leaves whoever is
-// connected to it.
+// Load puts a dump in the place of what a database holds, and leaves its
+// connections alone.
 func (c *Cluster) Load(tb testing.TB, database, file string) {
 	tb.Helper()
 	_, err := c.client("pg_restore", "--clean", "--if-exists", "--single-transaction", "-d", c.AdminURL(database), file)
@@ -340,5 +340,5 @@ func (c *Cluster) Promote(tb testing.TB) {
 	}
 }
 
-// Logs gives what the server logged last.
+// Logs returns what the server logged last.
 func (c *Cluster) Logs() string { return c.log.String() }

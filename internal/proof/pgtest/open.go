@@ -19,7 +19,7 @@ func (c *Cluster) Down(how How) error { return c.down(how) }
 // Up starts a stopped server again, under the same address.
 func (c *Cluster) Up() error { return c.up() }
 
-// CreateDatabase makes an empty database and gives its name.
+// CreateDatabase makes an empty database and returns its name.
 func (c *Cluster) CreateDatabase() (string, error) { return c.createDatabase(emptyTemplate) }
 
 // emptyTemplate is PostgreSQL's own.
@@ -31,5 +31,5 @@ func (c *Cluster) createDatabase(template string) (string, error) {
 	return name, err
 }
 
-// Role is whom the databases belong to, for a proxy's URL.
+// Role owns the databases, for a proxy's URL.
 const Role = role

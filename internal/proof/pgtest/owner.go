@@ -19,7 +19,7 @@ const (
 	role      = "fireonce"
 )
 
-// owner is who the server runs as: nobody else's business unless the tests run
+// owner is the user that the server runs as. It matters only if the tests run
 // as root, which PostgreSQL refuses.
 type owner struct{ credential *syscall.Credential }
 

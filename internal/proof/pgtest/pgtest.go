@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package pgtest gives tests a PostgreSQL server of their own: a throwaway
+// Package pgtest provides tests with a PostgreSQL server of their own: a throwaway
 // cluster in a temporary folder, served on a Unix socket, with fsync on as the
 // service demands it.
 //
@@ -20,16 +20,16 @@ import (
 // shared is the cluster of this test process. It ends with the process.
 var shared = sync.OnceValues(func() (*Cluster, error) { return create(Options{}) })
 
-// New gives the URL of a fresh, empty database on a cluster that all tests of
-// the process share. Its owner, the URL's user, is no superuser. It is dropped,
-// whoever is still connected, when the test ends.
+// New returns the URL of a fresh, empty database on a cluster that all tests of
+// the process share. Its owner, the URL's user, is no superuser. It is dropped
+// when the test ends, connected or not.
 func New(tb testing.TB) string {
 	tb.Helper()
 	c := Shared(tb)
 	return c.URL(c.NewDatabase(tb))
 }
 
-// Shared gives the cluster that New makes its databases on, for a test that does
+// Shared returns the cluster that New makes its databases on, for a test that does
 // more with its database than to connect to it. Such a test stops nothing.
 func Shared(tb testing.TB) *Cluster {
 	tb.Helper()

@@ -131,7 +131,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// endOther runs another test process to its end. It gives the cluster's folder,
+// endOther runs another test process to its end. It returns the cluster's folder,
 // and a channel that is closed when no process is left.
 func endOther(t *testing.T, how string, end func(*exec.Cmd) error) (dir string, gone chan struct{}) {
 	t.Helper()

@@ -65,14 +65,14 @@ var programs = sync.OnceValues(func() (string, error) {
 
 func missingIn(dir string) string {
 	for _, name := range needed {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() { //nolint:gosec // whoever runs the tests names the folder
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() { //nolint:gosec // the environment of the tests names the folder
 			return name
 		}
 	}
 	return ""
 }
 
-// versionIn gives the first number in a path: its PostgreSQL's major version.
+// versionIn returns the first number in a path: its PostgreSQL's major version.
 func versionIn(path string) int {
 	digits := strings.TrimLeftFunc(path, func(r rune) bool { return r < '0' || r > '9' })
 	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {

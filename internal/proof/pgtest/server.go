@@ -135,7 +135,7 @@ const (
 	lineBytes = 4 << 10
 )
 
-// expect gives a channel that is closed when a line with these words comes.
+// expect returns a channel that is closed when a line with these words comes.
 func (t *tail) expect(words string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -269,7 +269,7 @@ func testBlueskyIdentity(t *testing.T, server *pds.Server) {
 	}
 }
 
-// Whether a record at our key is our post can be told no more: a person decides.
+// Whether a record at our key is our post cannot be found out any more: a person decides.
 func testBlueskyEdited(t *testing.T, server *pds.Server) {
 	w, account := blueskyWorld(t, server)
 	commits := 0

@@ -19,7 +19,7 @@ import (
 // anything is sent, in words that name the trouble; the platform has nothing of it.
 func TestFilesThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	// Each gives a platform, the path of a file that it takes, and how much it has heard.
+	// Each returns a platform, the path of a file that it takes, and how much it has heard.
 	for name, on := range map[string]func(t *testing.T) (platforms.Platform, string, func() int){
 		"X": func(t *testing.T) (platforms.Platform, string, func() int) {
 			on, p := overX(t, "/2/tweets", "", nil)

@@ -17,10 +17,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// door stands before a platform and counts who comes through: what a limit is about is
-// what the platform sees.
-type door struct {
-	shut bool // who comes waits inside until somebody is let out
+// turnstile stands before a platform and counts the requests that come through: a limit is
+// about what the platform sees.
+type turnstile struct {
+	shut bool // a request that comes waits inside until one is let out
 
 	mu       sync.Mutex
 	cond     *sync.Cond
@@ -30,8 +30,8 @@ type door struct {
 	arrivals []time.Time
 }
 
-// behind puts a door before the platform's sends.
-func (d *door) behind(t *testing.T, p platforms.Platform) platforms.Platform {
+// behind puts a turnstile before the platform's sends.
+func (d *turnstile) behind(t *testing.T, p platforms.Platform) platforms.Platform {
 	t.Helper()
 	to, err := url.Parse(p.URL)
 	if err != nil {
@@ -50,9 +50,9 @@ func (d *door) behind(t *testing.T, p platforms.Platform) platforms.Platform {
 	return p
 }
 
-// enter counts somebody, until he may go on: out before his answer can be, so that
-// nobody is counted beside the one who took his place.
-func (d *door) enter() {
+// enter counts a request until it may go on. It is out before its answer can be, so that no
+// request is counted beside its successor.
+func (d *turnstile) enter() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside++
@@ -68,7 +68,7 @@ func (d *door) enter() {
 }
 
 // letOut waits until as many are inside as may be, and lets one of them out.
-func (d *door) letOut(inside int) {
+func (d *turnstile) letOut(inside int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.inside < inside {
@@ -81,8 +81,8 @@ func (d *door) letOut(inside int) {
 	}
 }
 
-// came waits for the n-th to arrive, and gives when each came.
-func (d *door) came(n int) []time.Time {
+// came waits for the n-th to arrive, and returns when each came.
+func (d *turnstile) came(n int) []time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for len(d.arrivals) < n {
@@ -94,7 +94,7 @@ func (d *door) came(n int) []time.Time {
 // A connection's limits are one for all servers, counted where they matter.
 func TestLimitsOfAFleet(t *testing.T) {
 	t.Parallel()
-	fleet := func(t *testing.T, d *door, limits func(*store.Connection)) *platforms.World {
+	fleet := func(t *testing.T, d *turnstile, limits func(*store.Connection)) *platforms.World {
 		t.Helper()
 		return platforms.NewFleet(t, d.behind(t, mastodonOf(t, mastodontest.Mastodon, job.Keyed)), limits)
 	}
@@ -109,8 +109,8 @@ func TestLimitsOfAFleet(t *testing.T) {
 	}
 	t.Run("as many at once", func(t *testing.T) {
 		t.Parallel()
-		const most, jobs = 3, 24 // more than one server sends at once, less than both
-		d := &door{shut: true}
+		const most, jobs = 3, 24 // more than one server sends concurrently, less than both
+		d := &turnstile{shut: true}
 		w := fleet(t, d, func(c *store.Connection) { c.MaxInFlight = most })
 		ids := submit(t, w, jobs)
 		for i := range jobs {
@@ -129,8 +129,8 @@ func TestLimitsOfAFleet(t *testing.T) {
 	})
 	t.Run("as many a minute", func(t *testing.T) {
 		t.Parallel()
-		const perMinute, burst, jobs = 60, 6, 9 // a tenth at once
-		d := &door{}
+		const perMinute, burst, jobs = 60, 6, 9 // a tenth as a burst
+		d := &turnstile{}
 		began := time.Now()
 		w := fleet(t, d, func(c *store.Connection) { c.MaxPerMinute = perMinute })
 		submit(t, w, jobs)
@@ -143,7 +143,7 @@ func TestLimitsOfAFleet(t *testing.T) {
 	t.Run("a rate limit is everybody's", func(t *testing.T) {
 		t.Parallel()
 		const wait, jobs = 3 * time.Second, 10
-		d := &door{}
+		d := &turnstile{}
 		w := fleet(t, d, func(*store.Connection) {})
 		limited := make(chan time.Time, 1)
 		w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {

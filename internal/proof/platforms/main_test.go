@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// together is how many of these tests run at once, where nobody says. They wait for
+// together is how many of these tests run concurrently by default. They wait for
 // settle times and limits in real time, and need little of a processor.
 const together = "16"
 

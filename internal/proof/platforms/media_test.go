@@ -26,7 +26,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/platforms/pds"
 )
 
-// files is a host of media. Each image that it gives out is another one if it changes.
+// files is a host of media. Each image that it serves is another one if it changes.
 type files struct {
 	url     string
 	changes atomic.Bool

@@ -18,7 +18,7 @@ func SkipIfPresent(d time.Duration) Change {
 // whole seconds.
 func later(n *store.NewJob) { n.ScheduleTime = job.Micros(time.Now().Add(3 * time.Second)) }
 
-// What is there already is not made again, whoever made it, and what is not there is made.
+// What is there already is not made again, by us or by others, and what is not there is made.
 // A job that makes nothing owns nothing.
 func testPresent(t *testing.T, p Platform) {
 	w := NewWorld(t, p)
@@ -26,7 +26,7 @@ func testPresent(t *testing.T, p Platform) {
 		t.Skip("nothing can be found here that no job has made")
 	}
 	skip := SkipIfPresent(time.Hour)
-	if len(p.Payload("words").GetSocialPost().GetMedia()) > 0 { // nobody can tell
+	if len(p.Payload("words").GetSocialPost().GetMedia()) > 0 { // a look cannot tell
 		id := w.Submit("files", p.Payload("words"), skip, Window(2*time.Second))
 		w.UntilState(id, job.Expired)
 		w.once("words")

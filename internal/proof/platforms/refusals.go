@@ -22,10 +22,10 @@ const (
 	unsaid = transport.DefaultRetryAfter
 )
 
-// asks tells whether a request carries the credential.
+// asks reports whether a request carries the credential.
 func (p Platform) asks(r faultproxy.Request) bool { return p.Asks == nil || p.Asks(r) }
 
-// sends tells whether a request is the last one to be refused for its credential.
+// sends reports whether a request is the last one to be refused for its credential.
 func (p Platform) sends(r faultproxy.Request) bool {
 	if p.Sends != nil {
 		return p.Sends(r)
@@ -76,8 +76,8 @@ func testUnauthorizedSend(t *testing.T, p Platform) {
 	}
 }
 
-// The answer is lost, and then the credential is refused to whoever looks, polls or
-// repeats: the job waits, and its effect is known when there is another one.
+// The answer is lost, and then the credential is refused to each look, poll and
+// repeat: the job waits, and its effect is known when there is another one.
 func testUnauthorizedLook(t *testing.T, p Platform) {
 	if p.Asks != nil {
 		t.Skip("what asks about an effect carries no credential here")
@@ -111,7 +111,7 @@ func (w *World) held(id job.ID) {
 	}
 }
 
-// renewed gives the connection another credential, and waits for the job's one effect.
+// renewed returns the connection another credential, and waits for the job's one effect.
 func (w *World) renewed(id job.ID, text string) job.Snapshot {
 	w.t.Helper()
 	w.Proxy.Plan(func(faultproxy.Request) faultproxy.Fate { return faultproxy.Fate{} })
@@ -170,7 +170,7 @@ func (r *refusal) once(who faultproxy.Request, limited func(time.Duration) fault
 	return limited(limit)
 }
 
-// given gives when it was, and to what.
+// given returns when it was, and to what.
 func (r *refusal) given() (time.Time, faultproxy.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ func testLimitedEarly(t *testing.T, p Platform) {
 	w.once("slow words", id)
 }
 
-// One job is limited; the other, which nobody limits, waits as long. On a machine that is
+// One job is limited; the other, which has no limit, waits as long. On a machine that is
 // too busy to see the first one wait, the platform asks for a longer wait.
 func testLimitedOthers(t *testing.T, p Platform) {
 	for wait := limit; !limitsOthers(t, p, wait); wait *= 4 {

@@ -25,7 +25,7 @@ import (
 )
 
 // drafts is a connector outside of the program whose platform works in two phases:
-// a draft that nobody sees, and its publication, of which one hears later.
+// a draft that is not visible, and its publication, which is reported later.
 type drafts struct {
 	connectorv1connect.UnimplementedConnectorServiceHandler
 

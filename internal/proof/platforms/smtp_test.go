@@ -49,7 +49,7 @@ func newMailWorld(t *testing.T, o smtptest.Options) *mailWorld {
 	})}
 }
 
-// stored gives the Message-IDs of what the relay has that says text.
+// stored returns the Message-IDs of what the relay has that says text.
 func (w *mailWorld) stored(text string) (ids []string) {
 	for _, m := range w.relay.Stored() {
 		if strings.Contains(string(m.Data), text) {
@@ -67,7 +67,7 @@ func (w *mailWorld) once(text string, s job.Snapshot) {
 	}
 }
 
-// faults does to the messages what it is told, in turn, and then takes them.
+// faults applies its faults to the messages, in turn, and then takes messages.
 func faults(list ...smtptest.Fault) func(int) smtptest.Fault {
 	return func(n int) smtptest.Fault {
 		if n > len(list) {

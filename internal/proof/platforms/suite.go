@@ -17,7 +17,7 @@ import (
 type Platform struct {
 	// URL is where the platform is.
 	URL string
-	// Roots are whom the platform's certificate is signed by; nil: the system's.
+	// Roots have signed the platform's certificate; nil: the system's.
 	Roots *x509.CertPool
 	// Connector makes the connector. It reaches the platform at baseURL, through the
 	// proxy. What it waits for after an unknown outcome is as short as it can be.
@@ -30,29 +30,29 @@ type Platform struct {
 	Class job.Class
 	// Payload is one that says text.
 	Payload func(text string) *fireoncev1.Payload
-	// Commits tells whether a request is the one that makes the effect.
+	// Commits reports whether a request is the one that makes the effect.
 	Commits func(faultproxy.Request) bool
-	// Asks tells whether a request carries the credential to the platform; nil: every
+	// Asks reports whether a request carries the credential to the platform; nil: every
 	// one does.
 	Asks func(faultproxy.Request) bool
-	// Sends tells whether a request is the last one that a credential may be refused to
+	// Sends reports whether a request is the last one that a credential may be refused to
 	// before the effect; nil: the one that commits.
 	Sends func(faultproxy.Request) bool
-	// Parent gives what an object answers, by its external id; nil: nothing can be
+	// Parent returns what an object answers, by its external id; nil: nothing can be
 	// answered here.
 	Parent func(externalID string) string
 	// Effects are the platform's objects that say text, by their external ids.
 	Effects func(text string) []string
 	// FlatThreads says that an answer to an answer is one to the thread's beginning.
 	FlatThreads bool
-	// NoNames says that the platform tells nobody what the effect is called, so that
+	// NoNames says that the platform does not report the name of an effect, so that
 	// jobs have no external id.
 	NoNames bool
 	// Unauthorized is how the platform refuses a credential, Limited how it asks to
 	// wait, and Refused how it refuses content for good.
 	Unauthorized, Refused faultproxy.Fate
 	Limited               func(wait time.Duration) faultproxy.Fate
-	// HoldWords and RefusedWords are some of what a user is told then: what to do about
+	// HoldWords and RefusedWords are parts of the messages to a user: what to do about
 	// the credential, and why the content was not taken.
 	HoldWords, RefusedWords string
 }

@@ -21,7 +21,7 @@ var sources = map[string]fireoncev1.TikTokSettings_Source{
 }
 
 // A token that ends while TikTok works on a post holds the account. The post goes on, and
-// is found with the next token; none is begun anew.
+// is found with the next token; none is begun again.
 func TestTikTokTokenEndsMidPoll(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
@@ -52,8 +52,8 @@ func TestTikTokTokenEndsMidPoll(t *testing.T) {
 	}
 }
 
-// What becomes of a post that TikTok gives up, by the families of its reasons. Only a
-// post that has ended is begun anew.
+// What becomes of a post that TikTok drops, by the families of its reasons. Only a
+// post that has ended is begun again.
 func TestTikTokFails(t *testing.T) {
 	t.Parallel()
 	for reason, words := range map[string]string{

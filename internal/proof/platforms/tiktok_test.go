@@ -77,7 +77,7 @@ func overTikTok(
 		// An upload has a token of its own.
 		Sends:     func(r faultproxy.Request) bool { return r.Path == "/v2/post/publish/video/init/" },
 		HoldWords: "Reconnect this TikTok account",
-		// The upload's refusal: TikTok tells of what it does not take by its status.
+		// The upload's refusal: TikTok reports what it does not take by its status.
 		RefusedWords: "TikTok has no whole video, so nothing was posted",
 		Unauthorized: tiktokSays(http.StatusUnauthorized, "access_token_invalid"),
 		Refused:      tiktokSays(http.StatusBadRequest, "invalid_param"),
@@ -89,7 +89,7 @@ func tiktokSays(code int, what string) faultproxy.Fate {
 	return status(code, `{"data":{},"error":{"code":"`+what+`","message":"words","log_id":"1"}}`)
 }
 
-// tiktokPlan gives fates to the requests whose path has a part, in turn, then Pass.
+// tiktokPlan returns fates to the requests whose path has a part, in turn, then Pass.
 func tiktokPlan(part string, fates ...faultproxy.Fate) faultproxy.Plan {
 	return func(r faultproxy.Request) faultproxy.Fate {
 		if !strings.Contains(r.Path, part) || len(fates) == 0 {

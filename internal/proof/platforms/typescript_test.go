@@ -136,7 +136,7 @@ func TestTypeScript(t *testing.T) {
 	})
 }
 
-// entries reads a guest book as anybody would: where the entries with this text
+// entries reads a guest book as any visitor would: where the entries with this text
 // begin.
 func entries(t *testing.T, path, text string) (ids []string) {
 	t.Helper()

@@ -67,12 +67,12 @@ func NewWorld(t *testing.T, p Platform) *World {
 	return newWorld(t, p, 0, func(*store.Connection) {}, s)
 }
 
-// fleetSenders is how many jobs one server of a fleet sends at once, so that no single
+// fleetSenders is how many jobs one server of a fleet sends concurrently, so that no single
 // one does all the work.
 const fleetSenders = 2
 
 // NewFleet makes a world of two servers over one PostgreSQL, whose connection has limits
-// of its own. Each server sends two jobs at once.
+// of its own. Each server sends two jobs concurrently.
 func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 	t.Helper()
 	url := pgtest.NewFrom(t, postgres.Migrate)
@@ -88,7 +88,7 @@ func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 }
 
 // newWorld makes a world with an engine over each of the stores, which lead to one
-// database. senders is how many jobs each sends at once; 0: the usual number.
+// database. senders is how many jobs each sends concurrently; 0: the usual number.
 func newWorld(t *testing.T, p Platform, senders int, limits func(*store.Connection), stores ...store.Store) *World {
 	t.Helper()
 	w := &World{t: t, platform: p, Store: stores[0]}
@@ -140,7 +140,7 @@ func (w *World) connect(limits func(*store.Connection)) {
 	}
 }
 
-// Rotate gives the connection its next credential, and so ends an auth hold.
+// Rotate returns the connection its next credential, and so ends an auth hold.
 func (w *World) Rotate(credential *fireoncev1.Credential) {
 	w.t.Helper()
 	conn := w.connection()

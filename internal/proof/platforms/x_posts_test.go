@@ -105,7 +105,7 @@ func TestXDuplicateIsAdopted(t *testing.T) {
 }
 
 // What X calls a duplicate of an older post is not sent again, and is put before a person:
-// it may be somebody's own, or one of a job that a lost database knew.
+// a person may have made it, or one of a job that a lost database knew.
 func TestXDuplicateOfAnother(t *testing.T) {
 	t.Parallel()
 	on, p := longPosts(t)

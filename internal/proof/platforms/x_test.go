@@ -81,7 +81,7 @@ func TestXPictures(t *testing.T) {
 	})
 }
 
-// overX is a simulated X that tells of what it has after a moment only.
+// overX is a simulated X that lists what it has after a moment only.
 func overX(t *testing.T, path, prefix string, payload func(text string) *fireoncev1.Payload) (platforms.Platform, *xtest.Platform) {
 	t.Helper()
 	p, err := xtest.Start(xtest.Options{ReadLag: 300 * time.Millisecond})

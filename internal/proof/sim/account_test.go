@@ -13,8 +13,8 @@ import (
 )
 
 // Rules of this file: the platform knows logins, the store their versions. A login is
-// good until it is revoked or has ended, whoever holds it, and what it is refused for
-// the platform remembers by the version that was shown.
+// good until it is revoked or has ended, whichever server holds it. The platform remembers
+// by the version that was shown why it refused a login.
 
 // account is a target's side of its connection.
 type account struct {
@@ -58,7 +58,7 @@ func (a *account) version(n int) *credential {
 	return a.versions[i]
 }
 
-// refuses tells whether the platform refuses a version, for its login or by a fault of
+// refuses reports whether the platform refuses a version, for its login or by a fault of
 // its own, and remembers that.
 func (w *simWorld) refuses(t *target, version int, by fault) bool {
 	c := t.account.version(version)
@@ -184,7 +184,7 @@ func (w *simWorld) tend() {
 	}
 }
 
-// rotate gives the connection a new login, or the same once more.
+// rotate returns the connection a new login, or the same once more.
 func (w *simWorld) rotate(t *target) {
 	l := t.account.present().login
 	if w.upTo(4) > 0 || l.name == "" {
@@ -246,7 +246,7 @@ func (w *simWorld) reconnect(t *target) {
 	}
 }
 
-// simRefresher renews logins as the platform and the seed say. What it gives is
+// simRefresher renews logins as the platform and the seed say. What it returns is
 // stored before.
 type simRefresher struct{ *node }
 

@@ -36,7 +36,7 @@ func (w *simWorld) broke(name string, j *simJob, format string, args ...any) {
 	}
 	w.broken = &violation{name: name, what: fmt.Sprintf(format, args...), job: j}
 	w.note("", "VIOLATION "+name, j.id, 0, w.broken.what)
-	if !w.log.keep { // at once: what a broken world does at its end nobody knows
+	if !w.log.keep { // now: a broken world may do anything at its end
 		fmt.Printf("SIM VIOLATION %s: seed %d: job %d: %s\n", name, w.seed, j.index, w.broken.what)
 	}
 	w.director.over = true
@@ -192,7 +192,7 @@ func (w *simWorld) newIntent(j *simJob, r memory.Record, i int) {
 	j.attempts[a.Number] = is
 }
 
-// mayFollow tells why a new intent may not follow an earlier attempt.
+// mayFollow returns why a new intent may not follow an earlier attempt.
 func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memory.Attempt) string {
 	was, now := j.attempts[m.Number], time.Now()
 	switch m.Result {
@@ -217,7 +217,7 @@ func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memory.Attempt) string
 	return ""
 }
 
-// firstOf gives the first attempt of a round.
+// firstOf returns the first attempt of a round.
 func (w *simWorld) firstOf(j *simJob, round int) *simAttempt {
 	for n := 1; n <= len(j.attempts); n++ {
 		if a := j.attempts[n]; a.round == round {
@@ -299,7 +299,7 @@ func (w *simWorld) absenceIsProven(j *simJob, a memory.Attempt, r memory.Record)
 	}
 }
 
-// alone tells whether one process armed the last attempt, lives still, and is the
+// alone reports whether one process armed the last attempt, lives still, and is the
 // only one: it goes by its own clock, whatever the database's says.
 func (w *simWorld) alone(j *simJob) bool {
 	n := w.nodes[0]
@@ -359,7 +359,7 @@ func (w *simWorld) cutoff(j *simJob, l connector.Look) time.Time {
 	return j.attempts[l.First.Number].armed.Add(l.Fence.Sub(l.First.ArmedAt))
 }
 
-// leaves: I2, at the moment of the write. It gives the attempt.
+// leaves: I2, at the moment of the write. It returns the attempt.
 func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 	j, now := s.job, time.Now()
 	w.stats.requests++
@@ -441,7 +441,7 @@ func (w *simWorld) boundOnce(j *simJob, c store.Created) {
 	}
 }
 
-// answered notes whom the platform told of an effect, or that it wants no request now.
+// answered notes which calls the platform told of an effect, or that it wants no request now.
 func (w *simWorld) answered(s *simSession, attempt int, out job.Outcome) {
 	a := s.job.attempts[attempt]
 	switch {
@@ -455,7 +455,7 @@ func (w *simWorld) answered(s *simSession, attempt int, out job.Outcome) {
 	}
 }
 
-// atTheEnd: I5, and that nobody who was told of a success has kept it to himself.
+// atTheEnd: I5, and that no living worker has learned of a success that the store does not have.
 func (w *simWorld) atTheEnd() {
 	asked := make(map[*target]int)
 	owned := make(map[string]bool)

@@ -22,7 +22,7 @@ const simSlewed = 1000
 type wrongness struct {
 	off   time.Duration
 	since time.Time
-	// atOnce says that nobody could tell it from a right clock.
+	// atOnce says that it could not be distinguished from a right clock.
 	atOnce bool
 }
 
@@ -71,7 +71,7 @@ func (w *simWorld) setClock(by time.Duration) {
 	w.wrong = append(w.wrong, is)
 }
 
-// believedAtOnce is a clock that nobody can tell from a right one: a machine has come up,
+// believedAtOnce is a clock that cannot be distinguished from a right one: a machine has come up,
 // and may be set right as long as it does not know the time.
 func (w *simWorld) believedAtOnce(is wrongness) wrongness {
 	w.comingUp = time.Now().Add(store.DefaultSuspectFor + simSlack)
@@ -80,7 +80,7 @@ func (w *simWorld) believedAtOnce(is wrongness) wrongness {
 }
 
 // restartStore ends every process; the next one finds a clock that may have been set, and
-// often a machine that has come up anew.
+// often a machine that has come up again.
 func (w *simWorld) restartStore() {
 	for _, n := range w.nodes {
 		if n != nil {
@@ -119,7 +119,7 @@ func (w *simWorld) ahead() time.Duration {
 func (w *simWorld) leapt() time.Duration {
 	most := time.Duration(0)
 	for i, is := range w.wrong {
-		for _, before := range w.wrong[:i] { // nobody knows which of them was believed
+		for _, before := range w.wrong[:i] { // any of them may have been believed
 			if is.atOnce {
 				most = max(most, is.off-before.off)
 			}
@@ -137,7 +137,7 @@ func (w *simWorld) isNotEarly(j *simJob, r memory.Record) {
 	}
 }
 
-// probe reads the store's clock each minute, as whoever asks a server for its health does:
+// probe reads the store's clock each minute, as a request for a server's health does:
 // a change counts from when it was seen, and a simulated node that has nothing to do may not
 // look for ten minutes.
 func (w *simWorld) probe() {

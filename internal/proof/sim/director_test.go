@@ -16,7 +16,7 @@ import (
 
 // Rules of this file:
 //   - every call that a node makes into its world parks here, before it acts and
-//     again before its answer is delivered; one director lets them go, one at a time;
+//     again before its answer is delivered; one director releases them, one at a time;
 //   - the director moves only when every goroutine is at rest, and what it finds then
 //     it sorts by what the calls are, never by who came first;
 //   - so a run is a function of its seed, whatever the scheduler does.
@@ -32,7 +32,7 @@ type call struct {
 	ctx    context.Context
 	// act does what was called for. The director runs it.
 	act func() error
-	// writes tells that the call may change the store.
+	// writes says that the call may change the store.
 	writes bool
 	// armToken, of Arm and ArmedBy, ties the two together; a claim may have several.
 	armToken  job.ID
@@ -52,7 +52,7 @@ type call struct {
 	poke      func() bool // ends the watch over ctx
 }
 
-// group are calls that nobody can tell apart: they go together.
+// group are calls that look alike: they go together.
 type group []*call
 
 func (c *call) compare(o *call) int {
@@ -90,7 +90,7 @@ type director struct {
 	current *call
 }
 
-// undecided is a write whose caller was told ErrUnconfirmed, and that is not
+// undecided is a write whose caller got ErrUnconfirmed, and that is not
 // decided yet.
 type undecided struct {
 	call *call
@@ -101,7 +101,7 @@ func newDirector(w *simWorld, seed uint64) *director {
 	return &director{rand: rand.New(rand.NewPCG(seed, 0x5eed)), w: w, wake: make(chan struct{}, 1)}
 }
 
-// errDead is what a crashed node's calls get. Nobody reads it.
+// errDead is what a crashed node's calls get. No code reads it.
 var errDead = errors.New("the process is dead")
 
 // do parks a call until the director lets its answer go.
@@ -262,7 +262,7 @@ func (d *director) moves(now time.Time) {
 	}
 }
 
-// waitsForLimbo tells whether the call asks for an arm that is not decided yet.
+// waitsForLimbo reports whether the call asks for an arm that is not decided yet.
 func (d *director) waitsForLimbo(c *call) bool {
 	return c.op == "ArmedBy" && slices.ContainsFunc(d.limbo, func(u *undecided) bool {
 		return u.call.armToken == c.armToken || slices.Contains(u.call.armTokens, c.armToken)
@@ -279,7 +279,7 @@ func (d *director) outcomeUnderWay() bool {
 func (d *director) settle(u *undecided) {
 	if d.rand.IntN(2) == 0 {
 		d.w.trace(u.call, "late commit")
-		_ = u.call.act() // nobody hears of it
+		_ = u.call.act() // its caller is dead
 		return
 	}
 	d.w.trace(u.call, "late rollback")
@@ -378,7 +378,7 @@ func (d *director) finish(g group, err error) {
 	}
 }
 
-// bury ends every call of a node that is dead: its answers reach nobody. A write
+// bury ends every call of a node that is dead: its answers are lost. A write
 // that was on its way may still be decided.
 func (d *director) bury(n *node) {
 	for _, g := range slices.Clone(d.parked) {

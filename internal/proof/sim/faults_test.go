@@ -13,7 +13,7 @@ const (
 	// Of the store.
 	faultUnavailable  fault = iota // the call fails and did nothing
 	faultLostAfter                 // done, and the answer lost
-	faultLostBefore                // not done, and nobody knows
+	faultLostBefore                // not done, and its caller does not learn so
 	faultLeftOpen                  // unconfirmed, and decided later
 	faultSlowStore                 // the call takes long to arrive
 	faultLateAnswer                // its answer takes long
@@ -29,7 +29,7 @@ const (
 	faultStop   // an orderly end
 	faultFreeze // the whole process stands still
 	faultSleep  // so does its monotonic clock
-	faultWall   // somebody sets its wall clock
+	faultWall   // its wall clock is set
 	faultHidden // the others cannot see that it is alive
 	// Of the platform.
 	faultDeadLine      // the line is dead before the first byte
@@ -192,7 +192,7 @@ func (w *simWorld) delayBefore(c *call) time.Duration {
 	return 0
 }
 
-// delayAfter draws how long its answer waits; negative: it is delivered at once.
+// delayAfter draws how long its answer waits; negative: it is delivered immediately.
 func (w *simWorld) delayAfter(c *call) time.Duration {
 	switch {
 	case c.op == "Exit":
@@ -209,7 +209,7 @@ func (w *simWorld) delayAfter(c *call) time.Duration {
 	return time.Duration(w.upTo(2) - 1)
 }
 
-// pause draws how long somebody stands still: about as long as a send may take, a
+// pause draws how long a node stands still: about as long as a send may take, a
 // lease, a fence, or far beyond.
 func (w *simWorld) pause() time.Duration {
 	limit := w.oneOf(10*time.Second, 30*time.Second, time.Minute, 75*time.Second, 5*time.Minute, 15*time.Minute)

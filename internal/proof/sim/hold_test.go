@@ -181,7 +181,7 @@ func (w *simWorld) missedHasEnded(t *target) {
 }
 
 // simPatience is how long a job that may start may wait for that once faults are over:
-// for whoever stands still yet, the longest poll, and others before it.
+// for a node that stands still yet, the longest poll, and others before it.
 const simPatience = 45 * time.Minute
 
 // hadNoStart: STARVED, when a job has expired that nothing held back any more.

@@ -13,7 +13,7 @@ type intending struct {
 	*node
 	intend func(store.Leased) *store.Arm
 	given  int // how many it was given
-	// late: the claim is decided after its caller was told that nobody knows. What it
+	// late: the claim is decided after its caller got ErrUnconfirmed. What it
 	// may write was asked before.
 	late      bool
 	rehearsed map[job.ID]*store.Arm
@@ -25,7 +25,7 @@ func (in *intending) ask(l store.Leased) *store.Arm {
 	if in.late {
 		a := in.rehearsed[l.ID]
 		if a == nil || a.CredentialVersion != l.Connection.CredentialVersion {
-			return nil // whoever changed the connection had to wait for the claim, or the claim for him
+			return nil // a change of the connection had to wait for the claim, or the claim for the change
 		}
 		a.Claim = l.ClaimToken
 		return a
@@ -49,7 +49,7 @@ func (w *simWorld) intentIsKeyed(id job.ID, a *store.Arm) {
 	}
 }
 
-// rehearse asks for the intents of a claim that is decided later, and gives their
+// rehearse asks for the intents of a claim that is decided later, and returns their
 // tokens: those of the jobs that are due now. It may claim others then, without one.
 func (in *intending) rehearse() (tokens []job.ID) {
 	w := in.w

@@ -308,8 +308,8 @@ func (w *simWorld) beatHasOneEffect(j *simJob, p *simPost) {
 	}
 }
 
-// schedulePatience is how long after the last fault a schedule may be behind: whoever stands
-// still yet comes first.
+// schedulePatience is how long after the last fault a schedule may be behind: a server that
+// stands still has to go on first.
 const schedulePatience = 20 * time.Minute
 
 // endSchedules lets schedules decide what has come, looks whether they have, and ends them.

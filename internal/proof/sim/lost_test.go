@@ -14,7 +14,7 @@ import (
 // the fences of the attempts, as docs/protocol.md has them.
 
 // senderIsLost notes an attempt that was taken up before its fence: EARLY, if that moved
-// the fence, or said more of the attempt than that nobody knows.
+// the fence, or said more of the attempt than that it is unknown.
 func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memory.Record) {
 	if e.Cause == job.CausePolicy {
 		w.policyIsNotEarly(j, r)
@@ -100,7 +100,7 @@ func (w *simWorld) repeatsArePaced(j *simJob, e job.Event, s job.Snapshot) {
 	w.paced[write] = append(w.paced[write], s.NextAt)
 }
 
-// unfenced gives the attempts whose senders were lost, and which may still act for
+// unfenced returns the attempts whose senders were lost, and which may still act for
 // all that is known.
 func (w *simWorld) unfenced(j *simJob, r memory.Record) (open []int) {
 	for n := range j.lost {

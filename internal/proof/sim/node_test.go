@@ -115,7 +115,7 @@ func (w *simWorld) hide(n *node) {
 	})
 }
 
-// crash ends a node at once; another life may follow.
+// crash ends a node immediately; another life may follow.
 func (w *simWorld) crash(n *node) {
 	w.note(n.name, "crash", job.ID{}, 0, "")
 	n.die()

@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: every server is down for a while, and nobody reads the store's clock.
+// Rules of this file: every server is down for a while, and the store's clock is not read.
 // Then all start, with the right time or with an earlier one. What must follow from that is
 // reckoned from docs/guarantees.md: a time that is behind the newest one that was believed is
 // not believed, and meanwhile everything stands still.
@@ -60,7 +60,7 @@ func (w *simWorld) goDown() {
 	w.check()
 	newest := w.believed()
 	w.endOfDoubt()
-	w.doubt.stands = false // whoever starts next begins anew
+	w.doubt.stands = false // the next server to start begins again
 	w.down = true
 	began, lasts := time.Now(), w.outage/4+time.Duration(w.upTo(int(w.outage)))
 	earlier := w.earlier && w.upTo(3) > 0
@@ -117,7 +117,7 @@ func (w *simWorld) standsStill() {
 	for _, j := range w.jobs {
 		s := w.store.Inspect(j.id).Snapshot
 		if w.waits(s) {
-			continue // the end of its predecessor gives it another window
+			continue // it gets another window at the end of its predecessor
 		}
 		if s.State.Runnable() && !s.ScheduleTime.After(s.Now) && s.StartDeadline.After(s.Now) {
 			w.doubt.windows[j.id] = openWindow{s.Version, s.StartDeadline}

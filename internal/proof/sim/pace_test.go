@@ -125,7 +125,7 @@ func (w *simWorld) presenceWasLooked(j *simJob, a memory.Attempt) {
 	}
 }
 
-// wasPresent tells why a job may not end because its content is there; empty: it may.
+// wasPresent returns why a job may not end because its content is there; empty: it may.
 func (w *simWorld) wasPresent(j *simJob) string {
 	w.stats.present++
 	j.found = true

@@ -116,7 +116,7 @@ func (w *simWorld) update(j *simJob) *store.Content {
 }
 
 // ruling is what a person says of a job. One who is never wrong looks at the
-// platform, and waits until nothing can come any more. Of twins he cannot tell.
+// platform, and waits until nothing can come any more. They cannot tell twins apart.
 func (w *simWorld) ruling(j *simJob) job.Evidence {
 	r := job.Resolved{Actor: "person", Override: true}
 	without := []job.Ruling{job.RuleNotSent, job.RuleResend, job.RuleCancel}

@@ -83,7 +83,7 @@ func (c simConnector) Probe(ctx context.Context, o connector.Opening) (job.Trait
 }
 
 // before makes a call before an arm. What it meets there costs a try, unless it is
-// told to wait, or to log in anew.
+// told to wait, or to log in again.
 func (c simConnector) before(op string, ctx context.Context, o connector.Opening, act func() error) (err error) { //nolint:revive // the context is the call's
 	w, j := c.w, c.w.byID[o.Job]
 	defer func() {
@@ -194,7 +194,7 @@ func (c simConnector) session(o connector.Opening) *simSession {
 // HasIdle says so unless none ever does.
 func (c simConnector) HasIdle() bool { return c.w.warm > 0 }
 
-// OpenIdle gives a line that was used before, by chance.
+// OpenIdle returns a line that was used before, by chance.
 func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
 	if c.w.upTo(100) >= c.w.warm {
 		return nil
@@ -277,7 +277,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	}
 }
 
-// posted tells whether one of these posts is the job's, and not taken for another's.
+// posted reports whether one of these posts is the job's, and not taken for another's.
 func (j *simJob) posted(ids []string, taken map[string]bool) bool {
 	return slices.ContainsFunc(j.posts, func(p *simPost) bool { return slices.Contains(ids, p.id) && !taken[p.id] })
 }
@@ -306,7 +306,7 @@ func (t *target) after(mark, text string, cutoff time.Time) []string {
 	return ids
 }
 
-// Poll tells what became of a handle.
+// Poll returns what became of a handle.
 func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle string) job.Outcome {
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
 	var out job.Outcome

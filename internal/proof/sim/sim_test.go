@@ -13,7 +13,7 @@ import (
 
 // The simulator: real engines over an in-memory store and a platform that is
 // scripted, hours in milliseconds. One seed decides everything: the scenario, the
-// faults, who goes first. The same seed gives the same world again, step by step.
+// faults, who goes first. The same seed makes the same world again, step by step.
 var (
 	simSeeds   = flag.Uint64("sim.seeds", 60, "how many worlds to try")
 	simFirst   = flag.Uint64("sim.first", 1, "the seed of the first one")
@@ -205,7 +205,7 @@ func (s *simStats) add(o simStats) {
 	}
 }
 
-// line tells what was tried, in one line.
+// line returns what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d, claims released %d, senders lost %d, repeats before the fence %d, while the first still sends %d",

@@ -156,7 +156,7 @@ func (s nodeStore) NextDue(ctx context.Context, limit time.Duration) (time.Durat
 	return s.w.store.NextDue(ctx, limit)
 }
 
-// Watch gives the store's hints, on every other node: they may get lost.
+// Watch returns the store's hints, on every other node: they may get lost.
 func (s nodeStore) Watch(kind store.WatchKind) (<-chan struct{}, func()) {
 	if s.deaf {
 		return nil, func() {}

@@ -7,7 +7,7 @@ import (
 )
 
 // theme is a world in which a few faults strike hard and everything else is quiet:
-// they meet there, which among all faults at once they hardly ever do.
+// they meet there, which they hardly ever do among all the other faults.
 type theme struct {
 	name string
 	// class of all targets; zero: any.

@@ -18,8 +18,8 @@ func waitOf(i int) time.Duration {
 
 // waitsAsLong: while a reply waits, its wait counts from its own time; from then on its
 // start window counts from its predecessor's end, or from its own time if that is later.
-// One whose wait was over by then keeps that end, until a sweep expires it. A retry gives it
-// windows of its own.
+// One whose wait was over by then keeps that end, until a sweep expires it. After a retry it
+// has windows of its own.
 func (w *simWorld) waitsAsLong(j *simJob) {
 	s := j.last
 	parent := w.byID[s.ReplyTo]
@@ -40,7 +40,7 @@ func (w *simWorld) waitsAsLong(j *simJob) {
 	}
 }
 
-// knowsItsPredecessor: whoever waits knows whether there is anything to wait for.
+// knowsItsPredecessor: a job that waits knows whether there is anything to wait for.
 func (w *simWorld) knowsItsPredecessor(j *simJob) {
 	s := j.last
 	parent := w.byID[s.ReplyTo]

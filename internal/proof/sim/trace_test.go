@@ -12,7 +12,7 @@ import (
 )
 
 // simTrace is all that happened in a world: always as a hash, and as text when
-// somebody wants to read it.
+// it is to be read.
 type simTrace struct {
 	w    *simWorld
 	sum  hash.Hash64
@@ -77,7 +77,7 @@ func (l *simTrace) timeline(of *simJob) string {
 	return b.String()
 }
 
-// quiet tells rows that say nothing about a job: calls and faults of no job's, and
+// quiet reports rows that say nothing about a job: calls and faults of no job's, and
 // what was planned.
 func quiet(r traceRow) bool {
 	if r.job >= 0 {

@@ -27,7 +27,7 @@ func (w *simWorld) oneOfAContent(j *simJob) {
 	}
 }
 
-// open tells whether an attempt of the job has no outcome, and it is not given up.
+// open reports whether an attempt of the job has no outcome, and it is not given up.
 func open(j *simJob) bool {
 	return j.last.State == job.Sending || j.last.State == job.Ambiguous || j.last.State == job.Accepted
 }
@@ -56,7 +56,7 @@ func (w *simWorld) swapIsExcused(j *simJob, e *job.Effect, p *simPost) {
 	}
 }
 
-// swapped tells whether an object settles a twin of the job that made it, as is
+// swapped reports whether an object settles a twin of the job that made it, as is
 // excused. Whether they settle as many as they should is checked at the end.
 func (w *simWorld) swapped(j *simJob, p *simPost) bool {
 	return j.target.twins && slices.ContainsFunc(w.jobs, func(o *simJob) bool {

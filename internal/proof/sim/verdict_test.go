@@ -9,8 +9,8 @@ import (
 )
 
 // Rules of this file: what a job's end says is held against the platform's own
-// count, and against what was asked for. A protocol that gives up at the first
-// trouble would break no other check.
+// count, and against what was asked for. A protocol that ends a job at the first
+// failure would break no other check.
 
 // mayHave is how many effects are wanted: one, or one for each round where the
 // policy, or a person who is wrong, takes that risk.
@@ -102,8 +102,8 @@ func (w *simWorld) startIsWanted(j *simJob, r memory.Record) {
 	}
 }
 
-// hurried tells whether somebody let the job start before its time, after he or
-// another last gave it one.
+// hurried reports whether a person started the job before its time, after its time was
+// last set.
 func hurried(events []job.Event) bool {
 	for _, e := range slices.Backward(events) {
 		switch e.Cause {
@@ -174,7 +174,7 @@ func (w *simWorld) saw(j *simJob) {
 	j.several = true
 }
 
-// spent tells whether as many tries came to nothing as the job may have, or as many
+// spent reports whether as many tries came to nothing as the job may have, or as many
 // leases ran out as it may cost.
 func (w *simWorld) spent(j *simJob, r memory.Record) bool {
 	tries, leases := 0, 0
@@ -202,7 +202,7 @@ func (w *simWorld) spent(j *simJob, r memory.Record) bool {
 	return tries >= budget || leases >= 5
 }
 
-// gaveUp tells why nobody had to ask a person yet; empty: there was a reason.
+// gaveUp returns why a person had not to be asked yet; empty: there was a reason.
 func (w *simWorld) gaveUp(j *simJob, before job.Snapshot, r memory.Record) string {
 	t, s := j.target.traits, r.Snapshot
 	looks := 0

@@ -140,7 +140,7 @@ func (s *simSession) postUnder(c connector.Commit) job.Outcome {
 	return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200, ExternalID: p.id}
 }
 
-// publishContainer is the commit of a HANDLE target: at once, or after processing.
+// publishContainer is the commit of a HANDLE target: immediately, or after processing.
 func (s *simSession) publishContainer(c connector.Commit, handle string) job.Outcome {
 	w, box := s.w, s.target.containers[handle]
 	if box.posted != nil {

@@ -94,7 +94,7 @@ type simJob struct {
 	last         job.Snapshot
 	scheduleTime time.Time
 	events       int
-	// ruled is the last attempt that a person has ruled on; wronged, that he may
+	// ruled is the last attempt that a person has ruled on; wronged, that the ruling may
 	// have been wrong.
 	ruled    int
 	wronged  bool
@@ -116,7 +116,7 @@ type simJob struct {
 	alarmed bool // a second claim to its object was written down
 	missed  bool // it fell due in a pause, and was not wanted then
 	// leased is the version of the credential that it was claimed under last; claimed
-	// tells that the present step did that.
+	// says that the present step did that.
 	leased  int
 	claimed bool
 	met     map[string]int // by worker, what it met before an arm that costs a try
@@ -143,7 +143,7 @@ type simAttempt struct {
 	refused                        bool // by the platform
 	result                         job.Result
 	// free: the platform has asked for a wait, or has refused a credential, and its
-	// worker was told.
+	// worker has the answer.
 	free bool
 	// repeats another attempt whose outcome is unknown.
 	repeats        bool
@@ -241,7 +241,7 @@ func (w *simWorld) connect() {
 	w.conns = append(w.conns, conn)
 }
 
-// populate submits the jobs, some at once and some in the course of time.
+// populate submits the jobs, some immediately and some in the course of time.
 func (w *simWorld) populate() {
 	most := 10
 	if w.few {
@@ -340,8 +340,8 @@ func (w *simWorld) submit(j *simJob) {
 	}
 }
 
-// heal ends all faults: every slot has a living node, and everybody tells the truth
-// at once. What is delayed comes in its time.
+// heal ends all faults: every slot has a living node, and all clocks and answers are right
+// from now on. What is delayed comes in its time.
 func (w *simWorld) heal() {
 	w.comeUp()
 	w.note("", "heal", job.ID{}, 0, "")
@@ -392,7 +392,7 @@ func (w *simWorld) run() {
 
 // settleBound is how long every job may take to end once faults are over: replays,
 // looks and back-offs within the longest window, a handle's polls, and what a job in
-// doubt waits for an account that nobody looks after.
+// doubt waits for an account without an owner.
 const settleBound = 30*time.Hour + job.MaxHeld
 
 // settleAll runs until every job has ended or waits for a person, and has rested for
@@ -416,7 +416,7 @@ func (w *simWorld) settleAll() {
 	}
 }
 
-// idle tells whether nothing but idle polls is to come.
+// idle reports whether nothing but idle polls is to come.
 func (w *simWorld) idle() bool {
 	return !w.kind.recurring && time.Since(w.started) > 30*time.Minute && w.allSettled()
 }
@@ -433,7 +433,7 @@ func (w *simWorld) allSettled() bool {
 	return len(w.director.limbo) == 0 && !w.director.outcomeUnderWay()
 }
 
-// finish kills whoever lives and waits for every goroutine.
+// finish kills every node that lives and waits for every goroutine.
 func (w *simWorld) finish() {
 	w.director.over = true
 	synctest.Wait()

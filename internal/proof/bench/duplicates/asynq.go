@@ -16,7 +16,7 @@ const (
 	asynqQueue = "default"
 	asynqType  = "order"
 	// retention keeps finished tasks until they are counted. By default they are
-	// removed at once.
+	// removed immediately.
 	retention = 24 * time.Hour
 )
 

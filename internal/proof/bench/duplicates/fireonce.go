@@ -82,7 +82,7 @@ func (f *fireonce) ready(ctx context.Context, line string) error {
 	return f.submit(ctx)
 }
 
-// submit stores all jobs. They are due at once.
+// submit stores all jobs. They are due immediately.
 func (f *fireonce) submit(ctx context.Context) error {
 	connections, err := f.connect(ctx)
 	if err != nil {

@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// dispatch tells apart what the process is.
+// dispatch runs the process as the role that its arguments name.
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
@@ -150,7 +150,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	return verdict(results)
 }
 
-// run runs all systems, some at once, and gives their results in their order.
+// run runs all systems, some concurrently, and returns their results in their order.
 func (o options) run(ctx context.Context, h house) ([]result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

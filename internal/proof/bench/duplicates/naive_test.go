@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/duplicates/internal/tally"
 )
 
-// TestNaiveForgets: what a worker had in hand when it was killed is nobody's any
-// more, and each job is handed out once.
+// TestNaiveForgets: no worker takes over the jobs that a killed worker had in hand, and each
+// job is handed out once.
 func TestNaiveForgets(t *testing.T) {
 	n := newNaive(&house{subjects: []string{"a", "b", "c", "d"}}, "opaque").(*naive)
 	next := func(life string) string {

@@ -14,7 +14,7 @@ import (
 )
 
 // A queue in one table, as it is often described: a worker claims a row with
-// SKIP LOCKED and a time stamp, and a reaper gives rows back whose claim is
+// SKIP LOCKED and a time stamp, and a reaper releases rows whose claim is
 // older than a TTL.
 const (
 	resetSchema = `CREATE TABLE orders (
@@ -128,7 +128,7 @@ func workReset(ctx context.Context, w work, ready func()) error {
 	return context.Cause(ctx)
 }
 
-// reap gives back the rows of workers that are gone.
+// reap returns back the rows of workers that are gone.
 func (r resetWorker) reap(ctx context.Context) error {
 	for nap(ctx, reapEvery) {
 		if _, err := r.pool.Exec(ctx, resetReap, claimTTL.Seconds()); err != nil {

@@ -95,7 +95,7 @@ func subjects(n int) []string {
 // hook is where a receiver of a kind takes requests.
 func (h *house) hook(face string) string { return h.platform + "/hook/" + face + "/orders" }
 
-// database makes an empty database and gives its URL.
+// database makes an empty database and returns its URL.
 func (h *house) database() (string, error) {
 	name, err := h.cluster.CreateDatabase()
 	if err != nil {

@@ -85,7 +85,7 @@ func (r result) undone() int {
 func mostUndone(jobs int) int { return max(3, jobs/10) }
 
 // verdict says what must not be in the results: a broken promise of ours, or
-// faults that hurt nobody, which would make a zero of ours worth nothing.
+// faults that hurt no system, which would make a zero of ours worth nothing.
 func verdict(results []result) error {
 	var broken []string
 	control, bitten := false, false

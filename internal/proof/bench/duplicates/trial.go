@@ -46,7 +46,7 @@ type trial struct {
 	kills   int
 }
 
-// run gives a system its jobs, kills its worker as planned, and counts.
+// run returns a system its jobs, kills its worker as planned, and counts.
 func (e entry) run(ctx context.Context, h house) (r result, err error) {
 	h.dir = filepath.Join(h.dir, strings.NewReplacer(" ", "-", "+", "with").Replace(e.name))
 	r = result{System: e.name, Face: e.face, ours: e.ours}
@@ -87,7 +87,7 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 }
 
 // work lets workers work, one after the other, until every job is at rest or
-// time is up, and gives the system's verdicts.
+// time is up, and returns the system's verdicts.
 func (t *trial) work(ctx context.Context) (map[string]tally.Verdict, error) {
 	timed, cancel := context.WithTimeout(ctx, t.limit)
 	defer cancel()
@@ -120,7 +120,7 @@ func (t *trial) live(ctx context.Context) error {
 }
 
 // killAll kills the worker whenever the jobs have come another step further, and
-// starts the next one at once.
+// starts the next one immediately.
 func (t *trial) killAll(ctx context.Context) error {
 	log, err := tally.Follow(t.outside.Log)
 	if err != nil {

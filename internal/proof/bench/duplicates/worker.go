@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
-// work is what a worker's process is told.
+// work is the task of a worker's process.
 type work struct {
 	// URL takes the requests; Keyed: with a key.
 	URL     string

@@ -11,7 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/usage"
 )
 
-// burstPace is how many jobs a second are surely submitted ahead of a burst.
+// burstPace is how many jobs a second are certain to be submitted ahead of a burst.
 const burstPace = 8000
 
 // networkBurst submits the task's jobs in batches, all due at one instant, and waits until

@@ -69,7 +69,7 @@ func fireonceClaims(ctx context.Context, t task, give func(sample)) (err error) 
 	return nil
 }
 
-// claims gives the median of some claims in milliseconds.
+// claims returns the median of some claims in milliseconds.
 func (h *hall) claims(ctx context.Context, times int) (float64, error) {
 	took := make([]float64, times)
 	for i := range took {

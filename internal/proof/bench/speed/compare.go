@@ -24,7 +24,7 @@ import (
 )
 
 // settings are PostgreSQL's for every system alike, beside its defaults: what an
-// operator gives a server of this size. What is durable stays so.
+// operator returns a server of this size. What is durable stays so.
 var settings = map[string]string{
 	"shared_buffers": "1GB", "max_wal_size": "4GB", "min_wal_size": "80MB", "wal_keep_size": "0", "max_connections": "200",
 	"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
@@ -42,19 +42,19 @@ type house struct {
 	built    bool // the program under test was built here
 }
 
-// result is what came of a heat.
+// result is what came of a benchmark.
 type result struct {
-	heat
-	// samples are by contender, then by repetition; nil: it failed.
+	benchmark
+	// samples are by system, then by repetition; nil: it failed.
 	samples map[string][]sample
-	// skipped and failed are words by contender.
+	// skipped and failed are words by system.
 	skipped map[string]string
 	failed  []string
 	fsync   []float64 // in milliseconds, by repetition
 }
 
 func compare(ctx context.Context, o options) (err error) {
-	heats, err := o.chosen()
+	benchmarks, err := o.chosen()
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func compare(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.cluster.Close()) }()
-	results := make([]result, 0, len(heats))
-	for _, each := range heats {
+	results := make([]result, 0, len(benchmarks))
+	for _, each := range benchmarks {
 		r, err := h.run(ctx, each)
 		if err != nil {
 			return err
@@ -110,12 +110,12 @@ func compare(ctx context.Context, o options) (err error) {
 	return verdict(results, o.bars)
 }
 
-// run measures a heat: all contenders once in each repetition, each time another
+// run measures a benchmark: all systems once in each repetition, each time another
 // one first.
-func (h *house) run(ctx context.Context, of heat) (result, error) {
-	r := result{heat: of, samples: make(map[string][]sample), skipped: make(map[string]string)}
-	var able []contender
-	for _, c := range of.contenders {
+func (h *house) run(ctx context.Context, of benchmark) (result, error) {
+	r := result{benchmark: of, samples: make(map[string][]sample), skipped: make(map[string]string)}
+	var able []system
+	for _, c := range of.systems {
 		if why := h.lacks(c); why != "" {
 			r.skipped[c.name] = why
 			continue
@@ -151,8 +151,8 @@ func (h *house) run(ctx context.Context, of heat) (result, error) {
 	return r, nil
 }
 
-// lacks says what a contender needs and is not there.
-func (h *house) lacks(c contender) string {
+// lacks says what a system needs and is not there.
+func (h *house) lacks(c system) string {
 	switch {
 	case c.needs == needRedis && h.redis == "":
 		return redis.ErrNone.Error()
@@ -164,7 +164,7 @@ func (h *house) lacks(c contender) string {
 }
 
 // measure runs one measurement, and asks the receiver what came of it.
-func (h *house) measure(ctx context.Context, of heat, c contender) (_ []sample, err error) {
+func (h *house) measure(ctx context.Context, of benchmark, c system) (_ []sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.limit)
 	defer cancel()
 	h.names++
@@ -210,7 +210,7 @@ func lags(s sample, t receiver.Tally) {
 }
 
 // measuring is a measuring process's life.
-func (h *house) measuring(ctx context.Context, c contender, t task) ([]sample, error) {
+func (h *house) measuring(ctx context.Context, c system, t task) ([]sample, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
@@ -262,10 +262,10 @@ func tail(path string) string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
 }
 
-// values are a metric of a contender, by repetition; NaN: it failed.
+// values are a metric of a system, by repetition; NaN: it failed.
 func (r result) values(of cell) []float64 {
-	out := make([]float64, len(r.samples[of.contender]))
-	for i, s := range r.samples[of.contender] {
+	out := make([]float64, len(r.samples[of.system]))
+	for i, s := range r.samples[of.system] {
 		v, ok := s[of.key]
 		if !ok {
 			v = math.NaN()

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// onDisk gives the folder to measure in: the one that is named, or the first of
+// onDisk returns the folder to measure in: the one that is named, or the first of
 // the usual ones that is not in memory, where durability costs nothing and says
 // nothing.
 func onDisk(named string) (string, error) {

@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// inMemory tells whether a folder's files are kept in memory only.
+// inMemory reports whether a folder's files are kept in memory only.
 func inMemory(dir string) bool {
 	const tmpfs, ramfs = 0x01021994, 0x858458f6
 	var fs syscall.Statfs_t

@@ -88,7 +88,7 @@ func dropDatabase(ctx context.Context, admin, name string) error {
 	return err
 }
 
-// model submits one job, and gives its id.
+// model submits one job, and returns its id.
 func (h *hall) model(ctx context.Context, c store.Connection, at time.Time) (job.ID, error) {
 	item, err := h.newJob(c, payloadOfNone(), at)
 	if err != nil {
@@ -188,7 +188,7 @@ func (h *hall) endedWith(ctx context.Context, jobs int, step, shift time.Duratio
 	return h.fill(ctx, models, jobs, clone.Options{Step: step, Shift: shift})
 }
 
-// end judges evidence on leased jobs, and so gives their places free.
+// end judges evidence on leased jobs, and so releases their permits.
 func (h *hall) end(ctx context.Context, leases []store.Leased, e job.Evidence) error {
 	changes := make([]store.Change, len(leases))
 	for i, l := range leases {

@@ -70,7 +70,7 @@ func TestCopiesOfFutureJobs(t *testing.T) {
 	must(t, err)
 }
 
-// TestCopiesThatAreHeld: they are due, and nobody gets them.
+// TestCopiesThatAreHeld: they are due, and no claim gets them.
 func TestCopiesThatAreHeld(t *testing.T) {
 	h := newHall(t)
 	must(t, h.held(t.Context(), 500))

@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/stats"
 )
 
-// concurrently does the pieces 0 to n-1, so many at once, and stops at the first
+// concurrently does the pieces 0 to n-1, so many concurrently, and stops at the first
 // error.
 func concurrently(ctx context.Context, atOnce, n int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -33,7 +33,7 @@ func concurrently(ctx context.Context, atOnce, n int, do func(ctx context.Contex
 	return context.Cause(ctx)
 }
 
-// batches does jobs 0 to n-1 in pieces of a size, so many pieces at once.
+// batches does jobs 0 to n-1 in pieces of a size, so many pieces concurrently.
 func batches(ctx context.Context, atOnce, n, size int, do func(ctx context.Context, from, to int) error) error {
 	return concurrently(ctx, atOnce, (n+size-1)/size, func(ctx context.Context, i int) error {
 		return do(ctx, i*size, min(n, (i+1)*size))

@@ -34,7 +34,7 @@ const (
 	project = "default"
 	// keyWindow is how long the receiver is said to know our keys.
 	keyWindow = time.Hour
-	// glance is how often somebody looks whether all is done.
+	// glance is how often a loop checks whether all is done.
 	glance = 5 * time.Millisecond
 	// sqliteEngine names the store that is a file.
 	sqliteEngine = "sqlite"

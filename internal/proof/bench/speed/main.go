@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// dispatch tells apart what the process is.
+// dispatch runs the process as the role that its arguments name.
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
@@ -63,7 +63,7 @@ type options struct {
 	plan              plan
 }
 
-// plan is how much each heat measures.
+// plan is how much each benchmark measures.
 type plan struct {
 	size
 	submit, batch, work, now, herd, burst, ended, load int
@@ -105,13 +105,13 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.quick, "quick", o.quick, "the main ratios only, with few jobs: about two minutes")
 	f.BoolVar(&o.bars, "bars", false, "fail also when a bar is missed")
 	f.IntVar(&o.repetitions, "reps", repetitions, "repetitions; medians are taken over them")
-	f.StringVar(&o.only, "only", "", "comma-separated names of heats; empty: all, with -quick the short ones")
+	f.StringVar(&o.only, "only", "", "comma-separated names of benchmarks; empty: all, with -quick the short ones")
 	f.StringVar(&o.systems, "systems", "", "comma-separated systems, such as river,network; empty: all")
 	f.StringVar(&o.dir, "dir", "", "a folder on the disk to measure; empty: the system's for temporary files, if it is on a disk")
 	f.StringVar(&o.binary, "fireonce", "", "the program to run; empty: built from source")
 	f.StringVar(&o.profiles, "profiles", "", "a folder for processor profiles of the measuring processes and, if built from source, of the servers")
 	f.DurationVar(&o.limit, "limit", 2*time.Hour, "the longest time for one measurement")
-	f.DurationVar(&o.plan.Soak, "soak", o.plan.Soak, "how long the heat soak lasts, which runs only when it is named")
+	f.DurationVar(&o.plan.Soak, "soak", o.plan.Soak, "how long the benchmark soak lasts, which runs only when it is named")
 	o.plan.flags(f)
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -172,10 +172,10 @@ func (o options) check() error {
 	return err
 }
 
-// chosen are the heats to run.
-func (o options) chosen() ([]heat, error) {
-	var out []heat
-	all := o.plan.heats()
+// chosen are the benchmarks to run.
+func (o options) chosen() ([]benchmark, error) {
+	var out []benchmark
+	all := o.plan.benchmarks()
 	for _, h := range all {
 		if o.only == "" && (!o.quick || h.quick) && !h.named {
 			out = append(out, h)
@@ -192,33 +192,33 @@ func (o options) chosen() ([]heat, error) {
 			}
 		}
 		if len(out) == n {
-			return nil, fmt.Errorf("no heat is named %q", name)
+			return nil, fmt.Errorf("no benchmark is named %q", name)
 		}
 	}
 	return o.among(out)
 }
 
-// among keeps the chosen systems of each heat; a heat without any is left out.
-func (o options) among(heats []heat) ([]heat, error) {
+// among keeps the chosen systems of each benchmark; a benchmark without any is left out.
+func (o options) among(benchmarks []benchmark) ([]benchmark, error) {
 	if o.systems == "" {
-		return heats, nil
+		return benchmarks, nil
 	}
-	known, out := make(map[string]bool), []heat(nil)
-	for _, h := range heats {
-		var kept []contender
-		for _, c := range h.contenders {
+	known, out := make(map[string]bool), []benchmark(nil)
+	for _, h := range benchmarks {
+		var kept []system
+		for _, c := range h.systems {
 			system, _, _ := strings.Cut(c.measure, "/")
 			if slices.Contains(strings.Split(o.systems, ","), system) {
 				kept, known[system] = append(kept, c), true
 			}
 		}
-		if h.contenders = kept; len(kept) > 0 {
+		if h.systems = kept; len(kept) > 0 {
 			out = append(out, h)
 		}
 	}
 	for name := range strings.SplitSeq(o.systems, ",") {
 		if !known[name] {
-			return nil, fmt.Errorf("no system in these heats is named %q", name)
+			return nil, fmt.Errorf("no system in these benchmarks is named %q", name)
 		}
 	}
 	return out, nil

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func names(heats []heat) []string {
+func names(benchmarks []benchmark) []string {
 	var out []string
-	for _, h := range heats {
+	for _, h := range benchmarks {
 		out = append(out, h.name)
 	}
 	return out
@@ -20,11 +20,11 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heats, err := o.chosen()
-	if err != nil || !slices.Equal(names(heats), []string{"now", "submit"}) {
-		t.Errorf("%v, %v", names(heats), err)
+	benchmarks, err := o.chosen()
+	if err != nil || !slices.Equal(names(benchmarks), []string{"now", "submit"}) {
+		t.Errorf("%v, %v", names(benchmarks), err)
 	}
-	if heats[1].jobs != 7 || o.plan.now != quickPlan().now || o.repetitions != 2 {
+	if benchmarks[1].jobs != 7 || o.plan.now != quickPlan().now || o.repetitions != 2 {
 		t.Errorf("%+v", o)
 	}
 	full, err := parse(nil)
@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := full.chosen()
-	if err != nil || len(all) != len(full.plan.heats())-2 || slices.Contains(names(all), "soak") || slices.Contains(names(all), "burst") || full.repetitions < 5 {
+	if err != nil || len(all) != len(full.plan.benchmarks())-2 || slices.Contains(names(all), "soak") || slices.Contains(names(all), "burst") || full.repetitions < 5 {
 		t.Errorf("a full run has %v in %d repetitions, %v", names(all), full.repetitions, err)
 	}
 	some, err := parse([]string{"-only", "submit,stream,soak", "-systems", "river,network"})
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	few, err := some.chosen()
-	if err != nil || !slices.Equal(names(few), []string{"submit", "stream", "soak"}) || len(few[0].contenders) != 3 || few[0].contenders[0].name != nameRiver {
+	if err != nil || !slices.Equal(names(few), []string{"submit", "stream", "soak"}) || len(few[0].systems) != 3 || few[0].systems[0].name != nameRiver {
 		t.Errorf("with two systems: %+v, %v", few, err)
 	}
 	for _, args := range [][]string{
@@ -53,24 +53,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestBarsAreOfWhatIsMeasured: a bar of something that no heat gives would be
-// silent for ever.
+// TestBarsAreOfWhatIsMeasured: a bar of something that no benchmark measures would
+// never report anything.
 func TestBarsAreOfWhatIsMeasured(t *testing.T) {
-	heats := fullPlan().heats()
+	benchmarks := fullPlan().benchmarks()
 	for _, b := range bars() {
-		i := slices.IndexFunc(heats, func(h heat) bool { return h.name == b.heat })
+		i := slices.IndexFunc(benchmarks, func(h benchmark) bool { return h.name == b.benchmark })
 		if i < 0 {
-			t.Errorf("%s: no heat %q", b.title, b.heat)
+			t.Errorf("%s: no benchmark %q", b.title, b.benchmark)
 			continue
 		}
 		for _, of := range []cell{b.of, b.to} {
 			if of == (cell{}) {
 				continue
 			}
-			if !slices.ContainsFunc(heats[i].contenders, func(c contender) bool { return c.name == of.contender }) {
-				t.Errorf("%s: nobody is named %q", b.title, of.contender)
+			if !slices.ContainsFunc(benchmarks[i].systems, func(c system) bool { return c.name == of.system }) {
+				t.Errorf("%s: nobody is named %q", b.title, of.system)
 			}
-			if !slices.ContainsFunc(heats[i].metrics, func(m metric) bool { return m.key == of.key }) {
+			if !slices.ContainsFunc(benchmarks[i].metrics, func(m metric) bool { return m.key == of.key }) {
 				t.Errorf("%s: nobody measures %q", b.title, of.key)
 			}
 		}
@@ -80,8 +80,8 @@ func TestBarsAreOfWhatIsMeasured(t *testing.T) {
 // TestEveryMeasurementIsThere: of Go ones; those of Node are its scripts.
 func TestEveryMeasurementIsThere(t *testing.T) {
 	used := make(map[string]bool)
-	for _, h := range fullPlan().heats() {
-		for _, c := range h.contenders {
+	for _, h := range fullPlan().benchmarks() {
+		for _, c := range h.systems {
 			used[c.measure] = true
 			if _, known := measures[c.measure]; !known && c.needs != needNode {
 				t.Errorf("%s, %s: no measurement %q", h.name, c.name, c.measure)

@@ -20,7 +20,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/usage"
 )
 
-// task is what a measuring process is told. A measurement is a process of its
+// task is the input of a measuring process. A measurement is a process of its
 // own, so that none inherits another's heap.
 type task struct {
 	// Measure names the measurement, Engine Fireonce's store.
@@ -56,9 +56,9 @@ type size struct {
 	Callers int `json:"callers"`
 	Loaders int `json:"loaders"`
 	Batch   int `json:"batch"`
-	// Senders is how many requests are under way at once.
+	// Senders is how many requests are in flight.
 	Senders int `json:"senders"`
-	// RiverWorkers is how many jobs River takes at once.
+	// RiverWorkers is how many jobs River works on concurrently.
 	RiverWorkers int `json:"river_workers"`
 	// Gap is between two jobs of an idle system.
 	Gap time.Duration `json:"gap"`
@@ -93,7 +93,7 @@ type size struct {
 // write-ahead log per job, and "disk_b" those of the whole database.
 type sample map[string]float64
 
-// measures are what a measuring process can do. Each gives a sample for each
+// measures are what a measuring process can do. Each returns a sample for each
 // repetition, which is one unless the task says otherwise.
 var measures = map[string]func(ctx context.Context, t task, give func(sample)) error{
 	"bare/work":         once(bareWork),
@@ -120,10 +120,10 @@ var measures = map[string]func(ctx context.Context, t task, give func(sample)) e
 	"network/soak":      networkSoak,
 }
 
-// ballast is what the collector takes to live beside the rest in every measuring process, as
+// heapFloor is what the collector takes to live beside the rest in every measuring process, as
 // `fireonce serve` has it: a service with a heap of a few megabytes would collect twenty times a
 // second. It is never touched, and so no resident memory.
-const ballast = 32 << 20
+const heapFloor = 32 << 20
 
 func once(f func(context.Context, task) (sample, error)) func(context.Context, task, func(sample)) error {
 	return func(ctx context.Context, t task, give func(sample)) error {
@@ -153,7 +153,7 @@ func runMeasure(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	heap := make([]byte, ballast)
+	heap := make([]byte, heapFloor)
 	defer runtime.KeepAlive(heap)
 	lines := json.NewEncoder(out)
 	var failed error
@@ -200,7 +200,7 @@ func (t task) start(ctx context.Context, server int) *meter {
 	return m
 }
 
-// stop gives a rate and the processor time of each of so many jobs.
+// stop returns a rate and the processor time of each of so many jobs.
 func (m *meter) stop(ctx context.Context, jobs int) sample {
 	took := time.Since(m.begun)
 	each := func(used time.Duration) float64 { return float64(used.Microseconds()) / float64(jobs) }
@@ -248,7 +248,7 @@ func probe(dir string) (p50 time.Duration, err error) {
 		return 0, err
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // its folder is removed, too
-	defer f.Close()           //nolint:errcheck // nobody reads it
+	defer f.Close()           //nolint:errcheck // nothing was written
 	block := make([]byte, 8<<10)
 	took := make([]float64, 0, times)
 	for i := range int64(times) {

@@ -19,7 +19,7 @@ const (
 )
 
 // networkMemory looks at the resident memory of a server with many pending jobs:
-// while nobody wants anything of it, and while the task's jobs are submitted and
+// while it is idle, and while the task's jobs are submitted and
 // worked.
 func networkMemory(ctx context.Context, t task) (_ sample, err error) {
 	h, err := openHall(ctx, t, "memory")

@@ -51,7 +51,7 @@ func findNode(ctx context.Context) (*node, error) {
 		if program == "" {
 			continue
 		}
-		out, err := exec.CommandContext(ctx, program, "--version").Output() //nolint:gosec // whoever runs this names it
+		out, err := exec.CommandContext(ctx, program, "--version").Output() //nolint:gosec // the user of this program names it
 		if err == nil && newEnough(string(out)) {
 			n.program = program
 			return n, nil

@@ -32,7 +32,7 @@ func (h *house) tags() []string {
 }
 
 // profiled names the files for a task's profiles.
-func (h *house) profiled(t *task, c contender) {
+func (h *house) profiled(t *task, c system) {
 	if h.profiles == "" {
 		return
 	}
@@ -57,7 +57,7 @@ func profile(path string) (stop func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		_ = f.Close() // a profile that is cut short is told by who reads it
+		_ = f.Close() // a reader of the profile notices that it is cut short
 	}, nil
 }
 

@@ -102,7 +102,7 @@ func start(ctx context.Context, t task, lines int, log string, flags ...string) 
 	return s, s.dial(lines)
 }
 
-// freePort finds an address that nobody listens on.
+// freePort finds an address that no process listens on.
 func freePort(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *served) connect(ctx context.Context) error {
 	return err
 }
 
-// jobs gives a client; they take turns on the connections.
+// jobs returns a client; they take turns on the connections.
 func (s *served) jobs() fireoncev1.JobServiceClient {
 	return fireoncev1.NewJobServiceClient(s.lines[int(s.turn.Add(1))%len(s.lines)])
 }

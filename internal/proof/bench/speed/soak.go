@@ -34,7 +34,7 @@ const (
 	sizeOf = "size:"
 )
 
-// networkSoak gives a sample for each minute.
+// networkSoak returns a sample for each minute.
 func networkSoak(ctx context.Context, t task, give func(sample)) (err error) {
 	h, err := openHall(ctx, t, "soak")
 	if err != nil {
@@ -152,7 +152,7 @@ var tableColumns = []string{"table MB", "index MB", "live rows", "dead rows", "v
 
 // timeline writes samples in their order, and the tables at the begin, in the
 // middle and at the end.
-func timeline(w io.Writer, of heat, samples []sample) error {
+func timeline(w io.Writer, of benchmark, samples []sample) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "minute\t")
 	for _, m := range of.metrics {

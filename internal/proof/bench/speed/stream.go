@@ -93,7 +93,7 @@ func (s *served) paced(ctx context.Context, jobs int) error {
 	return nil
 }
 
-// burst submits many jobs at once, past subscribers of whom some do not read
+// burst submits many jobs together, past subscribers, some of which do not read
 // until all is written and the server's patience is over.
 func (s *served) burst(ctx context.Context) ([]*subscriber, error) {
 	const patience = 12 * time.Second // the server's is 10 s for a message
@@ -155,7 +155,7 @@ func (s *served) follow(ctx context.Context, n, events int, blocked <-chan struc
 }
 
 // follow reads until so many jobs' first events were seen. ready is called when
-// it is sure to miss nothing from now on, or when it gives up.
+// it is sure to miss nothing from now on, or when it ends without that.
 func (u *subscriber) follow(ctx context.Context, events int, ready func()) error {
 	defer ready()
 	for {

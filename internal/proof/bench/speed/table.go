@@ -61,7 +61,7 @@ func settingsText() string {
 	return strings.Join(out, " ")
 }
 
-// table is what a heat measured.
+// table is what a benchmark measured.
 func (r result) table(w io.Writer) error {
 	fsync := stats.Of(r.fsync)
 	fmt.Fprintf(w, "\n%s: %s\n(fsync %s ms)\n", r.name, r.what, shown(fsync))
@@ -75,7 +75,7 @@ func (r result) table(w io.Writer) error {
 		fmt.Fprintf(t, "%s / River's\t", m.unit)
 	}
 	fmt.Fprintln(t)
-	for _, c := range r.contenders {
+	for _, c := range r.systems {
 		if r.skipped[c.name] != "" {
 			continue
 		}
@@ -92,8 +92,8 @@ func (r result) table(w io.Writer) error {
 	if err := t.Flush(); err != nil || !r.long {
 		return err
 	}
-	for _, c := range r.contenders {
-		if err := timeline(w, r.heat, r.samples[c.name]); err != nil {
+	for _, c := range r.systems {
+		if err := timeline(w, r.benchmark, r.samples[c.name]); err != nil {
 			return err
 		}
 	}
@@ -137,12 +137,12 @@ type line struct {
 	Fsync   float64 `json:"fsync_ms"`
 }
 
-// judged are the bars of the heats that were run.
+// judged are the bars of the benchmarks that were run.
 func judged(results []result) []line {
 	var out []line
 	for _, b := range bars() {
 		for _, r := range results {
-			if r.name != b.heat {
+			if r.name != b.benchmark {
 				continue
 			}
 			values := known(r.values(b.of))
@@ -164,24 +164,24 @@ func judged(results []result) []line {
 
 // machines writes everything on one line.
 func machines(w io.Writer, o options, results []result, lines []line) error {
-	type heatLine struct {
-		Heat    string                             `json:"heat"`
-		What    string                             `json:"what"`
-		Fsync   stats.Spread                       `json:"fsync_ms"`
-		Systems map[string]map[string]stats.Spread `json:"systems"`
-		Ratios  map[string]map[string]stats.Spread `json:"to_river,omitempty"`
-		Skipped map[string]string                  `json:"skipped,omitempty"`
-		Failed  []string                           `json:"failed,omitempty"`
+	type benchmarkLine struct {
+		Benchmark string                             `json:"benchmark"`
+		What      string                             `json:"what"`
+		Fsync     stats.Spread                       `json:"fsync_ms"`
+		Systems   map[string]map[string]stats.Spread `json:"systems"`
+		Ratios    map[string]map[string]stats.Spread `json:"to_river,omitempty"`
+		Skipped   map[string]string                  `json:"skipped,omitempty"`
+		Failed    []string                           `json:"failed,omitempty"`
 	}
 	out := struct {
-		Quick       bool       `json:"quick"`
-		Repetitions int        `json:"repetitions"`
-		QuietDisk   bool       `json:"quiet_disk"`
-		Bars        []line     `json:"bars"`
-		Heats       []heatLine `json:"heats"`
+		Quick       bool            `json:"quick"`
+		Repetitions int             `json:"repetitions"`
+		QuietDisk   bool            `json:"quiet_disk"`
+		Bars        []line          `json:"bars"`
+		Benchmarks  []benchmarkLine `json:"benchmarks"`
 	}{Quick: o.quick, Repetitions: o.repetitions, QuietDisk: true, Bars: lines}
 	for _, r := range results {
-		l := heatLine{Heat: r.name, What: r.what, Fsync: stats.Of(r.fsync), Systems: map[string]map[string]stats.Spread{}, Skipped: r.skipped, Failed: r.failed}
+		l := benchmarkLine{Benchmark: r.name, What: r.what, Fsync: stats.Of(r.fsync), Systems: map[string]map[string]stats.Spread{}, Skipped: r.skipped, Failed: r.failed}
 		out.QuietDisk = out.QuietDisk && l.Fsync.Median <= quietDisk
 		for name, samples := range r.samples {
 			l.Systems[name] = make(map[string]stats.Spread)
@@ -200,7 +200,7 @@ func machines(w io.Writer, o options, results []result, lines []line) error {
 				}
 			}
 		}
-		out.Heats = append(out.Heats, l)
+		out.Benchmarks = append(out.Benchmarks, l)
 	}
 	text, err := json.Marshal(out)
 	if err == nil {
@@ -230,7 +230,7 @@ func verdict(results []result, withBars bool) error {
 }
 
 // brief is a measurement's first metric, while others go on.
-func brief(of heat, samples []sample, err error) string {
+func brief(of benchmark, samples []sample, err error) string {
 	if err != nil {
 		return "FAILED: " + err.Error()
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/stats"
 )
 
-// submitted is a heat in which a machine slowed down: ratios within a repetition
+// submitted is a benchmark in which a machine slowed down: ratios within a repetition
 // stay, those of medians would not.
 func submitted(t *testing.T) result {
 	t.Helper()
-	for _, h := range fullPlan().heats() {
+	for _, h := range fullPlan().benchmarks() {
 		if h.name == "submit" {
 			return result{
-				heat: h, fsync: []float64{0.3, 0.5, 2}, skipped: map[string]string{nameBoss: "no Node", nameGraphile: "no Node", nameAsynq: "no Redis"},
+				benchmark: h, fsync: []float64{0.3, 0.5, 2}, skipped: map[string]string{nameBoss: "no Node", nameGraphile: "no Node", nameAsynq: "no Redis"},
 				samples: map[string][]sample{
 					nameRiver:    {{"per_s": 1000}, {"per_s": 500}, {"per_s": 100}},
 					nameFireonce: {{"per_s": 6000}, {"per_s": 2000}, {"per_s": 500}},
@@ -30,7 +30,7 @@ func submitted(t *testing.T) result {
 			}
 		}
 	}
-	t.Fatal("no heat submit")
+	t.Fatal("no benchmark submit")
 	return result{}
 }
 
@@ -83,9 +83,9 @@ func TestReport(t *testing.T) {
 	}
 	text, found := strings.CutPrefix(all[len(all)-1], resultPrefix)
 	var got struct {
-		QuietDisk bool `json:"quiet_disk"`
-		Bars      []line
-		Heats     []struct {
+		QuietDisk  bool `json:"quiet_disk"`
+		Bars       []line
+		Benchmarks []struct {
 			Systems map[string]map[string]stats.Spread
 			Failed  []string
 		}
@@ -93,8 +93,8 @@ func TestReport(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil || !found {
 		t.Fatalf("the last line is not for machines: %v, %q", err, text)
 	}
-	if len(got.Bars) != 4 || !got.QuietDisk || len(got.Heats) != 1 || len(got.Heats[0].Failed) != 1 ||
-		got.Heats[0].Systems[nameNetwork]["per_s"] != (stats.Spread{Median: 525, Min: 50, Max: 1000, N: 2}) {
+	if len(got.Bars) != 4 || !got.QuietDisk || len(got.Benchmarks) != 1 || len(got.Benchmarks[0].Failed) != 1 ||
+		got.Benchmarks[0].Systems[nameNetwork]["per_s"] != (stats.Spread{Median: 525, Min: 50, Max: 1000, N: 2}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestTimeline(t *testing.T) {
 		return sample{"p50_ms": p50, "size:jobs:dead rows": dead, "size:jobs:live rows": 5, "size:meta:live rows": 1}
 	}
 	var out strings.Builder
-	if err := timeline(&out, heat{metrics: []metric{{"p50_ms", "ms p50"}}}, []sample{at(3, 10), at(1, 20), at(2, 1000)}); err != nil {
+	if err := timeline(&out, benchmark{metrics: []metric{{"p50_ms", "ms p50"}}}, []sample{at(3, 10), at(1, 20), at(2, 1000)}); err != nil {
 		t.Fatal(err)
 	}
 	var words [][]string

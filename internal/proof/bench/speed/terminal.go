@@ -11,7 +11,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// eventPage is how many events a stream reads at once.
+// eventPage is how many events a stream reads in one call.
 const eventPage = 100
 
 // fireonceTerminal measures the same work in an empty database and in one that
@@ -77,7 +77,7 @@ func (h *hall) round(ctx context.Context) (sample, error) {
 	return out, err
 }
 
-// pages reads the events after a position as a stream does, and gives the median
+// pages reads the events after a position as a stream does, and returns the median
 // time for a page.
 func (h *hall) pages(ctx context.Context, after int64, want int) (float64, error) {
 	var took []float64

@@ -91,7 +91,7 @@ func (c *campaign) key(of hostile.Key) string {
 	case hostile.WrongKey:
 		k, err := apikey.New()
 		if err != nil {
-			return "none" // the system gives no randomness; that is wrong, too
+			return "none" // the system has no randomness; that is wrong, too
 		}
 		return k.Reveal()
 	case hostile.ReadKey:

@@ -106,7 +106,7 @@ type campaign struct {
 	begun  time.Time
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and made anew with each change
+	changed   chan struct{} // closed and replaced with each change
 	listeners []Listener    // none: nothing is attacked
 	tally     Tally
 	hook      string // the connection of the attackers' jobs; empty: it is not made yet

@@ -26,7 +26,7 @@ const (
 // hugeBody is the body of each job of a huge batch.
 var hugeBody = strings.Repeat("b", batchBody)
 
-// flood stores jobs that nobody wants, as fast as it is let.
+// flood stores useless jobs, as fast as the server accepts them.
 func flood(ctx context.Context, w *worker, at Listener) string {
 	return call(ctx, at, w.keys.Write, func(ctx context.Context, api *fleet.API) error {
 		conn, err := w.connection(ctx, api)
@@ -38,7 +38,7 @@ func flood(ctx context.Context, w *worker, at Listener) string {
 	})
 }
 
-// connectMany makes connections that nobody wants.
+// connectMany makes useless connections.
 func connectMany(ctx context.Context, w *worker, at Listener) string {
 	return call(ctx, at, w.keys.Write, func(ctx context.Context, api *fleet.API) error {
 		_, err := makeConnection(ctx, api, w.name("many"))

@@ -8,7 +8,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/fleet"
 )
 
-// guess tries a key of the right form that nobody has.
+// guess tries a key of the right form that does not exist.
 func guess(ctx context.Context, _ *worker, at Listener) string {
 	k, err := apikey.New()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package commitproxy stands between servers and PostgreSQL and loses answers to
 // COMMIT: the transaction is durable, and the connection is gone before its client
-// hears of it. It can also cut every connection at once.
+// hears of it. It can also cut all connections.
 package commitproxy
 
 import (
@@ -32,7 +32,7 @@ const (
 	Connection Kind = "connection"
 )
 
-// kinds are told by the names of their statements in store/postgres; a transaction
+// kinds are recognized by the names of their statements in store/postgres; a transaction
 // that has those of several is of the first.
 var kinds = []struct {
 	kind       Kind
@@ -51,7 +51,7 @@ var kinds = []struct {
 type Options struct {
 	// Socket is the path of PostgreSQL's Unix socket.
 	Socket string
-	// Lose says whether the answer to a commit is lost. number counts the commits
+	// Lose reports whether the answer to a commit is lost. number counts the commits
 	// of a kind, from 1. It is called by one goroutine at a time. Nil: none is.
 	Lose func(k Kind, number int) bool
 }
@@ -96,7 +96,7 @@ func (p *Proxy) Close() error {
 }
 
 // Cut ends every connection, in the middle of whatever it does, and says how many
-// there were. New ones may come at once.
+// there were. New ones may come immediately.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +227,7 @@ func (p *Proxy) answer(frontend *pgproto3.Frontend, backend *pgproto3.Backend, t
 	}
 }
 
-// loses counts a commit and says whether its answer is lost.
+// loses counts a commit and reports whether its answer is lost.
 func (p *Proxy) loses(names []string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

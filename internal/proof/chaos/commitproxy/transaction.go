@@ -46,7 +46,7 @@ func (t *transaction) add(name string) {
 // idle is what PostgreSQL says when no transaction is under way.
 const idle = 'I'
 
-// answered follows what the server says. At a COMMIT it gives the names of the
+// answered follows what the server says. At a COMMIT it returns the names of the
 // transaction's statements. What runs without one is over when the server is idle,
 // and is no part of the next.
 func (t *transaction) answered(m pgproto3.BackendMessage) (committed []string) {

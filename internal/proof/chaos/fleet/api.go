@@ -79,7 +79,7 @@ func (b bearer) signs(h http.Header) {
 	}
 }
 
-// Final tells whether repeating a call is of no use.
+// Final reports whether repeating a call is of no use.
 func Final(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeUnknown, connect.CodeInternal, connect.CodeDeadlineExceeded,

@@ -17,7 +17,7 @@ import (
 // Build makes the server's binary with failpoints, from this module. overlay is as
 // for `go build`; empty: none.
 func Build(ctx context.Context, binary, overlay string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", overlay, "-o", binary, //nolint:gosec // whoever runs this names the files
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", overlay, "-o", binary, //nolint:gosec // the caller names the files
 		"github.com/fireonce/fireonce/cmd/fireonce")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the server: %w\n%s", err, out)
@@ -39,8 +39,8 @@ type Options struct {
 	Key string
 	// AddressSpace limits the virtual memory of each server, in bytes; 0: no limit.
 	AddressSpace uint64
-	// Died is told of each server that ended by itself: at its failpoint, or for
-	// reasons of its own, which unexpected says. May be nil.
+	// Died is called for each server that ended by itself: at its failpoint, or for
+	// another reason, which is unexpected. May be nil.
 	Died func(server int, life Life, unexpected error)
 }
 
@@ -54,7 +54,7 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	slots   []*slot
-	changed chan struct{} // closed and made anew when a server comes or goes
+	changed chan struct{} // closed and replaced when a server comes or goes
 }
 
 // slot is the place of one server.
@@ -67,7 +67,7 @@ type slot struct {
 
 const (
 	// restartPause is between two tries to start a server, as when its database is
-	// down; clientPause is a client's, before it repeats a call that nobody took.
+	// down; clientPause is a client's, before it repeats a call that no server answered.
 	restartPause = 100 * time.Millisecond
 	clientPause  = 50 * time.Millisecond
 	// callTimeout is a client's patience with one server: one that is frozen never
@@ -129,7 +129,7 @@ func (f *Fleet) live(ctx context.Context, server int, life Life) error {
 	}
 }
 
-// watch waits for a server's end, and starts it again if nobody wanted that.
+// watch waits for a server's end, and starts it again if that was not wanted.
 func (f *Fleet) watch(server int, p *process) {
 	<-p.Done()
 	f.mu.Lock()
@@ -155,8 +155,8 @@ func (f *Fleet) watch(server int, p *process) {
 	}
 }
 
-// again starts a server that ended by itself, unless somebody else has decided
-// about it meanwhile.
+// again starts a server that ended by itself, unless another call has
+// decided about it meanwhile.
 func (f *Fleet) again(server int, life Life) error {
 	s := f.slots[server]
 	s.changing.Lock()
@@ -170,7 +170,7 @@ func (f *Fleet) again(server int, life Life) error {
 	return f.live(f.ctx, server, life)
 }
 
-// take gives a server's process, if one runs, which its end will not start again;
+// take returns a server's process, if one runs, which its end will not start again;
 // the caller holds changing.
 func (f *Fleet) take(server int) *process {
 	f.mu.Lock()
@@ -249,13 +249,13 @@ func (f *Fleet) tell(server int, s syscall.Signal) bool {
 	return p != nil && p.Signal(s) == nil
 }
 
-// Frozen tells whether a server has frozen.
+// Frozen reports whether a server has frozen.
 func (f *Fleet) Frozen(server int) bool {
 	p := f.at(server)
 	return p != nil && p.Frozen()
 }
 
-// Life gives what a server runs with; false: none runs.
+// Life returns what a server runs with; false: none runs.
 func (f *Fleet) Life(server int) (Life, bool) {
 	p := f.at(server)
 	if p == nil {
@@ -277,7 +277,7 @@ func (f *Fleet) Listeners() []Listener {
 	return all
 }
 
-// Ended gives a channel that is closed at the end of the server's present life.
+// Ended returns a channel that is closed at the end of the server's present life.
 func (f *Fleet) Ended(server int) <-chan struct{} {
 	if p := f.at(server); p != nil {
 		return p.Done()
@@ -299,7 +299,7 @@ func (f *Fleet) signal() {
 	f.changed = make(chan struct{})
 }
 
-// from gives the first server that runs, from one on, and waits for one.
+// from returns the first server that runs, from one on, and waits for one.
 func (f *Fleet) from(ctx context.Context, first int) (*process, error) {
 	for {
 		f.mu.Lock()
@@ -319,7 +319,7 @@ func (f *Fleet) from(ctx context.Context, first int) (*process, error) {
 	}
 }
 
-// API gives a server's services, the first one's that runs.
+// API returns a server's services, the first one's that runs.
 func (f *Fleet) API(ctx context.Context) (*API, error) {
 	p, err := f.from(ctx, 0)
 	if err != nil {
@@ -359,7 +359,7 @@ func (f *Fleet) Close() {
 	f.watches.Wait()
 }
 
-// Log gives the end of a server's log.
+// Log returns the end of a server's log.
 func (f *Fleet) Log(server, bytes int) string {
 	text, err := os.ReadFile(fmt.Sprintf("%s/server-%d.log", f.opts.Dir, server))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // The servers of these tests are this test's own binary. Such a one says that it is
-// ready, and does what its failpoint says: "exit" and "die" when it is told to by
+// ready, and does what its failpoint says: "exit" and "die" at
 // SIGUSR1, nothing otherwise.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
@@ -85,7 +85,7 @@ func TestWhoeverEndsByItselfIsStartedAgain(t *testing.T) {
 		t.Run(failpoint, func(t *testing.T) {
 			f, deaths := newFleet(t, 2)
 			start(t, f, 1, Life{Failpoint: failpoint, Offsets: "1s,2s"})
-			if !f.StepClock(1) { // tells it to go
+			if !f.StepClock(1) { // the process ends then
 				t.Fatal("no server")
 			}
 			got := <-deaths

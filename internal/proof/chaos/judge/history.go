@@ -11,7 +11,7 @@ type track struct {
 	subject *subject
 	last    int64
 	state   job.State
-	wrong   bool // the first trouble is told, what follows from it is not
+	wrong   bool // the first violation is reported, what follows from it is not
 }
 
 // readEvents follows every job's events.
@@ -26,7 +26,7 @@ func (t *trial) readEvents() error {
 		t.report.Events++
 		at := t.tracks[e.JobID]
 		if at == nil {
-			// A job that only the events know: its own subject, or nobody's.
+			// A job that only the events know: its own subject, or none.
 			at = &track{subject: t.find("job " + e.JobID)}
 			for _, s := range t.subjects {
 				if s.owns(e.JobID) {

@@ -1,5 +1,5 @@
 // Package judge says what a crash campaign showed. It is a function of three
-// accounts of the same run: what clients were told, what the platform's log says
+// accounts of the same run: what clients were answered, what the platform's log says
 // happened, and what the service says in the end. The platform's log decides
 // what is true; the service's own database is only ever the accused.
 package judge
@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
-// Submit is one idempotency key that a client used, and what it was told.
+// Submit is one idempotency key that a client used, and the answers to it.
 type Submit struct {
 	Key string
 	// Subject is what is to happen once, as the platform names it. Submits may share
@@ -22,7 +22,7 @@ type Submit struct {
 	Policy  job.Policy // zero: Hold
 	// Group is what the job is counted with, beside its class; empty: with all of it.
 	Group string
-	// Blind says that nobody can be asked about an outcome for good. Many may be left to
+	// Blind says that an outcome may be impossible to look up for good. Many may be left to
 	// a person, and a job that is in doubt (AMBIGUOUS) is at rest: it is for hours.
 	Blind bool
 	// Acks are the answers that came, the repeats' too. None: the service may or may
@@ -81,9 +81,9 @@ type Input struct {
 	// Events reads every event of every job; nil: they were not read. It is read
 	// twice if something is wrong.
 	Events iter.Seq2[Event, error]
-	// Ignore tells of subjects that are none of this service's; nil: there are none.
+	// Ignore reports subjects that are none of this service's; nil: there are none.
 	Ignore func(subject string) bool
-	// Stories is how many violations of each kind are told; all are counted. Zero
+	// Stories is how many violations of each kind are printed; all are counted. Zero
 	// means 5.
 	Stories int
 }
@@ -103,7 +103,7 @@ const (
 	Stuck Kind = "stuck"
 	// CreatedTwice: one key made two jobs, or was said to be stored twice.
 	CreatedTwice Kind = "created twice"
-	// MovedTime: repeats were told different times.
+	// MovedTime: repeats were answered with different times.
 	MovedTime Kind = "time moved"
 	// FalseSucceeded: SUCCEEDED, and there is no effect or another one.
 	FalseSucceeded Kind = "false SUCCEEDED"
@@ -118,11 +118,11 @@ const (
 	ForeignKey Kind = "foreign key"
 	// ChangedBody: two requests for one subject have different bodies.
 	ChangedBody Kind = "changed body"
-	// Stranger: an effect or a job that nobody asked for.
+	// Stranger: an effect or a job that no client asked for.
 	Stranger Kind = "stranger"
 	// Gap: a job's events are not one for each transition, without a gap.
 	Gap Kind = "gap in events"
-	// Illegal: an event tells a transition that the table does not have.
+	// Illegal: an event has a transition that the table does not have.
 	Illegal Kind = "illegal transition"
 )
 
@@ -183,21 +183,21 @@ type Report struct {
 	Name  string `json:"name"`
 	Rows  []Row  `json:"rows"`
 	Total Row    `json:"total"`
-	// Kinds counts the violations; Violations tells the first of each kind.
+	// Kinds counts the violations; Violations has the first of each kind.
 	Kinds      map[Kind]int `json:"kinds,omitempty"`
 	Violations []Violation  `json:"violations,omitempty"`
 	// Undone says which classes left too much undone: who sends nothing, or asks a
 	// person about everything, makes no duplicates either.
 	Undone []string `json:"undone,omitempty"`
 	// Faults counts what went wrong with the requests for the subjects, by kind;
-	// those that Input.Ignore tells of are not in it.
+	// those that Input.Ignore reports are not in it.
 	Faults map[platform.Fault]int `json:"faults,omitempty"`
 	// Looks and Events are how many were read.
 	Looks  int `json:"looks"`
 	Events int `json:"events"`
 }
 
-// OK tells whether nothing is wrong.
+// OK reports whether nothing is wrong.
 func (r *Report) OK() bool { return r.Total.Violations == 0 && len(r.Undone) == 0 }
 
 // Bound95 is the rule of three: with 95 % confidence the rate of something that

@@ -56,7 +56,7 @@ func faceOf(class job.Class) string {
 	}
 }
 
-// submit adds a job that was acknowledged, and whose first event is told.
+// submit adds a job that was acknowledged, and whose first event is in the log.
 func (r *run) submit(name string, class job.Class, policy job.Policy) *judge.Final {
 	id := "id-of-" + name
 	r.submits = append(r.submits, judge.Submit{

@@ -63,7 +63,7 @@ type Span struct {
 	Ending, Ended time.Time
 }
 
-// Trigger is a trigger key that a client used, and what it was told.
+// Trigger is a trigger key that a client used, and the answers to it.
 type Trigger struct {
 	Key  string
 	Acks []Ack
@@ -125,7 +125,7 @@ type Recurring struct {
 	Healed, Read time.Time
 	State        string
 	Next         time.Time
-	// Stopped is when it surely fired no more.
+	// Stopped is when it had stopped firing for certain.
 	Stopped time.Time
 	// The rest was read when it fired no more.
 	Counts map[string]int64
@@ -216,7 +216,7 @@ type RecurringReport struct {
 	// Firings counts those of the ledgers by outcome, triggers too.
 	Firings map[string]int `json:"firings"`
 	Jobs    int            `json:"jobs"`
-	// Triggers are the keys that made a job, TriggerAnswers how often clients were told so.
+	// Triggers are the keys that made a job, TriggerAnswers how often clients were answered so.
 	Triggers       int `json:"triggers"`
 	TriggerAnswers int `json:"trigger_answers"`
 	// Items are those that were acknowledged, Used those that are jobs.
@@ -224,7 +224,7 @@ type RecurringReport struct {
 	Used  int `json:"used"`
 	// Pauses are those by hand.
 	Pauses int `json:"pauses"`
-	// Total counts the violations, Kinds by kind; Violations tells the first ones of each.
+	// Total counts the violations, Kinds by kind; Violations has the first ones of each.
 	Total      int          `json:"total_violations"`
 	Kinds      map[Kind]int `json:"kinds,omitempty"`
 	Violations []Violation  `json:"violations,omitempty"`
@@ -326,7 +326,7 @@ func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 		}
 	case OutcomeMissed, OutcomeCoalesced:
 		if row.Outcome == OutcomeMissed && !late && t.pausedAt(row.Decided) {
-			return "" // nobody had decided about it when the schedule was paused
+			return "" // it was undecided when the schedule was paused
 		}
 		if !late || t.CatchesUp {
 			return "it was in time, or every firing is caught up"
@@ -436,7 +436,7 @@ func (t *recurringTrial) newest(s Span) time.Time {
 	return out
 }
 
-// weighTriggers says whether each trigger key is one job.
+// weighTriggers checks that each trigger key is one job.
 func (t *recurringTrial) weighTriggers() {
 	for _, trigger := range t.Triggers {
 		row, known := t.byName[triggerPrefix+trigger.Key]
@@ -462,7 +462,7 @@ func (t *recurringTrial) weighTriggers() {
 	}
 }
 
-// weighItems says whether each item is at most one job, and each job of a queue one item.
+// weighItems checks that each item is at most one job, and each job of a queue one item.
 func (t *recurringTrial) weighItems() {
 	if !t.Queue {
 		return
@@ -513,7 +513,7 @@ func (t *recurringTrial) weighItems() {
 	}
 }
 
-// weighCoolDown says whether the first requests of the schedule's jobs are as far apart as the
+// weighCoolDown checks that the first requests of the schedule's jobs are as far apart as the
 // cool-down keeps their attempts.
 func (t *recurringTrial) weighCoolDown(first map[string]time.Time) {
 	if t.CoolDown == 0 {

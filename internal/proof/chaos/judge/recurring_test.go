@@ -76,7 +76,7 @@ func drop(r *judge.Recurring, at int) {
 	r.Counts[judge.OutcomeFired]--
 }
 
-// becomes gives a firing without a job an outcome.
+// becomes returns a firing without a job an outcome.
 func becomes(r *judge.Recurring, at int, outcome string, late time.Duration) {
 	row := r.Ledger[at]
 	drop(r, at)

@@ -7,11 +7,11 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
-// defaultStories is how many violations of each kind are told.
+// defaultStories is how many violations of each kind are printed.
 const defaultStories = 5
 
 // tell writes the stories of the first violations of each kind. It reads the log
-// and the events again, so that nobody has to keep all of them.
+// and the events again, so that they need not all be kept.
 func (t *trial) tell() error {
 	most := t.in.Stories
 	if most <= 0 {
@@ -44,7 +44,7 @@ func (t *trial) tell() error {
 	return nil
 }
 
-// said is what clients were told of a subject, and how its jobs ended.
+// said is what clients were answered about a subject, and how its jobs ended.
 func (s *subject) said() (lines []string) {
 	for _, submit := range s.submits {
 		lines = append(lines, fmt.Sprintf("submitted under key %s: %v, %v", submit.Key, submit.Class, s.policy()))

@@ -132,7 +132,7 @@ type Result struct {
 	Ends  []string `json:"ends,omitempty"`
 }
 
-// Line gives a result as the last line of a campaign's output.
+// Line returns a result as the last line of a campaign's output.
 func Line(r Result) (string, error) {
 	violations := 0
 	r.Jobs, r.Effects, r.Bound95 = 0, 0, 1
@@ -148,7 +148,7 @@ func Line(r Result) (string, error) {
 	return "CHAOS RESULT " + string(text), err
 }
 
-// Tally counts what happened, whoever asked for it.
+// Tally counts what happened, for every client.
 type Tally struct {
 	Subjects   int `json:"subjects"` // with a request
 	Requests   int `json:"requests"`

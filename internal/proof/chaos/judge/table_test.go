@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
-// TestStories: every violation is counted, the first of a kind are told whole.
+// TestStories: every violation is counted, the first of a kind are printed whole.
 func TestStories(t *testing.T) {
 	r := new(run)
 	for i := range 9 {

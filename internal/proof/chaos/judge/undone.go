@@ -42,7 +42,7 @@ func undone(rows []Row) (why []string) {
 	return why
 }
 
-// Bounded counts the jobs that a zero of duplicates is told of: all but those with
+// Bounded counts the jobs that a zero of duplicates speaks about: all but those with
 // policy RESEND, which may duplicate.
 func Bounded(reports ...*Report) (n int) {
 	for _, r := range reports {
@@ -55,5 +55,5 @@ func Bounded(reports ...*Report) (n int) {
 	return n
 }
 
-// resends tells whether a row is of jobs with policy RESEND.
+// resends reports whether a row is of jobs with policy RESEND.
 func (r Row) resends() bool { return strings.HasSuffix(r.Class, " "+job.Resend.String()) }

@@ -69,7 +69,7 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestBlind: where nobody can be asked, doubts are no violation, and a duplicate is.
+// TestBlind: where outcomes cannot be looked up, doubts are no violation, and a duplicate is.
 func TestBlind(t *testing.T) {
 	r := many(job.Handle, job.Hold, 100, 40, job.NeedsResolution)
 	for i := range r.submits {

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
-// strangers is the row of effects and jobs that nobody asked for.
+// strangers is the row of effects and jobs that no client asked for.
 const strangers = "nobody's"
 
 // made is an effect, as the platform named it.
@@ -71,7 +71,7 @@ func Judge(in Input) (*Report, error) {
 	return t.report, nil
 }
 
-// find gives the subject with a name, and makes it if it is new.
+// find returns the subject with a name, and makes it if it is new.
 func (t *trial) find(name string) *subject {
 	s := t.byName[name]
 	if s == nil {
@@ -94,7 +94,7 @@ func (t *trial) gather() {
 		f := &t.in.Finals[i]
 		s := t.byKey[f.Key]
 		if s == nil {
-			s = t.find(f.Key) // a job that nobody asked for
+			s = t.find(f.Key) // a job that no client asked for
 			t.byKey[f.Key] = s
 		}
 		s.finals = append(s.finals, f)
@@ -151,7 +151,7 @@ func (t *trial) blame(k Kind, s *subject, format string, args ...any) {
 	t.row(s).Violations++
 }
 
-// row gives the row that a subject is counted in.
+// row returns the row that a subject is counted in.
 func (t *trial) row(s *subject) *Row {
 	class := strangers
 	if len(s.submits) > 0 {
@@ -209,11 +209,11 @@ func (t *trial) weigh(s *subject) {
 	}
 }
 
-// weighSubmits compares what clients were told with what the service has, and
+// weighSubmits compares what clients were answered with what the service has, and
 // counts the jobs that there should be.
 func (t *trial) weighSubmits(s *subject, row *Row) (jobs int) {
 	for _, submit := range s.submits {
-		var ids []string // of this key, as anybody says
+		var ids []string // of this key, by any account
 		known, created := false, 0
 		note := func(id string) {
 			if !slices.Contains(ids, id) {
@@ -295,7 +295,7 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 	}
 }
 
-// weighEffects says whether there are too many.
+// weighEffects checks that there are not too many.
 func (t *trial) weighEffects(s *subject, row *Row, jobs int) {
 	surplus := len(s.effects) - jobs
 	if surplus <= 0 {
@@ -313,7 +313,7 @@ func (t *trial) weighEffects(s *subject, row *Row, jobs int) {
 	t.blame(Duplicate, s, "%d effects of %d jobs", len(s.effects), jobs)
 }
 
-// weighIDs says whether the effects that jobs claim are theirs.
+// weighIDs checks that the effects that jobs claim are theirs.
 func (t *trial) weighIDs(s *subject, row *Row) {
 	if len(s.effects) == 0 {
 		return // weighStates has said so
@@ -339,7 +339,7 @@ func (t *trial) weighIDs(s *subject, row *Row) {
 	}
 }
 
-// weighRequests says whether each request was armed, came under its job's key, and
+// weighRequests checks that each request was armed, came under its job's key, and
 // had the bytes of the others.
 func (t *trial) weighRequests(s *subject, jobs int) {
 	if arms := s.arms(); s.requests > arms && len(s.finals) >= jobs {
@@ -376,7 +376,7 @@ func (s *subject) arms() (n int) {
 	return n
 }
 
-// owns reports whether a job is known, by anybody, to be this subject's.
+// owns reports whether any account knows a job to be this subject's.
 func (s *subject) owns(id string) bool {
 	return slices.ContainsFunc(s.finals, func(f *Final) bool { return f.JobID == id }) ||
 		slices.ContainsFunc(s.submits, func(u *Submit) bool {

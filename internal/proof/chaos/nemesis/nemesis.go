@@ -14,7 +14,7 @@ import (
 
 // Database is what can be done to the servers' database. A nil func: nothing.
 type Database struct {
-	// Crash stops it at once; Recover starts it again.
+	// Crash stops it immediately; Recover starts it again.
 	Crash, Recover func() error
 	// Cut ends every connection to it.
 	Cut func() int
@@ -55,7 +55,7 @@ func New(opts Options) *Nemesis {
 }
 
 // dieBy is how long a server may take to come to the place of its death. It keeps
-// its failpoint after that; nobody waits for it any more.
+// its failpoint after that; nothing waits for it any more.
 const dieBy = 8 * time.Second
 
 // Run carries out the plan. It returns when the last fault is over, or ctx is. The next
@@ -108,7 +108,7 @@ func (n *Nemesis) reserve(f Fault) (unlock func()) {
 	}
 }
 
-// Died counts the death of a server at its failpoint; a fleet tells of it.
+// Died counts the death of a server at its failpoint; a fleet calls it.
 func (n *Nemesis) Died(life fleet.Life) {
 	place := Fault{Kind: Die, Place: placeOf(life.Failpoint)}
 	n.count(place.Name())

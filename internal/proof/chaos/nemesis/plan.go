@@ -1,6 +1,6 @@
 // Package nemesis does to servers and their database what machines, operators and
 // networks do: it kills, freezes, stops and starts them, sets their clocks, and
-// loses what they are told. What it does when is a plan, made of a seed.
+// loses the answers that they get. What it does when is a plan, made of a seed.
 package nemesis
 
 import (
@@ -18,13 +18,13 @@ type Kind string
 // The kinds of faults. A plan has each of them that the database allows.
 const (
 	Kill        Kind = "kill"         // SIGKILL at a random moment
-	KillAll     Kind = "kill all"     // SIGKILL of every server at once
+	KillAll     Kind = "kill all"     // SIGKILL of every server, together
 	Die         Kind = "die"          // SIGKILL by the server's own hand at a named place
 	Freeze      Kind = "freeze"       // SIGSTOP for a while, up to beyond lease and fence
 	Stop        Kind = "stop"         // SIGTERM under load
 	Clock       Kind = "clock"        // the wall clock of one server is set
-	CrashDB     Kind = "crash db"     // PostgreSQL stops at once and recovers
-	Cut         Kind = "cut"          // all connections to PostgreSQL end at once
+	CrashDB     Kind = "crash db"     // PostgreSQL stops immediately and recovers
+	Cut         Kind = "cut"          // all connections to PostgreSQL end together
 	LoseCommits Kind = "lose commits" // a window of time: answers to COMMIT are swallowed for a while
 )
 
@@ -75,7 +75,7 @@ const hits = 8
 // servers share a few in a second.
 const firings = 3
 
-// Plan gives n faults. They come in rounds that have each kind and each place at
+// Plan returns n faults. They come in rounds that have each kind and each place at
 // least once, in a new order each time, so that also a short plan has seen most.
 func Plan(seed uint64, n int, w World) []Fault {
 	random := rand.New(rand.NewPCG(seed, 0x6e656d65736973)) //nolint:gosec // repeatable is what it must be

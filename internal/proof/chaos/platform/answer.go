@@ -25,7 +25,7 @@ type answer struct {
 	body   []byte
 }
 
-// wire gives the answer as bytes, and where its body begins.
+// wire returns the answer as bytes, and where its body begins.
 func (a answer) wire() (text []byte, body int) {
 	text = fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n",
 		a.status, http.StatusText(a.status), len(a.body))

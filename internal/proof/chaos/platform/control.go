@@ -78,7 +78,7 @@ func (c Control) SetFaults(ctx context.Context, f Faults) error {
 	return c.call(ctx, http.MethodPut, "/control/faults", toJSON(f), &f)
 }
 
-// Sites tells where the sites' clients go, by name.
+// Sites returns where the sites' clients go, by name.
 func (c Control) Sites(ctx context.Context) (where map[string]Place, err error) {
 	err = c.call(ctx, http.MethodGet, "/control/sites", nil, &where)
 	return where, err

@@ -10,7 +10,7 @@ const (
 	drawStatus
 )
 
-// draw gives a number in [0, 1) for one request, the same in each run with this
+// draw returns a number in [0, 1) for one request, the same in each run with this
 // seed: whatever the order in which requests come, what becomes of one depends
 // on nothing but the seed, its face, its subject and its number.
 func draw(seed uint64, face, subject string, number int, what uint64) float64 {

@@ -29,7 +29,7 @@ const (
 	// Silence acts, and never answers.
 	Silence Fault = "silence"
 	// Delay acts some time after the request came, also when its client is gone by
-	// then. A look is read at once and answered late.
+	// then. A look is read immediately and answered late.
 	Delay Fault = "delay"
 
 	// ResetBefore does nothing, and resets the connection.
@@ -42,8 +42,8 @@ const (
 	// Refuse does nothing, and answers 422.
 	Refuse Fault = "refuse"
 
-	// Unauthorized does nothing, and refuses the credential: somebody has revoked it.
-	// It is no share of the requests, but lasts until its owner gives another one.
+	// Unauthorized does nothing, and refuses the credential, as if it was revoked.
+	// It is no share of the requests, but lasts until its owner submits another one.
 	Unauthorized Fault = "unauthorized"
 
 	// Late resets the connection and acts Faults.LateBy later, beyond the client's
@@ -63,7 +63,7 @@ var (
 	LookKinds = []Fault{Drop, ErrorAfter, ResetMid, Truncate, Trickle, Silence, Delay, Unavailable, RateLimit, Stale}
 )
 
-// Commits tells whether a request with this fault has its effect, now or later.
+// Commits reports whether a request with this fault has its effect, now or later.
 func (f Fault) Commits() bool {
 	switch f {
 	case ResetBefore, Unavailable, RateLimit, Refuse, Unauthorized:
@@ -98,7 +98,7 @@ func (r Rates) check(kinds []Fault) error {
 	return nil
 }
 
-// pick gives the fault at a place between 0 and 1.
+// pick returns the fault at a place between 0 and 1.
 func (r Rates) pick(kinds []Fault, at float64) Fault {
 	for _, k := range kinds {
 		if at < r[k] {
@@ -123,7 +123,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 // Faults says what goes wrong from now on. The zero value: nothing, and posts
-// are listed at once.
+// are listed immediately.
 type Faults struct {
 	// Rates are those of requests for an effect.
 	Rates Rates `json:"rates,omitempty"`
@@ -160,7 +160,7 @@ func (f Faults) Check() error {
 	return errors.Join(errs...)
 }
 
-// of gives the rates of a face.
+// of returns the rates of a face.
 func (f Faults) of(face string) Rates {
 	if rates, ok := f.Faces[KindOf(face)]; ok {
 		return rates

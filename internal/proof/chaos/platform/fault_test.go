@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plan gives the faults of some requests.
+// plan returns the faults of some requests.
 func plan(seed uint64, f Faults, n int) (out []Fault) {
 	for i := range n {
 		out = append(out, f.of(FaceOpaque).pick(Kinds, draw(seed, FaceOpaque, fmt.Sprint("s", i/2), 1+i%2, drawFault)))
@@ -32,7 +32,7 @@ func TestRatesAreKept(t *testing.T) {
 	}
 }
 
-// TestSeedIsAll: a seed gives the same faults again, another seed others; a
+// TestSeedIsAll: a seed draws the same faults again, another seed others; a
 // request's faults, times and its repeat's faults have nothing to do with each
 // other.
 func TestSeedIsAll(t *testing.T) {

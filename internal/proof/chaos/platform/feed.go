@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/loopback"
 )
 
-// staleAge is how old a listing must be at least to be told as a stale one, and how
+// staleAge is how old a listing must be at least to be sent as a stale one, and how
 // far those are apart that are kept.
 const staleAge = time.Second
 
@@ -34,7 +34,7 @@ type cached struct {
 	body []byte
 }
 
-// account gives an account's feed, and makes it when it is first asked for.
+// account returns an account's feed, and makes it when it is first asked for.
 func (p *Platform) account(name string) *account {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Platform) list(a *account, r *http.Request, c call) (answer, uint64) {
 	return got, p.log.last()
 }
 
-// ofOld gives the youngest kept listing that is old enough to be a stale one.
+// ofOld returns the youngest kept listing that is old enough to be a stale one.
 func (a *account) ofOld(query string) ([]byte, bool) {
 	a.staleMu.Lock()
 	defer a.staleMu.Unlock()
@@ -133,7 +133,7 @@ func (a *account) keep(query string, body []byte) {
 	}
 }
 
-// ask asks the feed itself, which answers at once. It may be asked when the
+// ask asks the feed itself, which answers immediately. It may be asked when the
 // client's own request is long over.
 func ask(feed *feedtest.Platform, r *http.Request, body []byte) answer {
 	inner := &http.Request{

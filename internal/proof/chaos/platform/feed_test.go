@@ -104,7 +104,7 @@ func TestLookFaults(t *testing.T) {
 }
 
 // TestBodies: a receiver drops what has a key that it has seen, whatever its body,
-// and the log tells that it was another one.
+// and the log has it as another one.
 func TestBodies(t *testing.T) {
 	w := start(t, platform.Options{})
 	for _, body := range []string{`{"subject":"s"}`, `{"subject":"s"}`, `{"subject":"s","amount":2}`} {
@@ -126,7 +126,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestStale: a cache tells what it knew, and when that was.
+// TestStale: a cache sends what it knew, and when that was.
 func TestStale(t *testing.T) {
 	w := start(t, platform.Options{})
 	w.posted("a", "old")

@@ -40,7 +40,7 @@ func createLog(path string) (*log, error) {
 	return l, nil
 }
 
-// append puts a record behind all others and gives the ticket to wait with.
+// append puts a record behind all others and returns the ticket to wait with.
 func (l *log) append(r Record) uint64 {
 	line, err := json.Marshal(r)
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (l *log) append(r Record) uint64 {
 	return l.appended
 }
 
-// last gives the ticket of the last record.
+// last returns the ticket of the last record.
 func (l *log) last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *log) fail(err error) {
 	}
 }
 
-// close makes durable what was appended. Who appends afterwards waits in vain.
+// close makes durable what was appended. A later append waits without an end.
 func (l *log) close() error {
 	l.mu.Lock()
 	l.closing = true

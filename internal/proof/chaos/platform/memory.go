@@ -25,7 +25,7 @@ func (m *memory) find(key string) (remembered, bool) {
 	return r, ok
 }
 
-// add remembers a new key, and tells whether another was forgotten for it.
+// add remembers a new key, and reports whether another was forgotten for it.
 func (m *memory) add(key string, r remembered) (forgot bool) {
 	m.made[key] = r
 	if len(m.ring) < m.size {

@@ -10,8 +10,8 @@
 //     of keys and lists posts after a lag. Each account is a feed of its own.
 //   - sites: platforms with an API of their own, each at an address of its own.
 //
-// All of it is simulated: behaviour that was seen at real platforms (effects
-// whose answer is lost, 5xx after the effect, posts that are not listed at once,
+// All of it is simulated: behavior that was seen at real platforms (effects
+// whose answer is lost, 5xx after the effect, posts that are listed late,
 // listings from a cache), made frequent. Simplified are: an effect is there at
 // once and whole, or not at all; the keyed receiver forgets only by number, never
 // by time, and leaves it to the log to tell bodies apart; the feed's clock is the
@@ -49,7 +49,7 @@ type Options struct {
 	Keys int
 	// Sites are served beside the other faces. They end with the platform.
 	Sites []Site
-	// Out gets the line "ready: URL"; nil: nobody.
+	// Out gets the line "ready: URL"; nil: it is not written.
 	Out io.Writer
 }
 
@@ -58,7 +58,7 @@ type Totals struct {
 	// Requests and Effects count by kind of face; looks are not in them.
 	Requests map[string]int `json:"requests"`
 	Effects  map[string]int `json:"effects"`
-	// Repeats are requests that the keyed receiver recognised.
+	// Repeats are requests that the keyed receiver recognized.
 	Repeats int `json:"repeats"`
 	Looks   int `json:"looks"`
 	// Faults counts those of requests, LookFaults those of looks.
@@ -69,7 +69,7 @@ type Totals struct {
 	// Pending requests were taken and have not acted yet. Before this is zero, the
 	// log is no verdict.
 	Pending int `json:"pending"`
-	// Forgotten keys made room for others; a repeat of one takes effect again.
+	// Forgotten keys were dropped for others; a repeat of one takes effect again.
 	Forgotten int `json:"forgotten"`
 }
 
@@ -95,7 +95,7 @@ type Platform struct {
 // Run serves until ctx ends, and closes the log. It ends early if the log cannot
 // be written: nothing that happens after that could be judged.
 func Run(ctx context.Context, opts Options) error {
-	p, err := Start(opts) //nolint:contextcheck // a listener on loopback is there at once
+	p, err := Start(opts) //nolint:contextcheck // a listener on loopback is there immediately
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func Start(opts Options) (*Platform, error) {
 }
 
 // Close ends the platform. What was to act later does not any more. Safe to call
-// twice; only the first call says whether the log is whole.
+// twice; only the first call reports whether the log is whole.
 func (p *Platform) Close() error {
 	var err error
 	p.once.Do(func() {
@@ -203,13 +203,13 @@ type call struct {
 	Record
 	faults *Faults
 	seed   uint64
-	words  map[Fault]Words // how the site refuses; nil: as everybody here does
+	words  map[Fault]Words // how the site refuses; nil: as all sites here do
 }
 
-// draw gives a number in [0, 1) of this request's own.
+// draw returns a number in [0, 1) of this request's own.
 func (c call) draw(what uint64) float64 { return draw(c.seed, c.Face, c.Subject, c.Number, what) }
 
-// share gives a part of a longest time, drawn for this request.
+// share returns a part of a longest time, drawn for this request.
 func (c call) share(longest Duration, what uint64) time.Duration {
 	return time.Duration(float64(longest) * c.draw(what))
 }
@@ -271,7 +271,7 @@ func (p *Platform) acted() {
 	p.totals.Pending--
 }
 
-// pause waits, and tells whether the platform is still there.
+// pause waits, and reports whether the platform is still there.
 func (p *Platform) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

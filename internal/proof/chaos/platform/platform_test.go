@@ -264,7 +264,7 @@ func TestActsWithoutItsClient(t *testing.T) {
 		if got := w.settled(); got.Pending != 0 {
 			t.Errorf("%s: %+v", fault, got)
 		}
-		if err := w.Close(); err != nil { // the log is whole: nobody has waited for an answer
+		if err := w.Close(); err != nil { // the log is whole: no client waited for an answer
 			t.Fatal(err)
 		}
 		for _, f := range faces {
@@ -276,7 +276,7 @@ func TestActsWithoutItsClient(t *testing.T) {
 }
 
 // TestSettledIsInTheLog: once nothing is pending, all effects can be read, also
-// those that nobody was answered about.
+// those without an answer.
 func TestSettledIsInTheLog(t *testing.T) {
 	opts := always(platform.Late)
 	opts.Faults.LateBy = platform.Duration(time.Millisecond)
@@ -357,7 +357,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysAtOnce: of many requests with one key at once, one acts.
+// TestKeysAtOnce: of many concurrent requests with one key, one acts.
 func TestKeysAtOnce(t *testing.T) {
 	w := start(t, platform.Options{})
 	var all sync.WaitGroup

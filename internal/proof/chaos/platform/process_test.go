@@ -89,7 +89,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestProcessThatCannotStart tells why.
+// TestProcessThatCannotStart: the error says why.
 func TestProcessThatCannotStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestProcessThatCannotStart(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsInput: nobody has to end a platform whose campaign was killed.
+// TestEndsWithItsInput: nothing has to end a platform whose campaign was killed.
 func TestEndsWithItsInput(t *testing.T) {
 	in, stop := io.Pipe()
 	out, said := io.Pipe()

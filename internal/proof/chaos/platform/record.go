@@ -30,7 +30,7 @@ const (
 	FaceFeed   = "feed"
 )
 
-// KindOf gives the kind of a face: a feed's is "feed/" and its account.
+// KindOf returns the kind of a face: a feed's is "feed/" and its account.
 func KindOf(face string) string {
 	kind, _, _ := strings.Cut(face, "/")
 	return kind
@@ -51,7 +51,7 @@ type Record struct {
 	Key string `json:"key,omitempty"`
 	// Body is a digest of the request's body.
 	Body string `json:"body,omitempty"`
-	// ID is the effect's, as the client is told; unique in its face.
+	// ID is the effect's, as the client's answer has it; unique in its face.
 	ID    string `json:"id,omitempty"`
 	Fault Fault  `json:"fault,omitempty"`
 }
@@ -95,7 +95,7 @@ func readLog(from io.Reader, yield func(Record, error) bool) {
 	}
 }
 
-// readLine gives a whole line; io.EOF: there is none.
+// readLine returns a whole line; io.EOF: there is none.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var long []byte
 	for {

@@ -28,7 +28,7 @@ func (p *Platform) body(r *http.Request) ([]byte, bool) {
 	return body, err == nil
 }
 
-// effect acts on a request and gives the answer to it, and the ticket that says
+// effect acts on a request and returns the answer to it, and the ticket that says
 // when both may be heard of. It is called once, and may find that there is
 // nothing to do.
 type effect func() (answer, uint64)
@@ -61,9 +61,9 @@ func (p *Platform) carryOut(w http.ResponseWriter, r *http.Request, c call, act 
 	p.tell(w, r, c, a, ticket)
 }
 
-// inLog waits until what a request did can be read in the log, so that whoever is
-// told that nothing is pending finds all of it there. A log that is broken is told
-// of by tell and by Close.
+// inLog waits until what a request did can be read in the log, so that a reader who
+// learns that nothing is pending finds all of it there. Broken logs are reported
+// by tell and by Close.
 func (p *Platform) inLog(ticket uint64) { _ = p.log.wait(ticket) }
 
 // hook serves a receiver of webhooks.
@@ -116,7 +116,7 @@ func named(id string) answer {
 	return answer{status: http.StatusOK, body: toJSON(map[string]string{"id": id})}
 }
 
-// keyOf gives the key that a request is to be recognised by.
+// keyOf returns the key that a request is to be recognized by.
 func keyOf(h http.Header) string {
 	if key := h.Get("Webhook-Id"); key != "" {
 		return key
@@ -124,13 +124,13 @@ func keyOf(h http.Header) string {
 	return h.Get("Idempotency-Key")
 }
 
-// digestOf tells bodies apart.
+// digestOf returns the digest of a body.
 func digestOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:8])
 }
 
-// subjectOf gives what is to happen once.
+// subjectOf returns what is to happen once.
 func subjectOf(body []byte, otherwise string) string {
 	var in struct {
 		Subject string `json:"subject"`

@@ -23,7 +23,7 @@ type Site struct {
 	Name string
 	// URL is where it listens. Its clients go to an address before it.
 	URL string
-	// At is told where its clients go; nil: it does not care. Here are videos beside its
+	// At is called with the URL that its clients use; nil: it does not need it. Here are videos beside its
 	// API, by path, which nothing happens to.
 	At   func(address string)
 	Here map[string][]byte
@@ -34,11 +34,11 @@ type Site struct {
 	Address string
 	// Sort says what a request is for.
 	Sort func(Request) Purpose
-	// Allowed tells whether a request's credential is valid; nil: every one is.
+	// Allowed reports whether a request's credential is valid; nil: every one is.
 	Allowed func(Request) bool
-	// Heard is told of the site's own answers to requests; nil: nobody is.
+	// Heard is called with the site's own answers to requests; nil: it is not.
 	Heard func(r Request, answer []byte)
-	// Credential is valid at the beginning. Revoke makes the one that it gives the only
+	// Credential is valid at the beginning. Revoke makes the one that it returns the only
 	// valid one.
 	Credential Credential
 	Revoke     func(ctx context.Context) (Credential, error)
@@ -66,7 +66,7 @@ type Purpose struct {
 	Subject string
 	// Key is the idempotency key that it has.
 	Key string
-	// Prepares says that it begins something that nobody sees yet. Such a request has
+	// Prepares says that it begins something that is not visible yet. Such a request has
 	// the rates of those that make something happen.
 	Prepares bool
 }
@@ -225,7 +225,7 @@ func (p *Platform) count(ctx context.Context, s *site, c call) error {
 	return nil
 }
 
-// Sweep logs what sites have made and nobody has asked for yet.
+// Sweep logs what sites have made and no request has asked for yet.
 func (p *Platform) Sweep(ctx context.Context) error {
 	var errs []error
 	for _, s := range p.sites {
@@ -291,7 +291,7 @@ func forward(base string, r *http.Request, body []byte) (answer, error) {
 	return got, err
 }
 
-// answer gives the words as they are sent now.
+// answer returns the words as they are sent now.
 func (w Words) answer(after time.Duration) answer {
 	a := answer{status: w.Status, header: make(map[string]string), body: []byte(w.Body)}
 	for name, value := range w.Header {

@@ -79,7 +79,7 @@ func startSite(t *testing.T, opts platform.Options, slow bool) (*world, *wall, s
 var asFirst = map[string]string{"Authorization": "first", "Key": "job-1"}
 
 // TestSiteIsCounted: what a site says that it has made is in the log, once, whatever
-// its client was told.
+// its client was answered.
 func TestSiteIsCounted(t *testing.T) {
 	for fault, arrives := range map[platform.Fault]bool{
 		platform.None: true, platform.Drop: true, platform.ErrorAfter: true, platform.ResetBefore: false, platform.Unavailable: false,

@@ -45,7 +45,7 @@ func TestLogOrder(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what cannot be durable is not waited for in vain, and nothing
+// TestFullDisk: a wait for what cannot be durable ends, and nothing
 // after it counts as durable.
 func TestFullDisk(t *testing.T) {
 	l, err := createLog(filepath.Join(t.TempDir(), "log"))

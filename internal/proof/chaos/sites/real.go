@@ -22,7 +22,7 @@ import (
 func startSMTP(_ context.Context, dir string) (platform.Site, error) {
 	const user, password = "ada", "password-"
 	var ask atomic.Pointer[func(string) platform.Fault]
-	relay, err := smtptest.Start(smtptest.Options{ //nolint:contextcheck // a listener on loopback is there at once
+	relay, err := smtptest.Start(smtptest.Options{ //nolint:contextcheck // a listener on loopback is there immediately
 		Security: smtptest.StartTLS, User: user, Password: password + "0",
 		PlanFor: func(m smtptest.Message) smtptest.Fault { return mails[(*ask.Load())(m.Subject())] },
 	})
@@ -70,7 +70,7 @@ const (
 )
 
 // sessions are those that began since the last app password was taken back. The server
-// itself ends only those that are to be refreshed; this ends all of them at once.
+// itself ends only those that are to be refreshed; this ends all of them.
 type sessions struct {
 	mu   sync.Mutex
 	live map[string]bool // by access token

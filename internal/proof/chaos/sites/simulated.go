@@ -158,7 +158,7 @@ func fediverse(_ context.Context, software mastodontest.Software) (platform.Site
 }
 
 // field reads one field of a JSON object; a body that has none is about nothing that
-// anybody wanted.
+// any client wanted.
 func field(body []byte, name string) string {
 	var in map[string]any
 	if err := json.Unmarshal(body, &in); err != nil {

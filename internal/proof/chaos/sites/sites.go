@@ -34,7 +34,7 @@ const (
 )
 
 // Hasten is how many times as fast these platforms are as connectors take real ones to
-// be. The servers are told the same number (internal/failpoint).
+// be. The servers get the same number (internal/failpoint).
 const Hasten = 400
 
 // Certificate is the name of the file, in Start's folder, with the certificate that the
@@ -44,7 +44,7 @@ const Certificate = "relay.pem"
 // Person is who gets direct messages on X.
 const Person = "2002"
 
-// All lists the sites. Bluesky is among them unless nobody has Node.
+// All lists the sites. Bluesky is among them unless Node is missing.
 func All() []string {
 	out := []string{X, Slack, TikTok, Resend, Mastodon, GoToSocial, SMTP}
 	if os.Getenv(pds.Skip) != "1" {

@@ -71,7 +71,7 @@ type begin struct {
 	} `json:"source_info"`
 }
 
-// sort tells what makes a post: the beginning of one that TikTok fetches, the bytes of
+// sort returns what makes a post: the beginning of one that TikTok fetches, the bytes of
 // one that is uploaded.
 func (u *uploads) sort(r platform.Request) platform.Purpose {
 	switch {

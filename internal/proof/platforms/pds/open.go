@@ -17,7 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
-// Here tells whether there are Node and the server's modules; else it says what to do.
+// Here reports whether there are Node and the server's modules; else it says what to do.
 func Here() error {
 	node, err := exec.LookPath("node")
 	if err == nil {
@@ -123,7 +123,7 @@ func (a *Account) All(ctx context.Context) ([]Post, error) {
 	}
 }
 
-// call asks the server, and reads its answer into a value; nil: nobody wants it.
+// call asks the server, and reads its answer into a value; nil: the answer is dropped.
 func (s *Server) call(ctx context.Context, verb, method, token string, body, into any) error {
 	var raw []byte
 	if body != nil {

@@ -25,7 +25,7 @@ type Server struct {
 	accounts atomic.Int64
 }
 
-// Account is somebody on a server.
+// Account is a user on a server.
 type Account struct {
 	server *Server
 	DID    string
@@ -97,7 +97,7 @@ func (a *Account) RevokeAppPassword(t testing.TB, name string) {
 	must(t, a.DropPassword(t.Context(), name))
 }
 
-// Rename gives the account another handle.
+// Rename returns the account another handle.
 func (a *Account) Rename(t testing.TB, handle string) {
 	t.Helper()
 	a.server.post(t, "com.atproto.identity.updateHandle", a.access, map[string]string{"handle": handle})

@@ -47,7 +47,7 @@ func (s *Server) configure(t testing.TB) {
 		"myhostname":            s.name,
 		"inet_interfaces":       "127.0.0.1",
 		"inet_protocols":        "ipv4",
-		// Nobody is asked for names, and nobody's mail is sent on.
+		// No name server is asked, and no mail is sent on.
 		"smtpd_peername_lookup":          "no",
 		"disable_dns_lookups":            "yes",
 		"mynetworks":                     "",

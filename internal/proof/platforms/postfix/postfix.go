@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package postfix runs Postfix (https://www.postfix.org), as a distribution installs
-// it, on loopback, and tells what it has delivered: the oracle of the connector smtp
+// it, on loopback, and lists what it has delivered: the oracle of the connector smtp
 // is its mailbox. An instance has its configuration, queue and mailbox in a folder of
 // its own, and no transport that could send anything to another host. It is for tests.
 package postfix
@@ -91,7 +91,7 @@ func Start(t testing.TB, o Options) *Server {
 		if s.answers(ended) {
 			break
 		}
-		// Between the choice of the port and its use somebody may have taken it.
+		// Between the choice of the port and its use another process may have taken it.
 		if try == 3 {
 			t.Fatalf("Postfix did not start: %s\n%s", words.String(), s.log())
 		}
@@ -134,7 +134,7 @@ func program(t testing.TB) string {
 // folder makes an instance's folders. It is removed by the instance's watch.
 func folder(t testing.TB) string {
 	t.Helper()
-	// Not the test's own folder: nobody else may enter that.
+	// Not the test's own folder: other users may not enter that.
 	dir, err := os.MkdirTemp("", "fireonce-postfix-")
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func freeAddr(t testing.TB) smtptest.Addr {
 	return smtptest.Addr(l.Addr().String())
 }
 
-// watch runs a command until nobody holds its input any more, however the test
+// watch runs a command until no process holds its input any more, however the test
 // ended, or until it ends by itself; then it ends what is left of its process group,
 // and removes the folder.
 const watch = `dir=$1; shift
@@ -229,8 +229,8 @@ func run(t testing.TB, master, dir string, words io.Writer) <-chan struct{} {
 	return ended
 }
 
-// answers waits until the instance greets. Whoever else has taken its port greets in
-// another name.
+// answers waits until the instance greets. Another program that has taken its port
+// greets with another name.
 func (s *Server) answers(ended <-chan struct{}) bool {
 	tick, end := time.NewTicker(look), time.NewTimer(startTimeout)
 	defer tick.Stop()
@@ -266,7 +266,7 @@ func (s *Server) Roots() *x509.CertPool { return s.roots }
 // SetPassword replaces the password that is asked for.
 func (s *Server) SetPassword(password string) { s.login.set(password) }
 
-// Delivered gives what lies in the mailbox and says text, oldest first, as soon as
+// Delivered returns what lies in the mailbox and says text, oldest first, as soon as
 // nothing is on its way there. Conversations must be over.
 func (s *Server) Delivered(t testing.TB, text string) []Message {
 	t.Helper()

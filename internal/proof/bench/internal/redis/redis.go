@@ -67,7 +67,7 @@ func Start(ctx context.Context, program, dir string) (*Server, error) {
 	return r, nil
 }
 
-// config gives the server's configuration, to be read from its start.
+// config returns the server's configuration, to be read from its start.
 func config(socket, dir string) (*os.File, error) {
 	path := filepath.Join(dir, "redis.conf")
 	text := "port 0\nunixsocket " + socket + "\nunixsocketperm 700\ndir " + dir + "\nsave \"\"\nappendonly yes\n"

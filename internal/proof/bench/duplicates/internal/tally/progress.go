@@ -28,7 +28,7 @@ func Follow(path string) (*Progress, error) {
 	return &Progress{file: file, subjects: make(map[string]struct{})}, nil
 }
 
-// Started reads what is new and tells how many subjects were asked for at least
+// Started reads what is new and returns how many subjects were asked for at least
 // once.
 func (p *Progress) Started() (int, error) {
 	buf := make([]byte, 64<<10)

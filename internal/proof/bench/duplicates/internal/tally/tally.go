@@ -35,7 +35,7 @@ type Counts struct {
 	// each job's first.
 	Duplicated int `json:"duplicated"`
 	Surplus    int `json:"surplus"`
-	// Lost jobs have no effect, and nobody will hear of it: the system believes
+	// Lost jobs have no effect, and no error: the system believes
 	// that they succeeded, or has forgotten them.
 	Lost int `json:"lost"`
 	// Unknown jobs are left to a person. UnknownEffect of them took effect.

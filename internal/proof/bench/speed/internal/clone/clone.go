@@ -23,7 +23,7 @@ import (
 )
 
 // chunk is how many jobs one transaction writes: readers of all projects read a transaction of
-// the log at once. A position has room for a
+// the log whole. A position can hold a
 // million events of a transaction.
 const chunk = 2000
 
@@ -209,7 +209,7 @@ func (t table) expression(c column, o Options, from int) string {
 		return copyID
 	case c.name == "idem_key":
 		return own + " || '-' || i"
-	case c.name == "digest": // another one for each copy; nobody asks for a copy under its key
+	case c.name == "digest": // another one for each copy; no request uses a copy's key
 		return "sha256(" + own + " || convert_to(i::text, 'UTF8'))"
 	case c.name == "arm_token":
 		return "md5('arm' || i || " + own + ")::uuid"

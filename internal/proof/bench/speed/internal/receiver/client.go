@@ -50,7 +50,7 @@ func (r Run) Await(ctx context.Context, jobs int) error {
 	}
 }
 
-// End gives the run's tally. The receiver forgets it.
+// End returns the run's tally. The receiver forgets it.
 func (r Run) End(ctx context.Context) (t Tally, err error) {
 	text, err := r.ask(ctx, http.MethodDelete)
 	if err != nil {

@@ -32,7 +32,7 @@ type Tally struct {
 	Max time.Duration `json:"max"`
 }
 
-// Check tells what is wrong with a run of so many jobs.
+// Check returns what is wrong with a run of so many jobs.
 func (t Tally) Check(jobs int) error {
 	if t.Jobs != jobs || t.Doubled > 0 || t.Strange > 0 {
 		return fmt.Errorf("of %d jobs %d took effect, %d of them more than once, and %d requests were none of theirs",
@@ -44,7 +44,7 @@ func (t Tally) Check(jobs int) error {
 const (
 	// mostJobs bounds a run.
 	mostJobs = 1 << 24
-	// runs is below which path runs are told apart.
+	// runs is the prefix of the paths of runs.
 	runs = "/run/"
 )
 
@@ -101,7 +101,7 @@ func (r *run) arrived() int {
 	return r.jobs
 }
 
-// server answers every request with 200 at once.
+// server answers every request with 200 immediately.
 type server struct {
 	mu      sync.RWMutex
 	runs    map[string]*run
@@ -127,8 +127,8 @@ func (s *server) run(name string) *run {
 	return s.runs[name]
 }
 
-// ServeHTTP takes a job's request with POST, gives the number of jobs with GET,
-// and gives a run's tally and forgets it with DELETE.
+// ServeHTTP takes a job's request with POST, returns the number of jobs with GET,
+// and returns a run's tally and forgets it with DELETE.
 func (s *server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	at := time.Now()
 	name, ok := strings.CutPrefix(req.URL.Path, runs)
@@ -159,8 +159,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Serve serves on a free port of the loopback, until ctx ends. ready is told
-// where.
+// Serve serves on a free port of the loopback, until ctx ends. ready gets the
+// URL.
 func Serve(ctx context.Context, ready func(url string)) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

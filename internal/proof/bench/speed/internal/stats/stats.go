@@ -31,7 +31,7 @@ func Of(values []float64) Spread {
 }
 
 // Ratios divides values by those of the same repetition. A repetition that lacks
-// one of the two, as NaN, gives none.
+// one of the two, as NaN, has none.
 func Ratios(values, base []float64) []float64 {
 	var out []float64
 	for i := range min(len(values), len(base)) {
@@ -42,7 +42,7 @@ func Ratios(values, base []float64) []float64 {
 	return out
 }
 
-// Quantile gives the value that a part q of all values does not exceed: the
+// Quantile returns the value that a part q of all values does not exceed: the
 // nearest rank. Of none it is zero.
 func Quantile[T cmp.Ordered](values []T, q float64) T {
 	var none T
@@ -61,12 +61,12 @@ type Bar struct {
 	Most  float64 `json:"most,omitempty"`
 }
 
-// Met tells whether a value reaches the bar.
+// Met reports whether a value reaches the bar.
 func (b Bar) Met(v float64) bool {
 	return (b.Least == 0 || v >= b.Least) && (b.Most == 0 || v <= b.Most)
 }
 
-// Set tells whether there is a bar.
+// Set reports whether there is a bar.
 func (b Bar) Set() bool { return b.Least != 0 || b.Most != 0 }
 
 func (b Bar) String() string {

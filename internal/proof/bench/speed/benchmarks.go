@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/bench/speed/internal/stats"
 )
 
-// contender is a system in a heat.
-type contender struct {
+// system is one of the systems of a benchmark.
+type system struct {
 	name, measure string
 	engine        string // Fireonce's, when it is not PostgreSQL
 	native        bool   // Fireonce is called at the port for gRPC alone, not at that for all protocols
@@ -30,10 +30,10 @@ type metric struct {
 	key, unit string
 }
 
-// heat is what is measured of several systems in turn, in each repetition.
-type heat struct {
+// benchmark is what is measured of several systems in turn, in each repetition.
+type benchmark struct {
 	name, what string
-	contenders []contender
+	systems    []system
 	metrics    []metric
 	jobs       int
 	// effects: each job's request must arrive at the receiver, once.
@@ -61,15 +61,15 @@ const (
 	nameAsynq    = "asynq (Redis)"
 )
 
-// heats are all that can be run.
-func (p plan) heats() []heat {
+// benchmarks are all that can be run.
+func (p plan) benchmarks() []benchmark {
 	rate := []metric{{"per_s", "jobs/s"}, {"cpu_us", "µs CPU/job"}, {"pg_us", "of it PostgreSQL"}}
 	sizes := append(rate[:3:3], metric{"own_us", "of it its own"}, metric{"wal_b", "B of WAL/job"}, metric{"disk_b", "B on disk/job"})
 	lags := []metric{{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}}
-	return []heat{
+	return []benchmark{
 		{
 			name: "submit", what: fmt.Sprintf("%d jobs, one a call, from %d callers at once; each answer means durable", p.submit, p.Callers),
-			jobs: p.submit, metrics: rate, quick: true, contenders: []contender{
+			jobs: p.submit, metrics: rate, quick: true, systems: []system{
 				{name: nameRiver, measure: "river/submit"}, {name: nameFireonce, measure: "fireonce/submit"},
 				{name: nameSQLite, measure: "fireonce/submit", engine: sqliteEngine}, {name: nameNetwork, measure: "network/submit"},
 				{name: nameGRPC, measure: "network/submit", native: true},
@@ -79,7 +79,7 @@ func (p plan) heats() []heat {
 		},
 		{
 			name: "batch", what: fmt.Sprintf("%d jobs, %d a call, from %d callers", p.batch, p.Batch, p.Loaders),
-			jobs: p.batch, metrics: rate, quick: true, contenders: []contender{
+			jobs: p.batch, metrics: rate, quick: true, systems: []system{
 				{name: nameRiver, measure: "river/batch"}, {name: nameNetwork, measure: "network/batch"},
 				{name: nameGRPC, measure: "network/batch", native: true},
 				{name: nameBoss, measure: "pgboss/batch", needs: needNode}, {name: nameGraphile, measure: "graphile/batch", needs: needNode},
@@ -87,7 +87,7 @@ func (p plan) heats() []heat {
 		},
 		{
 			name: "work", what: fmt.Sprintf("a backlog of %d jobs, one HTTP POST each, %d at once", p.work, p.Senders),
-			jobs: p.work, metrics: sizes, quick: true, effects: true, contenders: []contender{
+			jobs: p.work, metrics: sizes, quick: true, effects: true, systems: []system{
 				{name: nameRiver, measure: "river/work"}, {name: nameFireonce, measure: "fireonce/work"},
 				{name: nameSQLite, measure: "fireonce/work", engine: sqliteEngine}, {name: nameBare, measure: "bare/work"},
 				{name: nameGraphile, measure: "graphile/work", needs: needNode}, {name: nameBoss, measure: "pgboss/work", needs: needNode},
@@ -96,7 +96,7 @@ func (p plan) heats() []heat {
 		},
 		{
 			name: "now", what: fmt.Sprintf("%d jobs due at once, one every %v, in an idle system: call to arrival", p.now, p.Gap),
-			jobs: p.now, metrics: append(lags[:2:2], metric{"call_p50_ms", "ms p50 of the call"}), quick: true, effects: true, contenders: []contender{
+			jobs: p.now, metrics: append(lags[:2:2], metric{"call_p50_ms", "ms p50 of the call"}), quick: true, effects: true, systems: []system{
 				{name: nameRiver, measure: "river/now"}, {name: nameNetwork, measure: "network/now"},
 				{name: nameBoss, measure: "pgboss/now", needs: needNode}, {name: nameGraphile, measure: "graphile/now", needs: needNode},
 				{name: nameAsynq, measure: "asynq/now", needs: needRedis},
@@ -104,24 +104,24 @@ func (p plan) heats() []heat {
 		},
 		{
 			name: "herd", what: fmt.Sprintf("%d jobs, all due at one instant: how long after it they arrive", p.herd),
-			jobs: p.herd, metrics: append(lags[:2:2], metric{"max_ms", "ms at most"}), quick: true, effects: true, contenders: []contender{
+			jobs: p.herd, metrics: append(lags[:2:2], metric{"max_ms", "ms at most"}), quick: true, effects: true, systems: []system{
 				{name: nameRiver, measure: "river/herd"}, {name: nameNetwork, measure: "network/herd"},
 			},
 		},
 		{
 			name: "claims", what: fmt.Sprintf("a claim of %d due jobs, with %d, %d and %d future jobs, and beside %d due ones that are held", claimed, p.Few, p.Many, p.Most, p.Held),
 			alone: true, metrics: []metric{{"few_ms", "ms, few"}, {"many_ms", "ms, many"}, {"most_ms", "ms, most"}, {"held_ms", "ms, held"}},
-			contenders: []contender{{name: nameFireonce, measure: "fireonce/claims"}},
+			systems: []system{{name: nameFireonce, measure: "fireonce/claims"}},
 		},
 		{
 			name: "stream", what: fmt.Sprintf("%d subscribers, %d events at %d a second: the event's time to its delivery", p.Streams, p.Events, p.PerSecond),
 			jobs: p.Events, metrics: append(lags[:2:2], metric{"server_us", "µs CPU/delivery of the server"}, metric{"cut", "slow readers cut, and resumed"}),
-			contenders: []contender{{name: nameNetwork, measure: "network/stream"}},
+			systems: []system{{name: nameNetwork, measure: "network/stream"}},
 		},
 		{
 			name: "memory", what: fmt.Sprintf("resident memory of `serve` with %d pending jobs, then with %d more submitted and worked", p.Pending, p.load),
 			jobs: p.load, effects: true, metrics: []metric{{"idle_mb", "MB idle"}, {"load_mb", "MB under load"}},
-			contenders: []contender{{name: nameNetwork, measure: "network/memory"}},
+			systems: []system{{name: nameNetwork, measure: "network/memory"}},
 		},
 		{
 			name: "terminal", what: fmt.Sprintf("an empty database and one with %d jobs that ended, and their events", p.Ended),
@@ -129,13 +129,13 @@ func (p plan) heats() []heat {
 				{"empty_submit_per_s", "jobs/s, empty"}, {"full_submit_per_s", "jobs/s, full"}, {"empty_claim_ms", "ms a claim, empty"},
 				{"full_claim_ms", "ms a claim, full"}, {"empty_events_ms", "ms a page of events, empty"}, {"full_events_ms", "ms a page of events, full"},
 			},
-			contenders: []contender{{name: nameFireonce, measure: "fireonce/terminal"}},
+			systems: []system{{name: nameFireonce, measure: "fireonce/terminal"}},
 		},
 		{
 			name: "burst", what: fmt.Sprintf("%d jobs due at one instant, submitted before: until the last one arrives, by one server and by two", p.burst),
 			jobs: p.burst, effects: true, named: true, metrics: append(lags[:2:2], metric{"max_ms", "ms to drain"}, metric{"server_mb", "MB of the servers at most"},
 				metric{"server_us", "µs CPU/job of the servers"}, metric{"pg_us", "of PostgreSQL"}),
-			contenders: []contender{{name: nameNetwork, measure: "network/burst"}, {name: nameTwo, measure: "network/burst2"}},
+			systems: []system{{name: nameNetwork, measure: "network/burst"}, {name: nameTwo, measure: "network/burst2"}},
 		},
 		{
 			name: "soak", what: fmt.Sprintf("%d jobs a second for %v, with as many that are no longer kept", p.Pace, p.Soak),
@@ -143,22 +143,22 @@ func (p plan) heats() []heat {
 				{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}, {"max_ms", "ms at most"}, {"per_s", "jobs/s"},
 				{"server_us", "µs CPU/job of the server"}, {"pg_us", "of PostgreSQL"}, {"server_mb", "MB of the server"},
 			},
-			contenders: []contender{{name: nameNetwork, measure: "network/soak"}},
+			systems: []system{{name: nameNetwork, measure: "network/soak"}},
 		},
 	}
 }
 
-// bar is a line of the last table: a metric of a contender, in proportion to
+// bar is a line of the last table: a metric of a system, in proportion to
 // another's in the same repetition.
 type bar struct {
-	title, heat string
-	of          cell
+	title, benchmark string
+	of               cell
 	// to is what it is divided by; without a name the number stands for itself.
 	to cell
 	stats.Bar
 }
 
-type cell struct{ contender, key string }
+type cell struct{ system, key string }
 
 func bars() []bar {
 	most, least := func(v float64) stats.Bar { return stats.Bar{Most: v} }, func(v float64) stats.Bar { return stats.Bar{Least: v} }
