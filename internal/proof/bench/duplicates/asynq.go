@@ -22,13 +22,13 @@ const (
 
 // asynqTasks is asynq on Redis with its defaults.
 type asynqTasks struct {
-	*house
+	*environment
 	face      string
 	server    *redis.Server
 	inspector *asynq.Inspector
 }
 
-func newAsynq(h *house, face string) system { return &asynqTasks{house: h, face: face} }
+func newAsynq(h *environment, face string) system { return &asynqTasks{environment: h, face: face} }
 
 func (a *asynqTasks) prepare(ctx context.Context) error {
 	if a.redis == "" {

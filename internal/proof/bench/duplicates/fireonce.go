@@ -37,15 +37,15 @@ const (
 
 // fireonce is `fireonce serve` on PostgreSQL.
 type fireonce struct {
-	*house
+	*environment
 	face, url string
 	address   string // where it serves; the same in each life
 	api       *fleet.API
 	submitted bool
 }
 
-func newFireonce(h *house, face string) system {
-	return &fireonce{house: h, face: face, address: "127.0.0.1:0"}
+func newFireonce(h *environment, face string) system {
+	return &fireonce{environment: h, face: face, address: "127.0.0.1:0"}
 }
 
 func (f *fireonce) prepare(context.Context) error {

@@ -138,7 +138,7 @@ func compare(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	results, err := o.run(ctx, house{
+	results, err := o.run(ctx, environment{
 		settings: o.settings, dir: dir, binary: o.binary, cluster: cluster, redis: redis.Program(), subjects: subjects(o.jobs),
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func compare(ctx context.Context, args []string) (err error) {
 }
 
 // run runs all systems, some concurrently, and returns their results in their order.
-func (o options) run(ctx context.Context, h house) ([]result, error) {
+func (o options) run(ctx context.Context, h environment) ([]result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	chosen := o.chosen()

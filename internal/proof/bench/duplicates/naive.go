@@ -27,7 +27,7 @@ const (
 // one job after the other; what a worker has in hand when it is killed is gone
 // with it.
 type naive struct {
-	*house
+	*environment
 	face   string
 	server *loopback.Server
 
@@ -38,8 +38,8 @@ type naive struct {
 	said   map[string]tally.Verdict
 }
 
-func newNaive(h *house, face string) system {
-	return &naive{house: h, face: face, inHand: make(map[string]int), said: make(map[string]tally.Verdict)}
+func newNaive(h *environment, face string) system {
+	return &naive{environment: h, face: face, inHand: make(map[string]int), said: make(map[string]tally.Verdict)}
 }
 
 func (n *naive) prepare(context.Context) error {

@@ -14,7 +14,7 @@ import (
 // TestNaiveForgets: no worker takes over the jobs that a killed worker had in hand, and each
 // job is handed out once.
 func TestNaiveForgets(t *testing.T) {
-	n := newNaive(&house{subjects: []string{"a", "b", "c", "d"}}, "opaque").(*naive)
+	n := newNaive(&environment{subjects: []string{"a", "b", "c", "d"}}, "opaque").(*naive)
 	next := func(life string) string {
 		w := httptest.NewRecorder()
 		n.give(w, httptest.NewRequest(http.MethodPost, "/next?life="+life, nil))

@@ -43,12 +43,12 @@ const (
 
 // resetTable is that queue.
 type resetTable struct {
-	*house
+	*environment
 	face, url string
 	pool      *pgxpool.Pool
 }
 
-func newReset(h *house, face string) system { return &resetTable{house: h, face: face} }
+func newReset(h *environment, face string) system { return &resetTable{environment: h, face: face} }
 
 func (r *resetTable) prepare(ctx context.Context) error {
 	var err error

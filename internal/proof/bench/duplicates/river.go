@@ -32,12 +32,12 @@ func (order) Kind() string { return "order" }
 
 // riverQueue is River on PostgreSQL with its defaults.
 type riverQueue struct {
-	*house
+	*environment
 	face, url string
 	pool      *pgxpool.Pool
 }
 
-func newRiver(h *house, face string) system { return &riverQueue{house: h, face: face} }
+func newRiver(h *environment, face string) system { return &riverQueue{environment: h, face: face} }
 
 func (q *riverQueue) prepare(ctx context.Context) error {
 	var err error

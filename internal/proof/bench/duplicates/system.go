@@ -24,8 +24,8 @@ type settings struct {
 // River and of asynq.
 const maxTries = 25
 
-// house is what a system finds in place.
-type house struct {
+// environment is what a system finds in place.
+type environment struct {
 	settings
 	dir      string // its own
 	binary   string // fireonce
@@ -58,7 +58,7 @@ type entry struct {
 	name string
 	// face is the kind of receiver, or feed.
 	face string
-	make func(h *house, face string) system
+	make func(h *environment, face string) system
 	// ours: it is judged, too.
 	ours bool
 }
@@ -68,7 +68,7 @@ func entries() []entry {
 	var all []entry
 	for _, peer := range []struct {
 		name string
-		make func(h *house, face string) system
+		make func(h *environment, face string) system
 	}{
 		{"River", newRiver}, {"asynq", newAsynq}, {"claim with TTL", newReset}, {"retry 3 times", newNaive},
 	} {
@@ -93,10 +93,10 @@ func subjects(n int) []string {
 }
 
 // hook is where a receiver of a kind takes requests.
-func (h *house) hook(face string) string { return h.platform + "/hook/" + face + "/orders" }
+func (h *environment) hook(face string) string { return h.platform + "/hook/" + face + "/orders" }
 
 // database makes an empty database and returns its URL.
-func (h *house) database() (string, error) {
+func (h *environment) database() (string, error) {
 	name, err := h.cluster.CreateDatabase()
 	if err != nil {
 		return "", err

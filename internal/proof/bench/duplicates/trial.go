@@ -38,7 +38,7 @@ type result struct {
 
 // trial is one system with a platform of its own.
 type trial struct {
-	*house
+	*environment
 	entry
 	system  system
 	outside *platform.Process
@@ -47,7 +47,7 @@ type trial struct {
 }
 
 // run returns a system its jobs, kills its worker as planned, and counts.
-func (e entry) run(ctx context.Context, h house) (r result, err error) {
+func (e entry) run(ctx context.Context, h environment) (r result, err error) {
 	h.dir = filepath.Join(h.dir, strings.NewReplacer(" ", "-", "+", "with").Replace(e.name))
 	r = result{System: e.name, Face: e.face, ours: e.ours}
 	defer func() {
@@ -58,7 +58,7 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return r, err
 	}
-	t := &trial{house: &h, entry: e}
+	t := &trial{environment: &h, entry: e}
 	t.outside, err = platform.Spawn(ctx, []string{proc.Self, "platform"}, platform.Options{
 		Log: filepath.Join(h.dir, "platform.jsonl"), Seed: h.seed, Faults: h.faults,
 	})

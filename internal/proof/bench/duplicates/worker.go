@@ -24,7 +24,7 @@ type work struct {
 	Store string
 }
 
-func (h *house) work(face, store string) work {
+func (h *environment) work(face, store string) work {
 	return work{
 		URL: h.hook(face), Keyed: face == platform.FaceKeyed, Senders: h.senders,
 		Timeout: platform.Duration(h.timeout), Store: store,

@@ -30,8 +30,8 @@ var settings = map[string]string{
 	"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
 }
 
-// house is what the measurements find in place.
-type house struct {
+// environment is what the measurements find in place.
+type environment struct {
 	options
 	folder   string
 	cluster  *pgtest.Cluster
@@ -75,7 +75,7 @@ func compare(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	h := &house{options: o, folder: folder, redis: redis.Program()}
+	h := &environment{options: o, folder: folder, redis: redis.Program()}
 	if h.binary == "" {
 		h.binary = filepath.Join(folder, "fireonce")
 		if err := program.Build(ctx, h.binary, h.tags()...); err != nil {
@@ -112,7 +112,7 @@ func compare(ctx context.Context, o options) (err error) {
 
 // run measures a benchmark: all systems once in each repetition, each time another
 // one first.
-func (h *house) run(ctx context.Context, of benchmark) (result, error) {
+func (h *environment) run(ctx context.Context, of benchmark) (result, error) {
 	r := result{benchmark: of, samples: make(map[string][]sample), skipped: make(map[string]string)}
 	var able []system
 	for _, c := range of.systems {
@@ -152,7 +152,7 @@ func (h *house) run(ctx context.Context, of benchmark) (result, error) {
 }
 
 // lacks says what a system needs and is not there.
-func (h *house) lacks(c system) string {
+func (h *environment) lacks(c system) string {
 	switch {
 	case c.needs == needRedis && h.redis == "":
 		return redis.ErrNone.Error()
@@ -164,7 +164,7 @@ func (h *house) lacks(c system) string {
 }
 
 // measure runs one measurement, and asks the receiver what came of it.
-func (h *house) measure(ctx context.Context, of benchmark, c system) (_ []sample, err error) {
+func (h *environment) measure(ctx context.Context, of benchmark, c system) (_ []sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.limit)
 	defer cancel()
 	h.names++
@@ -210,7 +210,7 @@ func lags(s sample, t receiver.Tally) {
 }
 
 // measuring is a measuring process's life.
-func (h *house) measuring(ctx context.Context, c system, t task) ([]sample, error) {
+func (h *environment) measuring(ctx context.Context, c system, t task) ([]sample, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ const (
 )
 
 // tags are those that the program under test is built with.
-func (h *house) tags() []string {
+func (h *environment) tags() []string {
 	if h.profiles == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (h *house) tags() []string {
 }
 
 // profiled names the files for a task's profiles.
-func (h *house) profiled(t *task, c system) {
+func (h *environment) profiled(t *task, c system) {
 	if h.profiles == "" {
 		return
 	}
