@@ -142,7 +142,7 @@ func (l *linear) run(rounds, kills int) {
 			done = true
 		}
 	}
-	l.readAll(ctx, slices.Concat(places...))
+	l.readAll(ctx, slices.Concat(keys...))
 }
 
 // keysOf returns the keys of each client. Other clients share each of them.
