@@ -17,7 +17,7 @@ import (
 
 // Rules of this file: messages of the contract's methods are read here, and not by
 // grpc-go, which knows one limit for all methods, decompresses before it asks, and
-// decodes what nobody has counted. The rules are those of message.go.
+// decodes what nobody has counted. The rules are those of http_message.go.
 
 // frames is the part of grpc-go's stream from which messages are read.
 type frames interface {

@@ -27,7 +27,7 @@ func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
 }
 
 // answeredAttemptToWire is attemptToWire with what is kept of the target's answer: content,
-// as a payload is (content.go). It is the one way to it, for calls that show payloads.
+// as a payload is (auth_content.go). It is the one way to it, for calls that show payloads.
 func answeredAttemptToWire(a job.Attempt) *fireoncev1.Attempt {
 	out := attemptToWire(a)
 	if a.Answer == nil {

@@ -14,7 +14,7 @@ import (
 //     says so in contentWithheld. The reason of a state has other words instead (blockedWords);
 //   - one walk takes content out of every answer and event, so no handler has to think of it;
 //   - a filter that finds jobs by their content tells of it, and needs the scope, too
-//     (jobs.go).
+//     (jobs_list.go).
 
 // contentWithheld is the field by which a message says that content was taken out of it.
 const contentWithheld protoreflect.Name = "content_withheld"

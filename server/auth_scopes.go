@@ -17,7 +17,7 @@ const (
 	// ScopeJobsRead: look at jobs, their history, their events, and figures.
 	ScopeJobsRead = "jobs:read"
 	// ScopePayloadsRead: see content, beside the scope that shows the message which has it
-	// (content.go).
+	// (auth_content.go).
 	ScopePayloadsRead = "payloads:read"
 	// ScopeJobsWrite: schedule jobs, change and cancel them, and try again what has
 	// failed.

@@ -19,7 +19,7 @@ import (
 // Rules of this file: the items of a batch are decided as if they came one
 // after another, each on its own, and all that pass are stored by one write, or by several
 // where one replies to another. A request that fails a check, or is only to be validated, is looked up by its
-// key as in schedule.go; it waits for the write when an earlier item of the
+// key as in jobs_schedule.go; it waits for the write when an earlier item of the
 // batch may bind that key.
 
 // batch is one BatchScheduleJobs under way.

@@ -18,7 +18,7 @@ import (
 
 // Rules of this file:
 //   - a login ends at one place: at CompleteOAuth, which only the project that began it can
-//     call, or at this server's own page (oauth_page.go);
+//     call, or at this server's own page (connections_oauth_page.go);
 //   - a state ends one login: nobody keeps the state, and the login is gone from the store
 //     before its code is used;
 //   - a code is used once, and its exchange goes on when the client has gone;

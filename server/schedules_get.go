@@ -22,7 +22,7 @@ import (
 )
 
 // Rules of this file:
-//   - the key comes before everything that may change between two tries, as in schedule.go: a
+//   - the key comes before everything that may change between two tries, as in jobs_schedule.go: a
 //     request that fails a check is looked up by its key before the check's verdict is given;
 //   - a template is checked as the job of its first firing is submitted. What a later firing's
 //     job is refused for pauses the schedule;

@@ -16,7 +16,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Every conversion between the wire and the domain is in the files convert*.go.
+// Every conversion between the wire and the domain is in the files wire_*.go.
 // This one has jobs.
 
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }

@@ -18,7 +18,7 @@ import (
 // Rules of this file: a stream reads the event log from a position on, a page
 // at a time, and sends what it reads with the position to go on from. When the
 // log has grown the tail says so; a heartbeat is a reason to look too. Streams
-// at one place read together (share.go). No page
+// at one place read together (events_fanout.go). No page
 // is read before the one before it is sent, so a reader that is slow slows
 // nobody else, and one that takes nothing for a while is cut off. Positions are
 // of one incarnation of the database: a stream ends when that does.

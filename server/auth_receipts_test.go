@@ -54,7 +54,7 @@ func TestEveryAnswerIsClassified(t *testing.T) {
 		p := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 		scope, known := server.ReceiptOf(p)
 		if !known {
-			t.Errorf("%s has no receipt: say in receipt.go what its answer shows", p)
+			t.Errorf("%s has no receipt: say in auth_receipts.go what its answer shows", p)
 			continue
 		}
 		classified++

@@ -63,7 +63,7 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 
 // routes puts the parts together. From the outside in: headers, time, Host check, CORS,
 // request id; then, for the API alone, the site, the key before a byte of the body is
-// read, the message (message.go), and the interceptors.
+// read, the message (http_message.go), and the interceptors.
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
 		connect.WithRecover(s.recovered),
