@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/apikey"
+	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -239,3 +241,24 @@ func (s *Server) keyUnread(ctx context.Context, err error) *fault {
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call")
 }
+
+// authenticated lets calls pass whose caller is known and may make them.
+func (s *Server) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		who, refused := s.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
+		if refused != nil {
+			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
+				w.Header().Set("WWW-Authenticate", realm)
+			}
+			s.turnAway(w, r.WithContext(ctx), refused)
+			return
+		}
+		// Of a caller who is known: a trace of theirs is continued.
+		ctx = tracing.Extract(context.WithValue(ctx, keyCaller, who), r.Header["Traceparent"], r.Header["Tracestate"])
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// realm is what a refused caller is told in the header WWW-Authenticate.
+const realm = `Bearer realm="fireonce"`

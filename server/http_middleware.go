@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/tracing"
 )
 
 // Rules of this file: what can be said without a request's body is said before
@@ -35,22 +32,6 @@ const (
 	keyPace
 	keyPeer
 )
-
-// caller is who asks.
-type caller struct {
-	project string
-	actor   string // as events and resolutions name it
-	// all is the operator, or everybody where no key is required.
-	all    bool
-	scopes []string
-	// key is the id of the key of the store that the caller has; empty: it has none.
-	key string
-}
-
-func callerOf(ctx context.Context) caller {
-	c, _ := ctx.Value(keyCaller).(caller)
-	return c
-}
 
 func requestID(ctx context.Context) string {
 	id, _ := ctx.Value(keyRequestID).(string)
@@ -231,27 +212,6 @@ func (s *Server) checkSite(next http.Handler) http.Handler {
 
 // writeErrors writes errors in the protocol of the request.
 var writeErrors = connect.NewErrorWriter()
-
-// realm is what a refused caller is told in the header WWW-Authenticate.
-const realm = `Bearer realm="fireonce"`
-
-// authenticated lets calls pass whose caller is known and may make them.
-func (s *Server) authenticated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		who, refused := s.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
-		if refused != nil {
-			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
-				w.Header().Set("WWW-Authenticate", realm)
-			}
-			s.turnAway(w, r.WithContext(ctx), refused)
-			return
-		}
-		// Of a caller who is known: a trace of theirs is continued.
-		ctx = tracing.Extract(context.WithValue(ctx, keyCaller, who), r.Header["Traceparent"], r.Header["Tracestate"])
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
 
 // turnAway answers a call whose body nobody has read.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {

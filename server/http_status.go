@@ -7,11 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"connectrpc.com/connect"
-	"connectrpc.com/grpchealth"
 
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -186,27 +182,4 @@ func reportClock(d store.SuspectClock) *clockReport {
 		return nil
 	}
 	return &clockReport{strings.TrimPrefix(w.GetKind().String(), "KIND_"), w.GetMessage(), w.GetSendingStopped()}
-}
-
-// health answers gRPC health checks: serving, until Shutdown.
-type health struct{ stopping atomic.Bool }
-
-func newHealth() *health { return &health{} }
-
-func (h *health) stop() { h.stopping.Store(true) }
-
-// Check implements grpchealth.Checker.
-func (h *health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
-	known := req.Service == "" || req.Service == grpchealth.HealthV1ServiceName
-	for _, name := range services {
-		known = known || req.Service == name
-	}
-	switch {
-	case !known:
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service %q", req.Service))
-	case h.stopping.Load():
-		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
-	default:
-		return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -157,67 +156,5 @@ func (s *Server) mapErrors() around {
 				"procedure", spec.Procedure, "cause", hidden.Error())
 		}
 		return wire
-	}
-}
-
-// rules checks requests by the contract's rules.
-type rules struct{ *Server }
-
-// WrapUnary implements connect.Interceptor.
-func (r rules) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := r.obeys(req.Any()); err != nil {
-			return nil, err
-		}
-		return next(ctx, req)
-	}
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (r rules) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, checkedConn{conn, r.Server})
-	}
-}
-
-// WrapStreamingClient implements connect.Interceptor.
-func (rules) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// checkedConn is a stream whose requests are checked.
-type checkedConn struct {
-	connect.StreamingHandlerConn
-	server *Server
-}
-
-// Receive implements connect.StreamingHandlerConn.
-func (c checkedConn) Receive(m any) error {
-	if err := c.StreamingHandlerConn.Receive(m); err != nil {
-		return err
-	}
-	return c.server.obeys(m)
-}
-
-// obeys refuses a request that breaks the contract's rules.
-func (s *Server) obeys(req any) error {
-	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && plainly(r) {
-		return nil
-	}
-	m, ok := req.(proto.Message)
-	if !ok {
-		return errNoMessage
-	}
-	if f := spoilt(m); f != nil {
-		return f.wire()
-	}
-	broken, err := breachesOf(s.rules, m, true)
-	switch {
-	case err != nil:
-		return connect.NewError(connect.CodeInvalidArgument, err)
-	case broken != nil:
-		return broken.fault().wire()
-	default:
-		return nil
 	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -76,26 +75,6 @@ func receiverOf(connector, holdKey string) string {
 		return "host " + host
 	}
 	return "host " + net.JoinHostPort(host, port)
-}
-
-// checkNewEffectKey judges the effect key of a RESEND.
-func (s *jobService) checkNewEffectKey(ctx context.Context, req *fireoncev1.ResolveJobRequest, snap job.Snapshot) (checked, error) {
-	if req.GetEffectKey() == "" {
-		return checked{}, nil
-	}
-	if req.GetDecision() != fireoncev1.Resolution_DECISION_RESEND || snap.OwnEffectKey == "" || snap.Attempt == 0 || snap.RoundArmed.IsZero() {
-		return checked{}, badField("effect_key", "not_allowed",
-			"goes only with the RESEND of a job that was given its effect key and has used it")
-	}
-	ref := store.Ref{Project: snap.Project, ID: snap.Connection}
-	conn, err := s.store.Connection(ctx, ref)
-	if err != nil {
-		return checked{}, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
-	}
-	return checked{content: &store.Content{
-		OwnEffectKey: req.GetEffectKey(),
-		EffectKey:    job.EffectKeyDigest(receiverOf(conn.Connector, snap.HoldKey), req.GetEffectKey()),
-	}}, nil
 }
 
 // sameReceiver keeps a job with its own effect key at the receiver where that was taken.

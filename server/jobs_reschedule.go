@@ -64,23 +64,3 @@ func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowReq
 	out, err := s.wholeJob(ctx, snap)
 	return &fireoncev1.RunJobNowResponse{Job: out}, err
 }
-
-// RetryJob implements the RPC.
-func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
-	at, err := timeFromWire("next_attempt_time", req.GetNextAttemptTime())
-	if err != nil {
-		return nil, err
-	}
-	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
-	snap, err := s.change(ctx, wish{
-		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.timed("next_attempt_time", at, pastRetry, again),
-	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
-	return &fireoncev1.RetryJobResponse{Job: out}, err
-}

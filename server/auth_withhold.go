@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// withhold takes out of an answer what the caller may not read. It is the only place
+// that does, for both listeners.
+func withhold(who caller, procedure string, answer any) {
+	m, ok := answer.(proto.Message)
+	if !ok || who.all {
+		return
+	}
+	if r := receiptOf[procedure]; r.scope != "" && !who.has(r.scope) {
+		trim(m.ProtoReflect(), r.keeps)
+	}
+	if !who.has(ScopePayloadsRead) {
+		withholdContent(m.ProtoReflect())
+	}
+}
+
+// trim clears every field that is not kept.
+func trim(m protoreflect.Message, keeps kept) {
+	if !m.IsValid() {
+		return
+	}
+	m.SetUnknown(nil)
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch within, stays := keeps[field.Name()]; {
+		case !stays:
+			m.Clear(field)
+		case within == nil:
+		case field.IsList():
+			for i := range value.List().Len() {
+				trim(value.List().Get(i).Message(), within)
+			}
+		default:
+			trim(value.Message(), within)
+		}
+		return true
+	})
+}
+
+// withholding is the interceptor that calls withhold.
+type withholding struct{}
+
+// WrapUnary implements connect.Interceptor.
+func (withholding) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		res, err := next(ctx, req)
+		if err == nil {
+			withhold(callerOf(ctx), req.Spec().Procedure, res.Any())
+		}
+		return res, err
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor. A test makes sure that each stream
+// has a receipt that is whole; content is withheld as it is sent (feed.send).
+func (withholding) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (withholding) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}

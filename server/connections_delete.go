@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
+)
+
+// DeleteConnection implements the RPC.
+func (s *connectionService) DeleteConnection(ctx context.Context, req *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error) {
+	_, err := s.amended(ctx, amendment{
+		of: req, etag: req.GetEtag(),
+		inPlace: when(func(c store.Connection) bool { return !c.Deleted.IsZero() }),
+		change:  only(store.ConnectionChange{Delete: true}),
+	})
+	return &fireoncev1.DeleteConnectionResponse{}, err
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+)
+
+// RotateCredential implements the RPC. The same credential again changes nothing,
+// unless it is held: then whoever gives it wants it tried once more.
+func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	secret, expires, err := credentialFromWire(req.GetCredential())
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.amend(ctx, amendment{
+		of: req, etag: req.GetEtag(),
+		inPlace: func(ctx context.Context, conn store.Connection) (bool, error) {
+			if !s.cfg.Vault.Recognizes(secret, conn.ID, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
+				return false, nil
+			}
+			// A fingerprint is short: two credentials may have one.
+			present, err := s.credentialOf(ctx, conn)
+			if errors.Is(err, vault.ErrKeyID) {
+				return false, nil // the old credential is lost, and the new one is here
+			}
+			if err != nil {
+				return false, err
+			}
+			return bytes.Equal(present.Data, secret), nil
+		},
+		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
+			cred := connector.Credential{Version: conn.CredentialVersion + 1, Data: secret}
+			var c store.ConnectionChange
+			if err := s.sealFits(ctx, conn); err != nil {
+				return c, err
+			}
+			code, err := s.codeOf(conn)
+			if err != nil {
+				return c, err
+			}
+			identity, err := s.sameAccount(ctx, code, conn, conn.Settings, cred)
+			if err != nil {
+				return c, err
+			}
+			if identity != conn.AccountIdentity {
+				c.Identity = &identity
+			}
+			conn.AccountIdentity = identity
+			c.Credential, err = seal.Credential(s.cfg.Vault, conn, cred.Version, secret)
+			if err != nil {
+				return c, err
+			}
+			c.Credential.Expires = expires
+			return c, nil
+		},
+	})
+	return &fireoncev1.RotateCredentialResponse{Connection: out}, err
+}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/store"
+)
+
+// UpdateConnection implements the RPC.
+func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev1.UpdateConnectionRequest) (*fireoncev1.UpdateConnectionResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	out, err := s.amend(ctx, amendment{
+		of: req, etag: req.GetEtag(),
+		inPlace: func(_ context.Context, conn store.Connection) (bool, error) {
+			if !conn.Deleted.IsZero() {
+				return false, nil
+			}
+			c, err := updateOf(req, conn)
+			return err == nil && c.None(), nil
+		},
+		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
+			c, err := updateOf(req, conn)
+			if err != nil || c.Target == nil {
+				return c, err
+			}
+			c.Seal, err = s.aim(ctx, conn, c.Target)
+			return c, err
+		},
+	})
+	return &fireoncev1.UpdateConnectionResponse{Connection: out}, err
+}
+
+// updateOf gives what of a request a connection has otherwise.
+func updateOf(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
+	var c store.ConnectionChange
+	for _, path := range req.GetUpdateMask().GetPaths() {
+		switch path {
+		case "display_name":
+			if name := req.GetDisplayName(); name != conn.DisplayName {
+				c.DisplayName = &name
+			}
+		case "labels":
+			if !maps.Equal(req.GetLabels(), conn.Labels) {
+				c.Labels = map[string]string{}
+				maps.Copy(c.Labels, req.GetLabels())
+			}
+		case "limits":
+			limits := limitsFromWire(req.GetLimits())
+			if limits != (store.ConnectionLimits{MaxInFlight: conn.MaxInFlight, MaxPerMinute: conn.MaxPerMinute, CoolDown: conn.CoolDown}) {
+				c.Limits = &limits
+			}
+		default:
+			settings, err := newSettings(req, path, conn.Connector)
+			if err != nil {
+				return c, err
+			}
+			if !bytes.Equal(settings, conn.Settings) {
+				c.Target = &store.ConnectionTarget{Settings: settings}
+			}
+		}
+	}
+	return c, nil
+}
+
+// newSettings gives the settings that a mask names, encoded. They must be of the
+// connector's kind.
+func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName string) ([]byte, error) {
+	if want := settingsFor(connectorName).Name(); path != string(want) {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+			fmt.Sprintf("%s is not of connector %q, which takes %s", path, connectorName, want),
+			"field", path, "connector", connectorName)
+	}
+	m := req.ProtoReflect()
+	field := m.Descriptor().Fields().ByName(protoreflect.Name(path))
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Get(field).Message().Interface())
+}
+
+// aim has the connector check new settings, with the credential that there is, and
+// completes what is known of the target. It returns the credential's new seal, or nil
+// where there is none. A caller who may change settings cannot read the credential, so
+// they cannot have it sent to a server of their own either; and what is in doubt about
+// the connection's jobs is looked up where they were sent.
+func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
+	code, err := s.codeOf(conn)
+	if err != nil {
+		return nil, err
+	}
+	if conn.CredentialVersion != 0 && elsewhere(conn.Connector, conn.Settings, to.Settings) {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+			"these settings name another server, which would get the credential that was given for the present one; "+
+				"make a new connection for it", "connection_id", conn.ID.String())
+	}
+	cred, err := s.credentialOf(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	capability, err := code.Check(to.Settings, cred)
+	if err != nil {
+		return nil, fmt.Errorf("check the connection: %w", err)
+	}
+	if _, err := s.sameAccount(ctx, code, conn, to.Settings, cred); err != nil {
+		mismatch := new(fault)
+		if errors.As(err, &mismatch) && mismatch.reason == fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH {
+			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+				"with these settings the connection would be another account; make a new connection for that one",
+				"connection_id", conn.ID.String())
+		}
+		return nil, err
+	}
+	to.Class, to.KeyWindow = capability.Class, capability.KeyWindow
+	if conn.CredentialVersion == 0 {
+		return nil, nil
+	}
+	conn.Settings = to.Settings
+	return seal.Again(s.cfg.Vault, conn, cred.Data)
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ListJobs implements the RPC.
+func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error) {
+	project := callerOf(ctx).project
+	q, err := s.selection(ctx, project, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	q.Order, q.Limit = orders[req.GetOrder()], pageSize(req.GetPageSize())
+	owner, err := s.pageOwner(project, &fireoncev1.ListJobsRequest{Filter: req.GetFilter(), Order: req.GetOrder()})
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(jobPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	q.AfterTime, q.AfterID = after.time(), after.id
+	page, err := s.store.List(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	out := &fireoncev1.ListJobsResponse{EventsCursor: s.cursor(project, page.Incarnation, page.Position)}
+	view := s.shown(ctx, project)
+	for _, snap := range page.Jobs {
+		out.Jobs = append(out.Jobs, view.job(ctx, snap))
+	}
+	if page.More {
+		out.NextPageToken = place{kind: jobPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
+	}
+	return out, nil
+}
+
+// selection makes the query of what a filter selects.
+func (s *Server) selection(ctx context.Context, project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
+	if f.GetRecipient() != "" && !callerOf(ctx).has(ScopePayloadsRead) {
+		return store.JobQuery{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,
+			"a filter by recipient tells what payloads have; this API key lacks the scope "+ScopePayloadsRead, "scope", ScopePayloadsRead)
+	}
+	q, err := filterFromWire(project, f)
+	if err != nil {
+		return q, err
+	}
+	q.Connections, err = s.andNamed(ctx, project, q.Connections, f.GetConnectionKeys())
+	return q, err
+}

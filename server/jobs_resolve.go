@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ResolveJob implements the RPC.
+func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
+	who := callerOf(ctx)
+	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
+		return nil, err
+	}
+	snap, err := s.change(ctx, wish{
+		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
+		check: func(ctx context.Context, snap job.Snapshot) (checked, error) {
+			return s.checkNewEffectKey(ctx, req, snap)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.ResolveJobResponse{Job: out}, err
+}
+
+// checkNewEffectKey judges the effect key of a RESEND.
+func (s *jobService) checkNewEffectKey(ctx context.Context, req *fireoncev1.ResolveJobRequest, snap job.Snapshot) (checked, error) {
+	if req.GetEffectKey() == "" {
+		return checked{}, nil
+	}
+	if req.GetDecision() != fireoncev1.Resolution_DECISION_RESEND || snap.OwnEffectKey == "" || snap.Attempt == 0 || snap.RoundArmed.IsZero() {
+		return checked{}, badField("effect_key", "not_allowed",
+			"goes only with the RESEND of a job that was given its effect key and has used it")
+	}
+	ref := store.Ref{Project: snap.Project, ID: snap.Connection}
+	conn, err := s.store.Connection(ctx, ref)
+	if err != nil {
+		return checked{}, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
+	}
+	return checked{content: &store.Content{
+		OwnEffectKey: req.GetEffectKey(),
+		EffectKey:    job.EffectKeyDigest(receiverOf(conn.Connector, snap.HoldKey), req.GetEffectKey()),
+	}}, nil
+}

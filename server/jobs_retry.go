@@ -1,0 +1,29 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// RetryJob implements the RPC.
+func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	at, err := timeFromWire("next_attempt_time", req.GetNextAttemptTime())
+	if err != nil {
+		return nil, err
+	}
+	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
+	snap, err := s.change(ctx, wish{
+		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.timed("next_attempt_time", at, pastRetry, again),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.RetryJobResponse{Job: out}, err
+}

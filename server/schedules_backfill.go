@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
+)
+
+// BackfillSchedule implements the RPC.
+func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.BackfillScheduleRequest) (*fireoncev1.BackfillScheduleResponse, error) {
+	of, err := s.readSchedule(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	from, until, err := s.backfillSpan(req)
+	if err != nil {
+		return nil, err
+	}
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	owner, err := s.pageOwner(of.Project, bound)
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(backfillPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	if at := after.time(); at.After(from) {
+		from = at
+	}
+	items, err := s.waitingItems(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.backfill(ctx, of, from, until, items, req.GetDryRun())
+	if err != nil {
+		return nil, s.firingFault(of, err)
+	}
+	taken := itemsTaken(after.id)
+	switch {
+	case !req.GetDryRun() && len(done.Firings) > 0:
+		s.chronicled(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
+	case req.GetDryRun() && of.Queued:
+		done.Share(max(0, items-taken))
+		taken += len(done.Firings)
+	}
+	out := &fireoncev1.BackfillScheduleResponse{
+		Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty),
+	}
+	if !done.Next.IsZero() {
+		out.NextPageToken = place{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
+	}
+	return out, nil
+}
+
+// backfill makes the jobs of one page of a backfill, and counts them against the project's
+// quotas. items is how many wait in the schedule's queue: it makes no more jobs.
+func (s *scheduleService) backfill(
+	ctx context.Context, of store.Schedule, from, until time.Time, items int, dry bool,
+) (done schedule.Backfilled, err error) {
+	ref := store.Ref{Project: of.Project, ID: of.ID}
+	if dry {
+		return s.cfg.Scheduler.Backfill(ctx, ref, from, until, nil)
+	}
+	in := s.intake(ctx)
+	defer in.settle()
+	done, err = s.cfg.Scheduler.Backfill(ctx, ref, from, until, func(jobs int) error {
+		if in.taken.Jobs > 0 {
+			return nil // counted before the schedule changed
+		}
+		if of.Queued {
+			jobs = min(jobs, items)
+		}
+		return in.countMany(ctx, jobs, contentSize(of))
+	})
+	switch made := int64(len(done.Firings)); {
+	case errors.Is(err, store.ErrUnconfirmed):
+		in.kept = in.taken
+	case err == nil:
+		in.kept = store.StoredJobs{Jobs: made, Bytes: made * int64(contentSize(of))}
+	}
+	return done, err
+}
+
+// waitingItems is how many items of a schedule's queue wait; 0 where it has none.
+func (s *scheduleService) waitingItems(ctx context.Context, of store.Schedule) (int, error) {
+	if !of.Queued {
+		return 0, nil
+	}
+	page, err := s.store.Items(ctx, store.ItemQuery{
+		Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: 1,
+	})
+	if err != nil {
+		return 0, notFoundAs(fmt.Errorf("read the queue: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
+	}
+	return page.Waiting, nil
+}
+
+// idOfTaken has a page token of a dry run say how many items the pages before have taken: the
+// queue itself does not.
+func idOfTaken(items int) (id job.ID) {
+	binary.BigEndian.PutUint64(id[8:], uint64(items))
+	return id
+}
+
+func itemsTaken(id job.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
+
+// backfillSpan reads the range of a backfill.
+func (s *scheduleService) backfillSpan(req *fireoncev1.BackfillScheduleRequest) (from, until time.Time, err error) {
+	if from, err = timeFromWire("start_time", req.GetStartTime()); err != nil {
+		return from, until, err
+	}
+	if until, err = timeFromWire("end_time", req.GetEndTime()); err != nil {
+		return from, until, err
+	}
+	switch now := s.cfg.Now(); {
+	case until.After(now):
+		return from, until, backfillRange("end_time", "end_time is in the future")
+	case !from.Before(until):
+		return from, until, backfillRange("end_time", "end_time must be after start_time")
+	case from.Before(now.Add(-schedule.BackfillKept)):
+		return from, until, backfillRange("start_time", fmt.Sprintf("start_time is more than %d days ago", int(schedule.BackfillKept/(24*time.Hour))))
+	default:
+		return from, until, nil
+	}
+}
+
+func backfillRange(field, msg string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE, msg, "field", field)
+}

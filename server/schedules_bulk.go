@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/store"
+)
+
+// bulkFor bounds the time in which a call on many schedules begins with another one.
+const bulkFor = 5 * time.Second
+
+// bulkSchedules is what a client asks of many schedules.
+type bulkSchedules struct {
+	// item is the procedure that does the same to one.
+	item   string
+	filter *fireoncev1.ScheduleFilter
+	// acts is the state that the call acts on.
+	acts      store.ScheduleState
+	revision  revision
+	dryRun    bool
+	pageToken string
+	// request is the whole request without its page token.
+	request proto.Message
+}
+
+// BulkPauseSchedules implements the RPC.
+func (s *scheduleService) BulkPauseSchedules(ctx context.Context, req *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error) {
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	out, err := s.bulk(ctx, bulkSchedules{
+		item: fireoncev1connect.ScheduleServicePauseScheduleProcedure, filter: req.GetFilter(), acts: store.ScheduleActive,
+		revision: s.pausing("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	})
+	return &fireoncev1.BulkPauseSchedulesResponse{Result: out}, err
+}
+
+// BulkResumeSchedules implements the RPC.
+func (s *scheduleService) BulkResumeSchedules(ctx context.Context, req *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error) {
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	out, err := s.bulk(ctx, bulkSchedules{
+		item: fireoncev1connect.ScheduleServiceResumeScheduleProcedure, filter: req.GetFilter(), acts: store.SchedulePaused,
+		revision: s.resuming("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	})
+	return &fireoncev1.BulkResumeSchedulesResponse{Result: out}, err
+}
+
+var errSelectedNoMore = errors.New("the filter selects the schedule no more")
+
+// bulk runs one call on one page, one schedule after the other: each is a write of its own.
+func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev1.BulkScheduleResult, error) {
+	project, out := callerOf(ctx).project, &fireoncev1.BulkScheduleResult{}
+	owner, err := s.pageOwner(project, b.request)
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(bulkSchedulePages, owner, b.pageToken)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.scheduleSelection(ctx, project, b.filter)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.States) > 0 && !slices.Contains(q.States, b.acts) {
+		return out, nil
+	}
+	q.States, q.After, q.Limit = []store.ScheduleState{b.acts}, after.id, maxPage
+	page, err := s.schedulePage(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	next, begun := page.Next, time.Now()
+	for i, of := range page.Schedules {
+		if i > 0 && time.Since(begun) > bulkFor {
+			next = page.Schedules[i-1].ID
+			break
+		}
+		if err := s.bulkOne(ctx, b, q, of, out); err != nil {
+			return nil, err
+		}
+	}
+	if !next.IsZero() {
+		out.NextPageToken = place{kind: bulkSchedulePages, owner: owner, id: next}.String()
+	}
+	return out, nil
+}
+
+// bulkOne changes one schedule that was selected, unless it is selected no more.
+func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.ScheduleQuery, of store.Schedule, out *fireoncev1.BulkScheduleResult) error {
+	r := b.revision
+	r.inPlace = func(was store.Schedule) (bool, error) {
+		if !q.Selects(was) {
+			return false, errSelectedNoMore
+		}
+		return false, nil
+	}
+	if b.dryRun {
+		r.change = func(ctx context.Context, c *store.ScheduleChange) error {
+			return errors.Join(b.revision.change(ctx, c), errDryRun)
+		}
+	}
+	_, err := s.reviseAt(ctx, store.Ref{Project: of.Project, ID: of.ID}, r)
+	switch f := new(fault); {
+	case errors.Is(err, errSelectedNoMore):
+		return nil
+	case errors.As(err, &f):
+		out.Failures = append(out.Failures, &fireoncev1.BulkScheduleFailure{
+			ScheduleId: idToWire(of.ID), Error: (&jobService{Server: s.Server}).itemError(ctx, b.item, err),
+		})
+	case err != nil && !errors.Is(err, errDryRun):
+		return err
+	default:
+		out.Changed++
+		out.ChangedScheduleIds = append(out.ChangedScheduleIds, idToWire(of.ID))
+	}
+	out.Matched++
+	return nil
+}
+
+// errDryRun ends a change that is not to be written.
+var errDryRun = errors.New("dry run")

@@ -1,0 +1,288 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/internal/submit"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - the key comes before everything that may change between two tries, as in jobs_schedule.go: a
+//     request that fails a check is looked up by its key before the check's verdict is returned;
+//   - a template is checked as the job of its first firing is submitted. A later firing whose job is
+//     refused pauses the schedule.
+
+// draft is what a request says about a schedule. Parts that it leaves alone are nil.
+type draft struct {
+	spec *fireoncev1.ScheduleSpec
+	// template has its connection's id, once it is resolved.
+	template *fireoncev1.JobTemplate
+	policies *fireoncev1.SchedulePolicies
+	// conn is the template's, named what the request called it, unnamed why that names
+	// nothing.
+	conn    job.ID
+	named   store.Ref
+	unnamed error
+}
+
+// resolve finds the template's connection, and puts its id in the place of its key.
+func (d *draft) resolve(ctx context.Context, in *intake) error {
+	t := d.template
+	id, err := idFromWire(under(partTemplate, ofConnection.id), t.GetConnectionId())
+	if err != nil {
+		return err
+	}
+	d.named = store.Ref{Project: in.who.project, ID: id, Key: t.GetConnectionKey()}
+	if d.conn, err = in.connectionID(ctx, d.named); err != nil && !ofItem(err) {
+		return err
+	}
+	d.unnamed = err
+	d.template = proto.CloneOf(t)
+	d.template.ContentWithheld = false
+	d.template.Connection = &fireoncev1.JobTemplate_ConnectionId{ConnectionId: idToWire(d.conn)}
+	return nil
+}
+
+// CreateSchedule implements the RPC.
+func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
+	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
+		return nil, err
+	}
+	in := s.intake(ctx)
+	d := draft{spec: req.GetSpec(), template: req.GetJobTemplate(), policies: req.GetPolicies()}
+	if err := d.resolve(ctx, in); err != nil {
+		return nil, err
+	}
+	want, err := schedulePrint(req, d.conn)
+	if err != nil {
+		return nil, err
+	}
+	fresh, refused := s.newSchedule(ctx, in, req, d)
+	if refused != nil && !ofItem(refused) {
+		return nil, refused
+	}
+	if fresh.Fingerprint = want; refused != nil || req.GetValidateOnly() {
+		return s.validated(ctx, req, d, fresh, refused)
+	}
+	stored, created, err := s.store.CreateSchedule(ctx, store.NewSchedule{
+		Schedule: fresh, Most: s.quotas.limit(fresh.Project, QuotaSchedules),
+	})
+	if err := s.quotaFault(err, fresh.Project, QuotaSchedules); err != nil {
+		return nil, fmt.Errorf("store the schedule: %w", err)
+	}
+	if !created {
+		return s.repeated(ctx, d, want, stored)
+	}
+	s.chronicled(ctx, "a schedule was created", stored)
+	return s.createdSchedule(ctx, stored, true)
+}
+
+// newSchedule checks a schedule to be made, and completes it.
+func (s *scheduleService) newSchedule(ctx context.Context, in *intake, req *fireoncev1.CreateScheduleRequest, d draft) (store.Schedule, error) {
+	out := store.Schedule{
+		ID: s.cfg.NewID(), Project: in.who.project, Key: req.GetIdempotencyKey(), DisplayName: req.GetDisplayName(),
+		Labels: req.GetLabels(), Connection: d.conn, PauseAfterFailures: int(d.policies.GetPauseAfterFailures()),
+		State: store.ScheduleActive, Note: req.GetNote(), CreatedBy: in.who.actor,
+	}
+	times, err := s.compile(out.ID, 1, d.spec)
+	if err != nil {
+		return out, err
+	}
+	var left bool
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return out, err
+	}
+	if out.Cursor, out.Next, left, err = schedule.Begin(times, d.spec.GetMaxFirings(), 0, now); err != nil {
+		return out, err
+	}
+	if !left {
+		return out, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, "spec does not fire from now on", "field", partSpec)
+	}
+	if req.GetPaused() {
+		out.State, out.PauseCause, out.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
+	}
+	if err := s.checkTemplate(ctx, in, out, times, d); err != nil {
+		return out, err
+	}
+	return out, d.encode(&out)
+}
+
+// encode puts the parts of a draft that it has into a schedule.
+func (d draft) encode(s *store.Schedule) error {
+	var bad [3]error
+	if d.spec != nil {
+		s.Spec, bad[0] = encoded(d.spec)
+	}
+	if d.template != nil {
+		s.Template, bad[1] = encoded(d.template)
+		s.Queued = schedule.Queued(d.template)
+	}
+	if d.policies != nil {
+		s.Policies, bad[2] = encoded(d.policies)
+	}
+	return errors.Join(bad[:]...)
+}
+
+// compile makes the times of a request's spec.
+func (s *scheduleService) compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (*recur.Schedule, error) {
+	times, err := schedule.Compile(id, generation, spec, s.cfg.Scheduler.Zones())
+	var wrong schedule.SpecError
+	if errors.As(err, &wrong) {
+		return nil, specFault(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, partSpec, wrong)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile the spec: %w", err)
+	}
+	return times, nil
+}
+
+// specFault refuses what a request has at a path.
+func specFault(reason fireoncev1.ErrorReason, at string, wrong schedule.SpecError) *fault {
+	found := make([]*fireoncev1.FieldViolation, len(wrong))
+	for i, v := range wrong {
+		found[i] = &fireoncev1.FieldViolation{Field: under(at, v.Field), Rule: ruleName(reason), Message: v.Message}
+	}
+	f := invalid(false, found...)
+	f.reason = reason
+	return f
+}
+
+// inPart returns an error about a part of a request with the paths that the part has there.
+func inPart(at string, err error) error {
+	f, wrong := new(fault), new(connector.InputError)
+	switch {
+	case errors.As(err, &f):
+		out := *f
+		out.violations = nil
+		for _, v := range f.violations {
+			out.violations = append(out.violations, &fireoncev1.FieldViolation{
+				Field: under(at, v.GetField()), Rule: v.GetRule(), Message: v.GetMessage(),
+			})
+		}
+		return &out
+	case errors.As(err, &wrong):
+		return &connector.InputError{Reason: wrong.Reason, Field: under(at, wrong.Field), Msg: wrong.Msg}
+	default:
+		return err
+	}
+}
+
+// checkTemplate checks a draft's template as the job of the next firing.
+func (s *scheduleService) checkTemplate(ctx context.Context, in *intake, of store.Schedule, times *recur.Schedule, d draft) error {
+	if schedule.Queued(d.template) {
+		return s.checkConnection(ctx, in, d)
+	}
+	payload := d.template.GetPayload()
+	var wrong schedule.SpecError
+	if err := schedule.CheckTexts(payload); errors.As(err, &wrong) {
+		return specFault(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, under(partTemplate, "payload"), wrong)
+	} else if err != nil {
+		return fmt.Errorf("check the texts: %w", err)
+	}
+	_, plain, err := submit.Payload(payload)
+	if err != nil {
+		return err
+	}
+	if err := checkSize(plain); err != nil {
+		return inPart(partTemplate, err)
+	}
+	beat := schedule.Example(times, s.cfg.Now())
+	made, err := schedule.JobOf(of.ID, times, d.template, beat, of.Run+1)
+	if errors.Is(err, schedule.ErrTooLarge) {
+		return tooLarge(err)
+	}
+	if err != nil {
+		return fmt.Errorf("fill the template in: %w", inPart(partTemplate, err))
+	}
+	if d.unnamed != nil {
+		return d.unnamed
+	}
+	conn, err := in.connection(ctx, d.conn, d.named)
+	if err != nil {
+		return err
+	}
+	made.Spec.Project, made.Spec.Key, made.Spec.Connection = of.Project, store.FiringKey(of.ID, beat.Name), conn.ID
+	_, err = in.prepare(ctx, conn, made.Spec, store.Ref{})
+	return inPart(partTemplate, err)
+}
+
+// checkConnection checks the connection of a template whose content is not known yet.
+func (s *scheduleService) checkConnection(ctx context.Context, in *intake, d draft) error {
+	if d.unnamed != nil {
+		return d.unnamed
+	}
+	conn, err := in.connection(ctx, d.conn, d.named)
+	if err != nil {
+		return err
+	}
+	_, err = in.usable(conn)
+	return err
+}
+
+// tooLarge refuses a template whose jobs are too large.
+func tooLarge(err error) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE, err.Error(),
+		"field", under(partTemplate, "payload"), "limit", strconv.Itoa(job.MaxPayload))
+}
+
+// validated answers a request that is not to be stored: its key may be bound.
+func (s *scheduleService) validated(
+	ctx context.Context, req *fireoncev1.CreateScheduleRequest, d draft, fresh store.Schedule, refused error,
+) (*fireoncev1.CreateScheduleResponse, error) {
+	bound, err := s.store.Schedule(ctx, store.Ref{Project: fresh.Project, Key: fresh.Key})
+	switch {
+	case err == nil:
+		return s.repeated(ctx, d, fresh.Fingerprint, bound)
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("look up the key: %w", err)
+	case refused != nil:
+		return nil, refused
+	}
+	times, err := s.compile(fresh.ID, 1, d.spec)
+	if err != nil {
+		return nil, err
+	}
+	fresh.ID = job.ID{}
+	out, err := scheduleToWire(fresh)
+	if err != nil {
+		return nil, err
+	}
+	out.NextFireTime = timeToWire(fresh.Next)
+	beats, _ := schedule.Preview(times, s.cfg.Now().Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
+	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(schedule.Due(beats, d.template))}, nil
+}
+
+// repeated answers a request whose key is bound: with the schedule that the same request made,
+// as it is now, else with the fields that differ.
+func (s *scheduleService) repeated(ctx context.Context, d draft, want job.Fingerprint, bound store.Schedule) (*fireoncev1.CreateScheduleResponse, error) {
+	differ := want.Diff(bound.Fingerprint)
+	for i, field := range differ {
+		if field == under(partTemplate, ofConnection.id) {
+			differ[i] = under(partTemplate, ofConnection.field(d.named))
+		}
+	}
+	if len(differ) > 0 {
+		return nil, keyReused(&fireoncev1.IdempotencyConflict{
+			Holder: &fireoncev1.IdempotencyConflict_ScheduleId{ScheduleId: idToWire(bound.ID)}, MismatchedFields: differ,
+		})
+	}
+	return s.createdSchedule(ctx, bound, false)
+}
+
+func (s *scheduleService) createdSchedule(ctx context.Context, stored store.Schedule, created bool) (*fireoncev1.CreateScheduleResponse, error) {
+	out, next, err := s.withNext(ctx, stored)
+	return &fireoncev1.CreateScheduleResponse{Schedule: out, Created: created, NextFirings: next}, err
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ListSchedules implements the RPC.
+func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
+	project := callerOf(ctx).project
+	owner, err := s.pageOwner(project, &fireoncev1.ListSchedulesRequest{Filter: req.GetFilter()})
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(schedulePages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.scheduleSelection(ctx, project, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	q.After, q.Limit = after.id, pageSize(req.GetPageSize())
+	page, err := s.schedulePage(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out, size := &fireoncev1.ListSchedulesResponse{}, 0
+	for i, of := range page.Schedules {
+		wire, err := s.scheduleWire(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		if size += proto.Size(wire); size > maxAnswerBytes && i > 0 {
+			page.Next = page.Schedules[i-1].ID
+			break
+		}
+		out.Schedules = append(out.Schedules, wire)
+	}
+	if !page.Next.IsZero() {
+		out.NextPageToken = place{kind: schedulePages, owner: owner, id: page.Next}.String()
+	}
+	return out, nil
+}
+
+// schedulePage reads a page of schedules. A place that was erased since is no place.
+func (s *scheduleService) schedulePage(ctx context.Context, q store.ScheduleQuery) (store.SchedulePage, error) {
+	page, err := s.store.ListSchedules(ctx, q)
+	if err != nil {
+		return page, notFoundAs(fmt.Errorf("list schedules: %w", err), refuse(fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID,
+			"the schedule at which page_token goes on was erased; start from the first page", "field", "page_token"))
+	}
+	return page, nil
+}
+
+// scheduleSelection makes the query of what a filter selects.
+func (s *scheduleService) scheduleSelection(ctx context.Context, project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
+	q, err := schedulesFromWire(project, f)
+	if err != nil {
+		return q, err
+	}
+	q.Connections, err = s.andNamed(ctx, project, q.Connections, f.GetConnectionKeys())
+	return q, err
+}

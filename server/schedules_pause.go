@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
+)
+
+// PauseSchedule implements the RPC.
+func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
+	after, err := s.revise(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.scheduleWire(ctx, after)
+	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
+}
+
+// pausing is the revision that pauses a schedule.
+func (s *scheduleService) pausing(etag, note string) revision {
+	return revision{
+		etag: etag, from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a schedule was paused",
+		inPlace: func(was store.Schedule) (bool, error) {
+			return was.State == store.SchedulePaused && (note == "" || note == was.Note), nil
+		},
+		change: func(ctx context.Context, c *store.ScheduleChange) error {
+			to := &c.Schedule
+			to.Note = note
+			if to.State == store.ScheduleActive {
+				const reason = "The schedule was paused."
+				missBuffered(c, reason)
+				if err := s.passDue(ctx, c, reason); err != nil {
+					return err
+				}
+				to.State, to.PauseCause, to.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
+			}
+			return nil
+		},
+	}
+}
+
+// ResumeSchedule implements the RPC.
+func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
+	after, err := s.revise(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.scheduleWire(ctx, after)
+	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
+}
+
+// resuming is the revision that has a schedule fire again.
+func (s *scheduleService) resuming(etag, note string) revision {
+	return revision{
+		etag: etag, from: []store.ScheduleState{store.SchedulePaused}, settles: true, what: "a schedule was resumed",
+		inPlace: func(was store.Schedule) (bool, error) {
+			// The word of a person who has not seen that it pauses after a restore does not count.
+			return was.State == store.ScheduleActive || was.State == store.ScheduleEnded && !was.Doubtful(), nil
+		},
+		change: func(ctx context.Context, c *store.ScheduleChange) error {
+			to := &c.Schedule
+			plan, err := s.cfg.Scheduler.Plan(*to)
+			if err != nil {
+				return evaluated(*to, err)
+			}
+			left, err := s.skipsLeft(*to)
+			if err != nil {
+				return evaluated(*to, err)
+			}
+			to.State, to.PauseCause, to.Note, to.Skips = store.ScheduleActive, 0, note, left
+			err = s.begin(ctx, c, plan.Times, plan.Spec.GetMaxFirings())
+			to.HeldUntil = time.Time{} // after begin, which passes the lost time
+			return err
+		},
+	}
+}
+
+// evaluated refuses what needs the times of a schedule that cannot be evaluated.
+func evaluated(of store.Schedule, err error) error {
+	if bad := new(schedule.UnreadableError); errors.As(err, &bad) {
+		return scheduleState(of, "it cannot be evaluated: "+bad.Error()+". UpdateSchedule with another spec")
+	}
+	return err
+}
