@@ -55,7 +55,7 @@ func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.Create
 		return nil, notFoundAs(fmt.Errorf("store the API key: %w", err),
 			refuse(fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND, "no project "+n.Project, "project_id", n.Project))
 	}
-	s.noted(ctx, "an API key was made", made)
+	s.logKeyChange(ctx, "an API key was made", made)
 	return &fireoncev1.CreateApiKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
 }
 
@@ -106,7 +106,7 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.store.ListAPIKeys(ctx, project, keyAfter(after.id), limit)
+	keys, err := s.store.ListAPIKeys(ctx, project, keyOfToken(after.id), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
@@ -115,19 +115,19 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 		out.ApiKeys = append(out.ApiKeys, apiKeyToWire(k))
 	}
 	if len(keys) == limit {
-		out.NextPageToken = place{kind: keyPages, owner: owner, id: keyPlace(keys[limit-1].ID)}.String()
+		out.NextPageToken = token{kind: keyPages, owner: owner, id: tokenOfKey(keys[limit-1].ID)}.String()
 	}
 	return out, nil
 }
 
-// keyPlace puts the id of an API key, 16 letters, where a token has the 16 bytes of
+// tokenOfKey puts the id of an API key, 16 letters, where a token has the 16 bytes of
 // another one. keyAfter takes it out; the zero place is before the first.
-func keyPlace(id string) (out job.ID) {
+func tokenOfKey(id string) (out job.ID) {
 	copy(out[:], id)
 	return out
 }
 
-func keyAfter(at job.ID) string {
+func keyOfToken(at job.ID) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -149,7 +149,7 @@ func (s *accessService) RevokeApiKey(ctx context.Context, req *fireoncev1.Revoke
 		return nil, notFoundAs(fmt.Errorf("revoke the API key: %w", err), missing)
 	}
 	s.keys.forget(id)
-	s.noted(ctx, "an API key was revoked", k)
+	s.logKeyChange(ctx, "an API key was revoked", k)
 	return &fireoncev1.RevokeApiKeyResponse{ApiKey: apiKeyToWire(k)}, nil
 }
 

@@ -37,7 +37,7 @@ func Direct(ctx context.Context, s Store, v Vault) (fireoncev1connect.AccessServ
 // directly makes one call.
 func directly[Req, Res any](ctx context.Context, d *direct, req Req, call func(context.Context, Req) (Res, error)) (Res, error) {
 	var none Res
-	if err := d.service.obeys(req); err != nil {
+	if err := d.service.checkRules(req); err != nil {
 		return none, err
 	}
 	ctx = context.WithValue(ctx, keyCaller, caller{project: DefaultProject, actor: "database", all: true})

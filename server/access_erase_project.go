@@ -35,7 +35,7 @@ func (s *accessService) EraseProject(ctx context.Context, req *fireoncev1.EraseP
 	if err != nil {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID, "page_token is not one of this project's erasure", "field", "page_token")
 	}
-	p := store.EraseProjectParams{Project: project, Keep: s.cfg.Keep, Actor: eraser(who), After: string(after), Limit: eraseStep}
+	p := store.EraseProjectParams{Project: project, Keep: s.cfg.Keep, Actor: eraseActor(who), After: string(after), Limit: eraseStep}
 	out, begun := &fireoncev1.EraseProjectResponse{}, time.Now()
 	for time.Since(begun) < eraseFor && ctx.Err() == nil {
 		step, err := s.store.EraseProject(ctx, p)
@@ -99,7 +99,7 @@ func (s *accessService) deleteToErase(ctx context.Context, project string, id jo
 	if err != nil {
 		return ignoring(err, store.ErrNotFound, store.ErrStale, store.ErrInUse)
 	}
-	s.audited(ctx, "a connection was deleted", after, "erased", true)
+	s.logConnectionChange(ctx, "a connection was deleted", after, "erased", true)
 	return nil
 }
 

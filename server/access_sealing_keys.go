@@ -85,7 +85,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 	}
 	if len(page) == limit {
 		last := page[limit-1]
-		out.NextPageToken = place{kind: sealPages, owner: owner, id: last.Connection, at: int64(last.Version)}.String()
+		out.NextPageToken = token{kind: sealPages, owner: owner, id: last.Connection, at: int64(last.Version)}.String()
 	}
 	if len(page) > 0 {
 		s.log.InfoContext(ctx, "credentials were sealed anew", "request_id", requestID(ctx), "by", callerOf(ctx).actor, "key", key,

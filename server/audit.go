@@ -10,16 +10,16 @@ import (
 // INFO that names the actor, the object and the parts that changed. Values are not
 // logged: they may be secret. The last actor is stored with the object, too.
 
-// audited writes down who has made or changed a connection.
-func (s *Server) audited(ctx context.Context, what string, c store.Connection, more ...any) {
+// logConnectionChange writes down who has made or changed a connection.
+func (s *Server) logConnectionChange(ctx context.Context, what string, c store.Connection, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
 		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.ID.String(), "project", c.Project,
 		"connector", c.Connector, "version", c.Version,
 	}, more...)...)
 }
 
-// chronicled writes down who has made, changed or fired a schedule.
-func (s *Server) chronicled(ctx context.Context, what string, of store.Schedule, more ...any) {
+// logScheduleChange writes down who has made, changed or fired a schedule.
+func (s *Server) logScheduleChange(ctx context.Context, what string, of store.Schedule, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
 		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "schedule_id", of.ID.String(), "project", of.Project,
 		"state", stateName(of), "version", of.Version,
@@ -43,8 +43,8 @@ func changedParts(c store.ConnectionChange) (parts []string) {
 	return parts
 }
 
-// noted writes down who has given or taken a right.
-func (s *Server) noted(ctx context.Context, what string, k store.APIKey) {
+// logKeyChange writes down who has given or taken a right.
+func (s *Server) logKeyChange(ctx context.Context, what string, k store.APIKey) {
 	s.log.InfoContext(ctx, what, "request_id", requestID(ctx), "by", callerOf(ctx).actor,
 		"api_key", k.ID, "project", k.Project, "name", k.Name, "scopes", k.Scopes)
 }

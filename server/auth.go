@@ -26,65 +26,65 @@ const (
 	// keyKept is how old may be what is known of a key: the time within which a
 	// revocation takes effect.
 	keyKept = 5 * time.Second
-	// keysKnown and keysTried bound what is remembered of keys that were right before
+	// maxKnownKeys and keysTried bound what is remembered of keys that were right before
 	// and of all others, keysAtOnce and triesAtOnce the reads of the store at a time:
 	// who tries keys that do not exist crowds out nobody who has one.
-	keysKnown, keysAtOnce  = 4096, 8
-	keysTried, triesAtOnce = 1024, 2
-	// useNoted is how often the last use of a key is written down.
-	useNoted = time.Minute
+	maxKnownKeys, maxKeyReads   = 4096, 8
+	maxTriedKeys, maxTriedReads = 1024, 2
+	// useWritten is how often the last use of a key is written down.
+	useWritten = time.Minute
 )
 
-// apiKeys knows the keys of the store.
-type apiKeys struct {
+// keyCache knows the keys of the store.
+type keyCache struct {
 	store        store.APIKeys
 	limit        time.Duration
-	known, tried *memo[string, *seenKey]
+	known, tried *memo[string, *cachedKey]
 
-	mu    sync.Mutex
-	right map[string]bool // ids of keys that came with their secret
-	ended bool
-	notes sync.WaitGroup
+	mu        sync.Mutex
+	confirmed map[string]bool // ids of keys that came with their secret
+	ended     bool
+	writes    sync.WaitGroup
 }
 
-// seenKey is what the store said of an id; the zero key: there is none.
-type seenKey struct {
+// cachedKey is what the store said of an id; the zero key: there is none.
+type cachedKey struct {
 	store.APIKey
-	found bool
-	noted atomic.Bool // its use is written down, or was found to be
+	found   bool
+	written atomic.Bool // its use is written down, or was found to be
 }
 
-func newAPIKeys(s store.APIKeys, now func() time.Time, limit time.Duration) *apiKeys {
-	return &apiKeys{
-		store: s, limit: limit, right: make(map[string]bool),
-		known: newMemo[string, *seenKey](now, keyKept, limit, keysKnown, keysAtOnce),
-		tried: newMemo[string, *seenKey](now, keyKept, limit, keysTried, triesAtOnce),
+func newKeyCache(s store.APIKeys, now func() time.Time, limit time.Duration) *keyCache {
+	return &keyCache{
+		store: s, limit: limit, confirmed: make(map[string]bool),
+		known: newMemo[string, *cachedKey](now, keyKept, limit, maxKnownKeys, maxKeyReads),
+		tried: newMemo[string, *cachedKey](now, keyKept, limit, maxTriedKeys, maxTriedReads),
 	}
 }
 
 // get gives what the store said of a key a short while ago, or says now.
-func (a *apiKeys) get(ctx context.Context, id string) (*seenKey, error) {
+func (a *keyCache) get(ctx context.Context, id string) (*cachedKey, error) {
 	a.mu.Lock()
 	from := a.tried
-	if a.right[id] {
+	if a.confirmed[id] {
 		from = a.known
 	}
 	a.mu.Unlock()
-	return from.get(ctx, id, func(ctx context.Context) (*seenKey, error) {
+	return from.get(ctx, id, func(ctx context.Context) (*cachedKey, error) {
 		k, err := a.store.APIKey(ctx, id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return &seenKey{}, nil
+			return &cachedKey{}, nil
 		case err != nil:
 			return nil, err
 		}
-		return &seenKey{APIKey: k, found: true}, nil
+		return &cachedKey{APIKey: k, found: true}, nil
 	})
 }
 
 // forget drops what is known of a key, which this server has changed. A nil receiver
 // knows nothing.
-func (a *apiKeys) forget(id string) {
+func (a *keyCache) forget(id string) {
 	if a == nil {
 		return
 	}
@@ -93,41 +93,41 @@ func (a *apiKeys) forget(id string) {
 }
 
 // knows reports whether a key came with its secret a while ago.
-func (a *apiKeys) knows(id string) bool {
+func (a *keyCache) knows(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.right[id]
+	return a.confirmed[id]
 }
 
 // used remembers that a key is a right one, and has its use written down. The call
 // does not wait for that, and it does not end with the call's context.
-func (a *apiKeys) used(ctx context.Context, k *seenKey) {
-	noted := k.noted.Swap(true)
+func (a *keyCache) used(ctx context.Context, k *cachedKey) {
+	noted := k.written.Swap(true)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.right[k.ID] {
-		if len(a.right) >= keysKnown {
-			clear(a.right)
+	if !a.confirmed[k.ID] {
+		if len(a.confirmed) >= maxKnownKeys {
+			clear(a.confirmed)
 		}
-		a.right[k.ID] = true
+		a.confirmed[k.ID] = true
 	}
-	if noted || a.ended || k.Now.Sub(k.LastUsed) < useNoted {
+	if noted || a.ended || k.Now.Sub(k.LastUsed) < useWritten {
 		return
 	}
-	a.notes.Go(func() {
+	a.writes.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, a.limit)
 		defer cancel()
 		// For people, and coarse: one that is lost is written down the next time.
-		_, _ = a.store.TouchAPIKey(ctx, k.ID, useNoted)
+		_, _ = a.store.TouchAPIKey(ctx, k.ID, useWritten)
 	})
 }
 
 // close waits for what is being written down.
-func (a *apiKeys) close() {
+func (a *keyCache) close() {
 	a.mu.Lock()
 	a.ended = true
 	a.mu.Unlock()
-	a.notes.Wait()
+	a.writes.Wait()
 }
 
 // keyRequired tells whether a call without a key is refused.
@@ -181,7 +181,7 @@ func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
 		s.signInFailed(ctx)
 		return caller{}, unknownKey()
 	}
-	if refused := s.mayTry(ctx, key.ID); refused != nil {
+	if refused := s.checkSignInRate(ctx, key.ID); refused != nil {
 		return caller{}, refused
 	}
 	k, err := s.keys.get(ctx, key.ID)

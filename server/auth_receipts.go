@@ -15,8 +15,8 @@ import (
 //   - the rule does not depend on the object's origin. A repeat is answered like the
 //     first call, and a client knows what it has sent itself.
 
-// kept names the fields that stay in a message. A nil value keeps the field whole.
-type kept map[protoreflect.Name]kept
+// keptFields names the fields that stay in a message. A nil value keeps the field whole.
+type keptFields map[protoreflect.Name]keptFields
 
 // receipt says what an RPC's answer shows. The zero receipt hides nothing: the scope
 // that the RPC needs is the one that guards its answer.
@@ -24,13 +24,13 @@ type receipt struct {
 	// scope is what a caller needs to see the whole answer.
 	scope string
 	// keeps is the answer that all other callers see.
-	keeps kept
+	keeps keptFields
 }
 
-var whole = receipt{}
+var wholeAnswer = receipt{}
 
 // keptOfJob is what a caller without jobs:read sees of a job.
-var keptOfJob = kept{
+var keptOfJob = keptFields{
 	"job_id": nil, "project_id": nil, "state": nil, "effect_class": nil, "schedule_time": nil, "start_deadline": nil,
 	"wait_deadline": nil, "resend_allowed_time": nil,
 	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "round": nil,
@@ -40,135 +40,135 @@ var keptOfJob = kept{
 
 // keptOfSubmit is what a submit's caller sees: the request names the connection, and
 // names the key or has it derived.
-var keptOfSubmit = kept{
+var keptOfSubmit = keptFields{
 	"job": plus(keptOfJob, "idempotency_key", "connection_id"), "created": nil, "warnings": nil, "local_time_mark": nil,
 }
 
 // keptOfBulk has counts and no ids. Failures keep their reasons.
-var keptOfBulk = kept{"result": {
+var keptOfBulk = keptFields{"result": {
 	"matched": nil, "changed": nil, "next_page_token": nil, "as_of_time": nil,
 	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
 }}
 
 // keptOfConnection is what a caller without connections:read sees of a connection.
-var keptOfConnection = kept{
+var keptOfConnection = keptFields{
 	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "state_cause": nil, "pause_time": nil,
 	"auth_hold_time": nil, "rate_limit_end_time": nil, "effect_class": nil, "create_time": nil, "update_time": nil,
 	"delete_time": nil, "etag": nil,
 }
 
 // keptOfSchedule is what a caller without schedules:read sees of a schedule.
-var keptOfSchedule = kept{
+var keptOfSchedule = keptFields{
 	"schedule_id": nil, "project_id": nil, "state": nil, "pause_cause": nil, "pause_time": nil, "next_fire_time": nil,
 	"counts": nil, "create_time": nil, "update_time": nil, "delete_time": nil, "etag": nil,
 }
 
 // keptOfFiring is what such a caller sees of a firing that made a job.
-var keptOfFiring = kept{
+var keptOfFiring = keptFields{
 	"name": nil, "nominal_time": nil, "origin": nil, "outcome": nil, "job_id": nil, "run": nil, "decide_time": nil,
 }
 
 // keptOfItem is what such a caller sees of an item of a schedule's queue.
-var keptOfItem = kept{
+var keptOfItem = keptFields{
 	"schedule_id": nil, "item_id": nil, "state": nil, "position": nil, "job_id": nil, "create_time": nil, "update_time": nil, "etag": nil,
 }
 
 // keptOfBulkSchedules is keptOfBulk for schedules.
-var keptOfBulkSchedules = kept{"result": {
+var keptOfBulkSchedules = keptFields{"result": {
 	"matched": nil, "changed": nil, "next_page_token": nil,
 	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
 }}
 
 // receiptOf is the whole table. An RPC that it does not name is not served.
 var receiptOf = map[string]receipt{
-	fireoncev1connect.JobServiceGetJobProcedure:              whole,
-	fireoncev1connect.JobServiceListJobsProcedure:            whole,
-	fireoncev1connect.JobServiceListJobAttemptsProcedure:     whole,
-	fireoncev1connect.JobServiceListJobObservationsProcedure: whole,
-	fireoncev1connect.JobServiceListJobEventsProcedure:       whole,
-	fireoncev1connect.JobServiceStreamJobEventsProcedure:     whole,
-	fireoncev1connect.StatsServiceGetStatsProcedure:          whole,
-	fireoncev1connect.StatsServiceCountJobsProcedure:         whole,
-	fireoncev1connect.StatsServiceQueryStatsProcedure:        whole,
+	fireoncev1connect.JobServiceGetJobProcedure:              wholeAnswer,
+	fireoncev1connect.JobServiceListJobsProcedure:            wholeAnswer,
+	fireoncev1connect.JobServiceListJobAttemptsProcedure:     wholeAnswer,
+	fireoncev1connect.JobServiceListJobObservationsProcedure: wholeAnswer,
+	fireoncev1connect.JobServiceListJobEventsProcedure:       wholeAnswer,
+	fireoncev1connect.JobServiceStreamJobEventsProcedure:     wholeAnswer,
+	fireoncev1connect.StatsServiceGetStatsProcedure:          wholeAnswer,
+	fireoncev1connect.StatsServiceCountJobsProcedure:         wholeAnswer,
+	fireoncev1connect.StatsServiceQueryStatsProcedure:        wholeAnswer,
 
 	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsRead, keptOfSubmit},
-	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsRead, kept{
+	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsRead, keptFields{
 		"results": {"success": keptOfSubmit, "error": nil},
 	}},
-	fireoncev1connect.JobServiceUpdateJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
-	fireoncev1connect.JobServiceCancelJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob, "prevented": nil}},
-	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, kept{"job": keptOfJob, "local_time_mark": nil}},
-	fireoncev1connect.JobServiceRunJobNowProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
-	fireoncev1connect.JobServiceRetryJobProcedure:        {ScopeJobsRead, kept{"job": keptOfJob}},
-	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceUpdateJobProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob}},
+	fireoncev1connect.JobServiceCancelJobProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob, "prevented": nil}},
+	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, keptFields{"job": keptOfJob, "local_time_mark": nil}},
+	fireoncev1connect.JobServiceRunJobNowProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob}},
+	fireoncev1connect.JobServiceRetryJobProcedure:        {ScopeJobsRead, keptFields{"job": keptOfJob}},
+	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsRead, keptFields{"job": keptOfJob}},
 	fireoncev1connect.JobServiceBulkCancelJobsProcedure:  {ScopeJobsRead, keptOfBulk},
 	fireoncev1connect.JobServiceBulkRetryJobsProcedure:   {ScopeJobsRead, keptOfBulk},
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
 
-	fireoncev1connect.JobServiceDeleteJobProcedure: whole, // names nobody
-	fireoncev1connect.JobServiceRunDueProcedure:    whole, // has a count and a time
+	fireoncev1connect.JobServiceDeleteJobProcedure: wholeAnswer, // names nobody
+	fireoncev1connect.JobServiceRunDueProcedure:    wholeAnswer, // has a count and a time
 
-	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   whole,
-	fireoncev1connect.ConnectionServiceListConnectionsProcedure: whole,
-	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  whole,
+	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   wholeAnswer,
+	fireoncev1connect.ConnectionServiceListConnectionsProcedure: wholeAnswer,
+	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  wholeAnswer,
 
-	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsRead, kept{
+	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsRead, keptFields{
 		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsRead, kept{
+	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsRead, keptFields{
 		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
 	// The words of a test name the account and quote the platform.
-	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsRead, kept{
+	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsRead, keptFields{
 		"ok": nil, "failure_kind": nil, "platform_reached": nil,
 	}},
-	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: whole, // is empty
-	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       whole, // is the caller's own login
+	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: wholeAnswer, // is empty
+	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       wholeAnswer, // is the caller's own login
 
-	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     whole,
-	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   whole,
-	fireoncev1connect.ScheduleServiceListFiringsProcedure:     whole,
-	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: whole,
+	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     wholeAnswer,
+	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   wholeAnswer,
+	fireoncev1connect.ScheduleServiceListFiringsProcedure:     wholeAnswer,
+	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: wholeAnswer,
 
-	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesRead, kept{
+	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesRead, keptFields{
 		"schedule": plus(keptOfSchedule, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServicePauseScheduleProcedure:     {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceSkipFiringProcedure:        {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure: whole,
-	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesRead, kept{
+	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServicePauseScheduleProcedure:     {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceSkipFiringProcedure:        {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure: wholeAnswer,
+	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesRead, keptFields{
 		"item": plus(keptOfItem, "idempotency_key"), "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  {ScopeSchedulesRead, kept{"item": keptOfItem}},
-	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    {ScopeSchedulesRead, kept{"item": keptOfItem}},
-	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  {ScopeSchedulesRead, kept{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
 	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesRead, keptOfBulkSchedules},
 	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesRead, keptOfBulkSchedules},
-	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesRead, kept{
+	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesRead, keptFields{
 		"firing": keptOfFiring, "created": nil,
 	}},
-	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesRead, kept{
+	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesRead, keptFields{
 		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
 	}},
 
-	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     whole,
-	fireoncev1connect.AccessServiceListApiKeysProcedure:      whole,
-	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     whole,
-	fireoncev1connect.AccessServiceListSealingKeysProcedure:  whole,
-	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: whole,
-	fireoncev1connect.AccessServiceEraseProjectProcedure:     whole, // has counts
+	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     wholeAnswer,
+	fireoncev1connect.AccessServiceListApiKeysProcedure:      wholeAnswer,
+	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     wholeAnswer,
+	fireoncev1connect.AccessServiceListSealingKeysProcedure:  wholeAnswer,
+	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: wholeAnswer,
+	fireoncev1connect.AccessServiceEraseProjectProcedure:     wholeAnswer, // has counts
 }
 
 // plus returns a list with more fields.
-func plus(list kept, more ...protoreflect.Name) kept {
-	out := kept{}
+func plus(list keptFields, more ...protoreflect.Name) keptFields {
+	out := keptFields{}
 	for name, within := range list {
 		out[name] = within
 	}

@@ -207,10 +207,10 @@ func TestKeyReads(t *testing.T) {
 	if n := a.reads.Load() - reads; n != 5 || !lastUsed().Equal(first) || len(a.touch) != 0 {
 		t.Errorf("%d reads in 5 periods, last used %v after %v", n, lastUsed(), first)
 	}
-	f.clock.advance(server.UseNoted)
+	f.clock.advance(server.UseWritten)
 	f.must(list(t, c, key.Reveal()))
 	<-a.touch
-	if got := lastUsed(); got.Sub(first) < server.UseNoted {
+	if got := lastUsed(); got.Sub(first) < server.UseWritten {
 		t.Errorf("last used %v after %v", got, first)
 	}
 	// A wrong secret is no use.

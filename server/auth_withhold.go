@@ -24,7 +24,7 @@ func withhold(who caller, procedure string, answer any) {
 }
 
 // trim clears every field that is not kept.
-func trim(m protoreflect.Message, keeps kept) {
+func trim(m protoreflect.Message, keeps keptFields) {
 	if !m.IsValid() {
 		return
 	}

@@ -58,18 +58,18 @@ func unsealable(conn store.Connection, cause error) error {
 		"connection_id", conn.ID.String()), cause)
 }
 
-// sealFits makes sure that a connection is what its present credential was sealed for:
+// checkSeal makes sure that a connection is what its present credential was sealed for:
 // a new one must not be sealed for what somebody has made of the row in the database. A
 // credential whose key is lost may be replaced.
-func (s *connectionService) sealFits(ctx context.Context, conn store.Connection) error {
+func (s *connectionService) checkSeal(ctx context.Context, conn store.Connection) error {
 	if _, err := s.credentialOf(ctx, conn); err != nil && !errors.Is(err, vault.ErrKeyID) {
 		return err
 	}
 	return nil
 }
 
-// tested asks the platform; false: the connector cannot.
-func (s *connectionService) tested(
+// callTester asks the platform; false: the connector cannot.
+func (s *connectionService) callTester(
 	ctx context.Context, code connector.Connector, o connector.Opening,
 ) (connector.Tested, bool, error) {
 	t, can := code.(connector.Tester)
@@ -86,10 +86,10 @@ func testOpening(conn store.Connection, settings []byte, class job.Class, cred c
 	return connector.Opening{Connection: conn.ID, Settings: settings, Class: class, Credential: cred, Fresh: true}
 }
 
-// sameAccount checks settings and credential, and makes sure that they are of the
+// checkAccount checks settings and credential, and makes sure that they are of the
 // connection's account, as far as the platform tells. It gives the account, where it
 // is known.
-func (s *connectionService) sameAccount(
+func (s *connectionService) checkAccount(
 	ctx context.Context, code connector.Connector, conn store.Connection, settings []byte, cred connector.Credential,
 ) (string, error) {
 	capability, err := code.Check(settings, cred)
@@ -97,10 +97,10 @@ func (s *connectionService) sameAccount(
 		return "", fmt.Errorf("check the connection: %w", err)
 	}
 	identity := capability.Identity
-	if found, _, err := s.tested(ctx, code, testOpening(conn, settings, capability.Class, cred)); err != nil {
+	if found, _, err := s.callTester(ctx, code, testOpening(conn, settings, capability.Class, cred)); err != nil {
 		// What the platform says of the credential that is stored is for those who may read.
 		quote := cred.Version != conn.CredentialVersion || callerOf(ctx).has(ScopeConnectionsRead)
-		if err := s.notTested(conn, err, quote); err != nil {
+		if err := s.checkTestFailure(conn, err, quote); err != nil {
 			return "", err
 		}
 	} else if found.Identity != "" {
@@ -123,10 +123,10 @@ func (s *connectionService) sameAccount(
 	}
 }
 
-// notTested says what it means that a platform did not tell whose account a credential
+// checkTestFailure says what it means that a platform did not tell whose account a credential
 // is; nil: nothing. One that the platform refuses is of no use. Where the account is
 // known, nobody may take its place unseen. quote allows to repeat the platform's words.
-func (s *connectionService) notTested(conn store.Connection, err error, quote bool) error {
+func (s *connectionService) checkTestFailure(conn store.Connection, err error, quote bool) error {
 	kind, msg := failureOf(err)
 	if !quote {
 		msg = "its words are shown with the scope " + ScopeConnectionsRead

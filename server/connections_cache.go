@@ -18,18 +18,18 @@ import (
 // it may have been made since.
 
 const (
-	// latelyKept is how old a connection may be that a submit is checked with.
-	latelyKept = 100 * time.Millisecond
-	// latelyMost bounds the connections that are kept.
-	latelyMost = 1000
+	// connectionKept is how old a connection may be that a submit is checked with.
+	connectionKept = 100 * time.Millisecond
+	// maxConnectionsKept bounds the connections that are kept.
+	maxConnectionsKept = 1000
 )
 
-// lately keeps the connections that were read a moment ago.
-type lately struct {
+// connectionCache keeps the connections that were read a moment ago.
+type connectionCache struct {
 	store store.Connections
 
 	mu   sync.Mutex
-	seen map[latelyKey]*latelySeen
+	seen map[connectionCacheKey]*cachedConnection
 	// ids has the connections that were read by their keys. A key names one connection for
 	// as long as that exists.
 	ids map[namedKey]job.ID
@@ -37,26 +37,26 @@ type lately struct {
 	forgot int
 }
 
-type latelyKey struct {
+type connectionCacheKey struct {
 	project string
 	id      job.ID
 }
 
 type namedKey struct{ project, key string }
 
-type latelySeen struct {
+type cachedConnection struct {
 	conn *store.Connection
 	at   time.Time
 }
 
-func newLately(s store.Connections) *lately {
-	return &lately{store: s, seen: make(map[latelyKey]*latelySeen), ids: make(map[namedKey]job.ID)}
+func newConnectionCache(s store.Connections) *connectionCache {
+	return &connectionCache{store: s, seen: make(map[connectionCacheKey]*cachedConnection), ids: make(map[namedKey]job.ID)}
 }
 
 // connection gives a connection as it was at most latelyKept, and the time for
 // one read, ago. Others have it, too: it is never written to.
-func (l *lately) connection(ctx context.Context, project string, id job.ID) (*store.Connection, error) {
-	key := latelyKey{project, id}
+func (l *connectionCache) connection(ctx context.Context, project string, id job.ID) (*store.Connection, error) {
+	key := connectionCacheKey{project, id}
 	kept, forgot := l.fresh(key, time.Now())
 	if kept != nil {
 		return kept, nil
@@ -72,15 +72,15 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (*st
 	if l.forgot != forgot {
 		return &conn, nil
 	}
-	if len(l.seen) >= latelyMost {
+	if len(l.seen) >= maxConnectionsKept {
 		clear(l.seen)
 	}
-	l.seen[key] = &latelySeen{&conn, at}
+	l.seen[key] = &cachedConnection{&conn, at}
 	return &conn, nil
 }
 
 // id gives the id of the connection that a client made under a key.
-func (l *lately) id(ctx context.Context, project, key string) (job.ID, error) {
+func (l *connectionCache) id(ctx context.Context, project, key string) (job.ID, error) {
 	name := namedKey{project, key}
 	l.mu.Lock()
 	id, known := l.ids[name]
@@ -96,7 +96,7 @@ func (l *lately) id(ctx context.Context, project, key string) (job.ID, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.ids) >= latelyMost {
+	if len(l.ids) >= maxConnectionsKept {
 		clear(l.ids)
 	}
 	l.ids[name] = conn.ID
@@ -104,31 +104,31 @@ func (l *lately) id(ctx context.Context, project, key string) (job.ID, error) {
 }
 
 // forget has a connection read again: this server has changed it.
-func (l *lately) forget(project string, id job.ID) {
+func (l *connectionCache) forget(project string, id job.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgot++
-	delete(l.seen, latelyKey{project, id})
+	delete(l.seen, connectionCacheKey{project, id})
 }
 
 // fresh gives what is kept, nil for nothing. Of those who find it too old the first
 // reads it again, and the others go on with what there is until then.
-func (l *lately) fresh(key latelyKey, now time.Time) (kept *store.Connection, forgot int) {
+func (l *connectionCache) fresh(key connectionCacheKey, now time.Time) (kept *store.Connection, forgot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, ok := l.seen[key]
 	switch age := now.Sub(timeOf(s)); {
-	case !ok, age >= 2*latelyKept:
+	case !ok, age >= 2*connectionKept:
 		return nil, l.forgot
-	case age >= latelyKept:
-		s.at = now.Add(-latelyKept / 2)
+	case age >= connectionKept:
+		s.at = now.Add(-connectionKept / 2)
 		return nil, l.forgot
 	default:
 		return s.conn, l.forgot
 	}
 }
 
-func timeOf(s *latelySeen) time.Time {
+func timeOf(s *cachedConnection) time.Time {
 	if s == nil {
 		return time.Time{}
 	}

@@ -14,8 +14,8 @@ import (
 // place already succeeds before the etag is compared, and the etag comes before every
 // check, because the client judged by another state.
 
-// amendment is what a client wants of one connection.
-type amendment struct {
+// connectionChange is what a client wants of one connection.
+type connectionChange struct {
 	of   connectionNamed
 	etag string
 	// inPlace tells whether a connection is as it is wanted.
@@ -24,16 +24,16 @@ type amendment struct {
 	change func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error)
 }
 
-// amend carries an amendment out.
-func (s *connectionService) amend(ctx context.Context, a amendment) (*fireoncev1.Connection, error) {
-	conn, err := s.amended(ctx, a)
+// change carries an amendment out.
+func (s *connectionService) change(ctx context.Context, a connectionChange) (*fireoncev1.Connection, error) {
+	conn, err := s.changeStored(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	return s.connectionWire(conn)
 }
 
-func (s *connectionService) amended(ctx context.Context, a amendment) (store.Connection, error) {
+func (s *connectionService) changeStored(ctx context.Context, a connectionChange) (store.Connection, error) {
 	var conn store.Connection
 	ref, err := connectionRef(ctx, a.of)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 		if err != nil {
 			return conn, err
 		}
-		after, err := s.revise(ctx, conn, change)
+		after, err := s.writeChange(ctx, conn, change)
 		if !errors.Is(err, store.ErrStale) {
 			return after, err
 		}
@@ -72,11 +72,11 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 	return conn, connectionChanged(conn)
 }
 
-// revise writes a change that was decided on a connection.
-func (s *connectionService) revise(ctx context.Context, conn store.Connection, c store.ConnectionChange) (store.Connection, error) {
+// writeChange writes a change that was decided on a connection.
+func (s *connectionService) writeChange(ctx context.Context, conn store.Connection, c store.ConnectionChange) (store.Connection, error) {
 	c.Project, c.ID, c.Version, c.Actor = conn.Project, conn.ID, conn.Version, callerOf(ctx).actor
 	after, err := s.store.ChangeConnection(ctx, c)
-	s.lately.forget(conn.Project, conn.ID)
+	s.connections.forget(conn.Project, conn.ID)
 	switch {
 	case errors.Is(err, store.ErrInUse):
 		return after, refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE,
@@ -85,7 +85,7 @@ func (s *connectionService) revise(ctx context.Context, conn store.Connection, c
 	case err != nil:
 		return after, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(store.Ref{ID: conn.ID}))
 	}
-	s.audited(ctx, "a connection was changed", after, "changed", changedParts(c))
+	s.logConnectionChange(ctx, "a connection was changed", after, "changed", changedParts(c))
 	return after, nil
 }
 
@@ -95,12 +95,12 @@ func connectionChanged(conn store.Connection) *fault {
 		"connection_id", conn.ID.String(), "etag", etagOf(conn.ID, conn.Version))
 }
 
-// when makes an amendment's inPlace of a condition.
-func when(is func(store.Connection) bool) func(context.Context, store.Connection) (bool, error) {
+// alreadyIf makes an amendment's inPlace of a condition.
+func alreadyIf(is func(store.Connection) bool) func(context.Context, store.Connection) (bool, error) {
 	return func(_ context.Context, conn store.Connection) (bool, error) { return is(conn), nil }
 }
 
-// only makes an amendment's change of one that is the same for every state.
-func only(c store.ConnectionChange) func(context.Context, store.Connection) (store.ConnectionChange, error) {
+// fixedChange makes an amendment's change of one that is the same for every state.
+func fixedChange(c store.ConnectionChange) func(context.Context, store.Connection) (store.ConnectionChange, error) {
 	return func(context.Context, store.Connection) (store.ConnectionChange, error) { return c, nil }
 }

@@ -56,7 +56,7 @@ func (s *connectionService) createConnection(
 		})
 	}
 	if created {
-		s.audited(ctx, "a connection was created", stored)
+		s.logConnectionChange(ctx, "a connection was created", stored)
 	}
 	out, err := s.connectionWire(stored)
 	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err

@@ -9,10 +9,10 @@ import (
 
 // DeleteConnection implements the RPC.
 func (s *connectionService) DeleteConnection(ctx context.Context, req *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error) {
-	_, err := s.amended(ctx, amendment{
+	_, err := s.changeStored(ctx, connectionChange{
 		of: req, etag: req.GetEtag(),
-		inPlace: when(func(c store.Connection) bool { return !c.Deleted.IsZero() }),
-		change:  only(store.ConnectionChange{Delete: true}),
+		inPlace: alreadyIf(func(c store.Connection) bool { return !c.Deleted.IsZero() }),
+		change:  fixedChange(store.ConnectionChange{Delete: true}),
 	})
 	return &fireoncev1.DeleteConnectionResponse{}, err
 }

@@ -17,10 +17,10 @@ import (
 // scheme, the host, the port and the path. Another user of a host may own another port or
 // another path of it, so a place that differs in any of them is another place.
 
-// elsewhere reports whether new settings name a place that the old ones do not. Old ones
+// namesNewDestination reports whether new settings name a place that the old ones do not. Old ones
 // without any are of a connector that knows its own, or sends no secret as it is.
-func elsewhere(connectorName string, old, settings []byte) bool {
-	known, named := placesOf(connectorName, old), placesOf(connectorName, settings)
+func namesNewDestination(connectorName string, old, settings []byte) bool {
+	known, named := destinationsOf(connectorName, old), destinationsOf(connectorName, settings)
 	if len(known) == 0 {
 		return false
 	}
@@ -32,17 +32,17 @@ func elsewhere(connectorName string, old, settings []byte) bool {
 	return len(named) == 0
 }
 
-// placesOf returns the places that settings name.
-func placesOf(connectorName string, settings []byte) []string {
+// destinationsOf returns the places that settings name.
+func destinationsOf(connectorName string, settings []byte) []string {
 	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
 	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
 		return nil
 	}
 	if relay, ok := m.Interface().(*fireoncev1.SmtpSettings); ok {
-		return []string{relayPlace(relay)}
+		return []string{relayDestination(relay)}
 	}
 	var out []string
-	add := func(v protoreflect.Value) { out = append(out, urlPlace(v.String())) }
+	add := func(v protoreflect.Value) { out = append(out, urlDestination(v.String())) }
 	for _, name := range []protoreflect.Name{"base_url", "origins"} {
 		switch field := m.Descriptor().Fields().ByName(name); {
 		case field == nil:
@@ -57,9 +57,9 @@ func placesOf(connectorName string, settings []byte) []string {
 	return out
 }
 
-// urlPlace spells a URL in one way, as far as its parts have one meaning: scheme and host
+// urlDestination spells a URL in one way, as far as its parts have one meaning: scheme and host
 // in lower case, the port always there, the path as it is but for a slash alone.
-func urlPlace(text string) string {
+func urlDestination(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return text
@@ -81,8 +81,8 @@ const (
 	portSubmissions = 465
 )
 
-// relayPlace is the place of a mail relay.
-func relayPlace(m *fireoncev1.SmtpSettings) string {
+// relayDestination is the place of a mail relay.
+func relayDestination(m *fireoncev1.SmtpSettings) string {
 	security, port := m.GetSecurity(), m.GetPort()
 	if security == fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED {
 		security = fireoncev1.SmtpSettings_SECURITY_STARTTLS

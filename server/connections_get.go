@@ -53,7 +53,7 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 		out.Connections = append(out.Connections, wire)
 	}
 	if !page.Next.IsZero() {
-		out.NextPageToken = place{kind: connPages, owner: owner, id: page.Next}.String()
+		out.NextPageToken = token{kind: connPages, owner: owner, id: page.Next}.String()
 	}
 	return out, nil
 }

@@ -358,7 +358,7 @@ func ofLogin(err error) error {
 // not be asked: a later test of the connection learns it.
 func (s *connectionService) accountOf(ctx context.Context) func(connector.Connector, connector.Opening) string {
 	return func(code connector.Connector, o connector.Opening) string {
-		found, _, err := s.tested(ctx, code, o)
+		found, _, err := s.callTester(ctx, code, o)
 		if err != nil {
 			return ""
 		}
@@ -379,7 +379,7 @@ func (s *Server) freshened(
 	fresh, err := s.cfg.Refresher.Fresh(ctx, conn, cred)
 	if err != nil {
 		kind, words := failureOf(err)
-		return cred, failedTest(kind, words, answered(kind))
+		return cred, failedTest(kind, words, isPlatformAnswer(kind))
 	}
 	return fresh, nil
 }

@@ -37,9 +37,9 @@ var (
 	codeForm  = regexp.MustCompile(`^[!-~]+$`)
 )
 
-// browsed makes a handler for browsers. answer returns the page, or nil if it has
+// browserHandler makes a handler for browsers. answer returns the page, or nil if it has
 // answered.
-func (s *Server) browsed(answer func(ctx context.Context, w http.ResponseWriter, r *http.Request) *page) http.HandlerFunc {
+func (s *Server) browserHandler(answer func(ctx context.Context, w http.ResponseWriter, r *http.Request) *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -99,7 +99,7 @@ func (s *Server) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.
 		return new(s.failedPage(ctx, err))
 	}
 	http.SetCookie(w, s.loginCookie(state, ticket))
-	goOn(w, to)
+	redirect(w, to)
 	return nil
 }
 
@@ -127,24 +127,24 @@ func (s *Server) loginCookie(state, ticket string) *http.Cookie {
 	return c
 }
 
-// cameBack is what a browser brings from a platform.
-type cameBack struct{ state, code, said, issuer string }
+// callbackParams is what a browser brings from a platform.
+type callbackParams struct{ state, code, said, issuer string }
 
-// readBack reads it. RFC 6749 forbids a parameter that comes twice.
-func readBack(q url.Values) (cameBack, bool) {
+// parseCallback reads it. RFC 6749 forbids a parameter that comes twice.
+func parseCallback(q url.Values) (callbackParams, bool) {
 	for _, name := range []string{"state", "code", "error", "iss"} {
 		if len(q[name]) > 1 {
-			return cameBack{}, false
+			return callbackParams{}, false
 		}
 	}
-	b := cameBack{q.Get("state"), q.Get("code"), q.Get("error"), q.Get("iss")}
+	b := callbackParams{q.Get("state"), q.Get("code"), q.Get("error"), q.Get("iss")}
 	return b, len(b.state) <= maxState && stateForm.MatchString(b.state) && len(b.issuer) <= maxIssuer
 }
 
 // oauthCallback is GET and POST /oauth/callback/APP.
 func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	svc := &connectionService{Server: s}
-	back, ok := readBack(r.URL.Query())
+	back, ok := parseCallback(r.URL.Query())
 	if !ok {
 		return new(faultPage(loginNotFound()))
 	}
@@ -170,7 +170,7 @@ func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *ht
 }
 
 // handOver sends a browser on to the application that ends its login.
-func (s *Server) handOver(w http.ResponseWriter, r *http.Request, to string, back cameBack) *page {
+func (s *Server) handOver(w http.ResponseWriter, r *http.Request, to string, back callbackParams) *page {
 	u, err := url.Parse(to)
 	if err != nil || !s.cfg.OAuthApps.MayReturn(to) || r.Method != http.MethodGet {
 		return new(mismatchPage())
@@ -189,19 +189,19 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, to string, bac
 		q.Set("iss", back.issuer)
 	}
 	u.RawQuery = q.Encode()
-	goOn(w, u.String())
+	redirect(w, u.String())
 	return nil
 }
 
-// goOn sends a browser to a URL that the operator allows. Unlike http.Redirect, it writes
+// redirect sends a browser to a URL that the operator allows. Unlike http.Redirect, it writes
 // the URL to no page.
-func goOn(w http.ResponseWriter, to string) {
+func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
 // endLogin ends a login at this server's own page.
-func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter, r *http.Request, login *openLogin, back cameBack) *page {
+func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter, r *http.Request, login *openLogin, back callbackParams) *page {
 	cookie, err := r.Cookie(s.loginCookie(back.state, "").Name)
 	if err != nil || !oauth.Begins(cookie.Value, back.state) {
 		return new(otherBrowserPage())
@@ -209,10 +209,10 @@ func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter,
 	ticket := cookie.Value
 	switch {
 	case back.said != "" && back.said != "access_denied":
-		return s.over(ctx, w, back.state, new(s.notLetInPage(ctx, login.Login, back.said)))
+		return s.abandonLogin(ctx, w, back.state, new(s.notLetInPage(ctx, login.Login, back.said)))
 	case back.said != "", len(back.code) > maxCode, !codeForm.MatchString(back.code):
 		declined := refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "the login was declined, or its code cannot be one")
-		return s.over(ctx, w, back.state, new(faultPage(declined)))
+		return s.abandonLogin(ctx, w, back.state, new(faultPage(declined)))
 	case r.Method == http.MethodGet:
 		return s.confirmation(ctx, login, ticket, back.code)
 	}
@@ -222,15 +222,15 @@ func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter,
 	}
 	switch {
 	case r.PostForm.Get(fieldAnswer) != answerYes:
-		return s.over(ctx, w, back.state, new(notWantedPage()))
+		return s.abandonLogin(ctx, w, back.state, new(notWantedPage()))
 	case r.PostForm.Get(fieldMine) != confirmedOwn:
 		return s.confirmation(ctx, login, ticket, back.code)
 	}
 	return s.connect(ctx, w, login, back)
 }
 
-// over takes a login that has come to nothing, and returns its page.
-func (s *connectionService) over(ctx context.Context, w http.ResponseWriter, state string, p *page) *page {
+// abandonLogin takes a login that has come to nothing, and returns its page.
+func (s *connectionService) abandonLogin(ctx context.Context, w http.ResponseWriter, state string, p *page) *page {
 	if err := s.takeLogin(ctx, "", state); err != nil {
 		return new(s.failedPage(ctx, err))
 	}
@@ -248,7 +248,7 @@ func (s *connectionService) confirmation(ctx context.Context, login *openLogin, 
 }
 
 // connect uses the code of a login that the person has confirmed.
-func (s *connectionService) connect(ctx context.Context, w http.ResponseWriter, login *openLogin, back cameBack) *page {
+func (s *connectionService) connect(ctx context.Context, w http.ResponseWriter, login *openLogin, back callbackParams) *page {
 	if err := s.takeLogin(ctx, "", back.state); err != nil {
 		return new(s.failedPage(ctx, err))
 	}

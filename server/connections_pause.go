@@ -13,10 +13,10 @@ import (
 // PauseConnection implements the RPC. Of a deleted connection nothing starts anyway.
 func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error) {
 	reason := req.GetReason()
-	out, err := s.amend(ctx, amendment{
+	out, err := s.change(ctx, connectionChange{
 		of:      req,
-		inPlace: when(func(c store.Connection) bool { return !c.PausedAt.IsZero() || !c.Deleted.IsZero() }),
-		change:  only(store.ConnectionChange{Pause: &reason}),
+		inPlace: alreadyIf(func(c store.Connection) bool { return !c.PausedAt.IsZero() || !c.Deleted.IsZero() }),
+		change:  fixedChange(store.ConnectionChange{Pause: &reason}),
 	})
 	return &fireoncev1.PauseConnectionResponse{Connection: out}, err
 }
@@ -25,9 +25,9 @@ func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1
 // is still paused, so that none of it is started meanwhile. If that is cut short, the
 // connection stays paused, and a repeat goes on.
 func (s *connectionService) ResumeConnection(ctx context.Context, req *fireoncev1.ResumeConnectionRequest) (*fireoncev1.ResumeConnectionResponse, error) {
-	out, err := s.amend(ctx, amendment{
+	out, err := s.change(ctx, connectionChange{
 		of:      req,
-		inPlace: when(func(c store.Connection) bool { return c.PausedAt.IsZero() }),
+		inPlace: alreadyIf(func(c store.Connection) bool { return c.PausedAt.IsZero() }),
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
 			if req.GetExpireMissed() {
 				if err := s.expireMissed(ctx, conn); err != nil {

@@ -43,7 +43,7 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, fmt.Errorf("check the connection: %w", err)
 	}
-	return s.ask(ctx, code, conn, capability, cred)
+	return s.testPlatform(ctx, code, conn, capability, cred)
 }
 
 // opened reads a connection that was not deleted, and opens its credential.
@@ -67,20 +67,20 @@ func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.T
 	return &fireoncev1.TestConnectionResponse{Detail: text(detail), FailureKind: failureToWire(kind), PlatformReached: reached}
 }
 
-// answered tells whether a failure is a platform's answer.
-func answered(kind job.FailureKind) bool {
+// isPlatformAnswer tells whether a failure is a platform's answer.
+func isPlatformAnswer(kind job.FailureKind) bool {
 	return kind == job.FailAuth || kind == job.FailPermanent || kind == job.FailRateLimited
 }
 
-// ask asks the platform, and learns the account where it was not known.
-func (s *connectionService) ask(
+// testPlatform asks the platform, and learns the account where it was not known.
+func (s *connectionService) testPlatform(
 	ctx context.Context, code connector.Connector, conn store.Connection, capability connector.Capability, cred connector.Credential,
 ) (*fireoncev1.TestConnectionResponse, error) {
 	o := testOpening(conn, conn.Settings, capability.Class, cred)
-	found, asked, err := s.tested(ctx, code, o)
+	found, asked, err := s.callTester(ctx, code, o)
 	if err != nil {
 		kind, msg := failureOf(err)
-		return failedTest(kind, msg, answered(kind)), nil
+		return failedTest(kind, msg, isPlatformAnswer(kind)), nil
 	}
 	identity := capability.Identity
 	if found.Identity != "" {
@@ -128,7 +128,7 @@ func (s *connectionService) learnAccount(ctx context.Context, conn store.Connect
 			return err
 		}
 	}
-	if _, err := s.revise(ctx, conn, change); err != nil && !errors.Is(err, store.ErrStale) {
+	if _, err := s.writeChange(ctx, conn, change); err != nil && !errors.Is(err, store.ErrStale) {
 		return err
 	}
 	return nil
@@ -157,7 +157,7 @@ func (s *connectionService) probed(
 	traits, err := p.Probe(ctx, o)
 	if err != nil {
 		kind, msg := failureOf(err)
-		return "", failedTest(kind, msg, answered(kind))
+		return "", failedTest(kind, msg, isPlatformAnswer(kind))
 	}
 	return fmt.Sprintf("Jobs will be of class %s.", traits.Class), nil
 }

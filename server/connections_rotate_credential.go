@@ -22,7 +22,7 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.amend(ctx, amendment{
+	out, err := s.change(ctx, connectionChange{
 		of: req, etag: req.GetEtag(),
 		inPlace: func(ctx context.Context, conn store.Connection) (bool, error) {
 			if !s.cfg.Vault.Recognizes(secret, conn.ID, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
@@ -41,14 +41,14 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
 			cred := connector.Credential{Version: conn.CredentialVersion + 1, Data: secret}
 			var c store.ConnectionChange
-			if err := s.sealFits(ctx, conn); err != nil {
+			if err := s.checkSeal(ctx, conn); err != nil {
 				return c, err
 			}
 			code, err := s.codeOf(conn)
 			if err != nil {
 				return c, err
 			}
-			identity, err := s.sameAccount(ctx, code, conn, conn.Settings, cred)
+			identity, err := s.checkAccount(ctx, code, conn, conn.Settings, cred)
 			if err != nil {
 				return c, err
 			}

@@ -20,29 +20,29 @@ func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	out, err := s.amend(ctx, amendment{
+	out, err := s.change(ctx, connectionChange{
 		of: req, etag: req.GetEtag(),
 		inPlace: func(_ context.Context, conn store.Connection) (bool, error) {
 			if !conn.Deleted.IsZero() {
 				return false, nil
 			}
-			c, err := updateOf(req, conn)
+			c, err := connectionUpdate(req, conn)
 			return err == nil && c.None(), nil
 		},
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
-			c, err := updateOf(req, conn)
+			c, err := connectionUpdate(req, conn)
 			if err != nil || c.Target == nil {
 				return c, err
 			}
-			c.Seal, err = s.aim(ctx, conn, c.Target)
+			c.Seal, err = s.checkTarget(ctx, conn, c.Target)
 			return c, err
 		},
 	})
 	return &fireoncev1.UpdateConnectionResponse{Connection: out}, err
 }
 
-// updateOf gives what of a request a connection has otherwise.
-func updateOf(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
+// connectionUpdate gives what of a request a connection has otherwise.
+func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
 	var c store.ConnectionChange
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		switch path {
@@ -86,17 +86,17 @@ func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName st
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Get(field).Message().Interface())
 }
 
-// aim has the connector check new settings, with the credential that there is, and
+// checkTarget has the connector check new settings, with the credential that there is, and
 // completes what is known of the target. It returns the credential's new seal, or nil
 // where there is none. A caller who may change settings cannot read the credential, so
 // they cannot have it sent to a server of their own either; and what is in doubt about
 // the connection's jobs is looked up where they were sent.
-func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
+func (s *connectionService) checkTarget(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
 	code, err := s.codeOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	if conn.CredentialVersion != 0 && elsewhere(conn.Connector, conn.Settings, to.Settings) {
+	if conn.CredentialVersion != 0 && namesNewDestination(conn.Connector, conn.Settings, to.Settings) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 			"these settings name another server, which would get the credential that was given for the present one; "+
 				"make a new connection for it", "connection_id", conn.ID.String())
@@ -109,7 +109,7 @@ func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *
 	if err != nil {
 		return nil, fmt.Errorf("check the connection: %w", err)
 	}
-	if _, err := s.sameAccount(ctx, code, conn, to.Settings, cred); err != nil {
+	if _, err := s.checkAccount(ctx, code, conn, to.Settings, cred); err != nil {
 		mismatch := new(fault)
 		if errors.As(err, &mismatch) && mismatch.reason == fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH {
 			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,

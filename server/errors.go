@@ -217,16 +217,16 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 	case errors.As(err, &away): // a connector of the operator's own, which cannot be asked now
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE, away.Msg).wire(), err
 	case errors.Is(err, context.DeadlineExceeded):
-		return plain(connect.CodeDeadlineExceeded, "the call's time ran out; it may be repeated unchanged", requestID), nil
+		return errorWithoutReason(connect.CodeDeadlineExceeded, "the call's time ran out; it may be repeated unchanged", requestID), nil
 	case errors.Is(err, context.Canceled):
-		return plain(connect.CodeCanceled, "the call was cancelled", requestID), nil
+		return errorWithoutReason(connect.CodeCanceled, "the call was cancelled", requestID), nil
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			return refuse(s.reason, s.msg).wire(), err
 		}
 	}
-	return plain(connect.CodeInternal, "internal error; the server's log has it under request "+requestID, requestID), err
+	return errorWithoutReason(connect.CodeInternal, "internal error; the server's log has it under request "+requestID, requestID), err
 }
 
 func (f *fault) code() connect.Code {
@@ -261,9 +261,9 @@ func (f *fault) wire() *connect.Error {
 	return withDetails(connect.NewError(f.code(), errors.New(f.msg)), details...)
 }
 
-// plain makes an error for which the contract has no reason, or, where the request itself
+// errorWithoutReason makes an error for which the contract has no reason, or, where the request itself
 // is wrong as a whole, REQUEST_INVALID.
-func plain(code connect.Code, msg, requestID string) *connect.Error {
+func errorWithoutReason(code connect.Code, msg, requestID string) *connect.Error {
 	if code == connect.CodeInvalidArgument {
 		return badField("", ruleEncoding, msg).wire()
 	}

@@ -106,17 +106,17 @@ func strayPaths(procedure string, err error, res proto.Message) (out []string) {
 	return out
 }
 
-// spoilt is a request in JSON that is wrong at one path.
-type spoilt struct{ path, json string }
+// undecodableOf is a request in JSON that is wrong at one path.
+type undecodableOf struct{ path, json string }
 
 // spoilJSON makes requests that have each field of a message once with a value that it
 // cannot have. wrap puts a member's text into the request around it.
-func spoilJSON(md protoreflect.MessageDescriptor, at string, depth int, wrap func(member string) string) (out []spoilt) {
+func spoilJSON(md protoreflect.MessageDescriptor, at string, depth int, wrap func(member string) string) (out []undecodableOf) {
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		path := at + string(fd.Name())
 		member := func(value string) string { return wrap(`"` + fd.JSONName() + `":` + value) }
-		whole := func(value string) { out = append(out, spoilt{path, member(value)}) }
+		whole := func(value string) { out = append(out, undecodableOf{path, member(value)}) }
 		inner := fd.Message()
 		switch {
 		case fd.IsMap():
@@ -130,16 +130,16 @@ func spoilJSON(md protoreflect.MessageDescriptor, at string, depth int, wrap fun
 			second := func(value string) string {
 				return member(`[` + goodElement(fd) + `,` + value + `]`)
 			}
-			out = append(out, spoilt{path + "[1]", second(wrongValue(fd))})
+			out = append(out, undecodableOf{path + "[1]", second(wrongValue(fd))})
 			if inner != nil && depth > 0 && !wellKnown(inner) {
 				out = append(out, spoilJSON(inner, path+"[1].", depth-1, func(m string) string { return second(`{` + m + `}`) })...)
 			}
 			continue
 		}
 		whole(wrongValue(fd))
-		out = append(out, spoilt{path, wrap(`"` + fd.JSONName() + `":` + goodElement(fd) + `,"` + string(fd.Name()) + `":` + goodElement(fd))})
+		out = append(out, undecodableOf{path, wrap(`"` + fd.JSONName() + `":` + goodElement(fd) + `,"` + string(fd.Name()) + `":` + goodElement(fd))})
 		if inner != nil && depth > 0 && !wellKnown(inner) {
-			out = append(out, spoilt{path, member(`{"HUSH":1}`)})
+			out = append(out, undecodableOf{path, member(`{"HUSH":1}`)})
 			out = append(out, spoilJSON(inner, path+".", depth-1, func(m string) string { return member(`{` + m + `}`) })...)
 		}
 	}
@@ -210,7 +210,7 @@ func TestPathsOfJSON(t *testing.T) {
 }
 
 // wantPath wants one violation at a path, and nothing of the request in the error.
-func (f *fixture) wantPath(procedure string, s spoilt, err error) {
+func (f *fixture) wantPath(procedure string, s undecodableOf, err error) {
 	f.tb.Helper()
 	e := new(wireError)
 	if !errors.As(err, &e) {
@@ -406,7 +406,7 @@ func TestPathsOfElements(t *testing.T) {
 				continue
 			}
 			tried++
-			spoilt := spoilt{path: path, json: path}
+			spoilt := undecodableOf{path: path, json: path}
 			f.wantPath(procedure, spoilt, c.call(t.Context(), procedure, wrap(m), &fireoncev1.GetJobResponse{}))
 		}
 	}
@@ -443,7 +443,7 @@ func TestPathsOfLogins(t *testing.T) {
 	} {
 		login := newMember("login")
 		spoil(login.GetCreate())
-		f.wantPath(connsPath+"StartOAuth", spoilt{path: want}, c.call(t.Context(), connsPath+"StartOAuth", login, &fireoncev1.StartOAuthResponse{}))
+		f.wantPath(connsPath+"StartOAuth", undecodableOf{path: want}, c.call(t.Context(), connsPath+"StartOAuth", login, &fireoncev1.StartOAuthResponse{}))
 	}
 
 	begun := f.startLogin(c, own(newMember("twice")))

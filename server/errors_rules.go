@@ -18,42 +18,42 @@ import (
 // gets the first.
 
 const (
-	// mostBreaches and longestBreaches bound what is told of the breaches of a request.
-	mostBreaches    = 20
-	longestBreaches = 4 << 10
-	// fewElements is the number of elements of lists and maps up to which all breaches
+	// maxViolations and longestBreaches bound what is told of the breaches of a request.
+	maxViolations     = 20
+	maxViolationBytes = 4 << 10
+	// maxElementsChecked is the number of elements of lists and maps up to which all breaches
 	// are looked for.
-	fewElements = 2 * mostBreaches
-	// moreBreaches is added when there may be more than are told.
-	moreBreaches = "; there may be more"
+	maxElementsChecked = 2 * maxViolations
+	// moreViolations is added when there may be more than are told.
+	moreViolations = "; there may be more"
 )
 
-// breaches are what a request breaks; nil: nothing.
-type breaches struct {
+// ruleViolations are what a request breaks; nil: nothing.
+type ruleViolations struct {
 	found *protovalidate.ValidationError
 	// more says that there may be others.
 	more bool
 }
 
-// breachesOf checks a message. all allows to look for more than the first breach. The
+// violationsOf checks a message. all allows to look for more than the first breach. The
 // error is one of the rules themselves.
-func breachesOf(rules protovalidate.Validator, m proto.Message, all bool) (*breaches, error) {
+func violationsOf(rules protovalidate.Validator, m proto.Message, all bool) (*ruleViolations, error) {
 	first := rules.Validate(m, protovalidate.WithFailFast())
 	if first == nil {
 		return nil, nil
 	}
-	out := &breaches{more: true}
+	out := &ruleViolations{more: true}
 	if !errors.As(first, &out.found) {
 		return nil, first
 	}
-	if all && elements(m.ProtoReflect(), fewElements) <= fewElements {
+	if all && elements(m.ProtoReflect(), maxElementsChecked) <= maxElementsChecked {
 		out.more = false
 		if every := new(protovalidate.ValidationError); errors.As(rules.Validate(m), &every) {
 			out.found = every
 		}
 	}
-	if len(out.found.Violations) > mostBreaches {
-		out.found.Violations, out.more = out.found.Violations[:mostBreaches], true
+	if len(out.found.Violations) > maxViolations {
+		out.found.Violations, out.more = out.found.Violations[:maxViolations], true
 	}
 	return out, nil
 }
@@ -78,7 +78,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 }
 
 // fault is the error that a client gets.
-func (b *breaches) fault() *fault {
+func (b *ruleViolations) fault() *fault {
 	found := make([]*fireoncev1.FieldViolation, len(b.found.Violations))
 	for i, v := range b.found.Violations {
 		found[i] = violation(v)
@@ -86,13 +86,13 @@ func (b *breaches) fault() *fault {
 	return invalid(b.more, found...)
 }
 
-// rules checks requests by the contract's rules.
-type rules struct{ *Server }
+// ruleChecker checks requests by the contract's rules.
+type ruleChecker struct{ *Server }
 
 // WrapUnary implements connect.Interceptor.
-func (r rules) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (r ruleChecker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := r.obeys(req.Any()); err != nil {
+		if err := r.checkRules(req.Any()); err != nil {
 			return nil, err
 		}
 		return next(ctx, req)
@@ -100,14 +100,14 @@ func (r rules) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (r rules) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (r ruleChecker) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		return next(ctx, checkedConn{conn, r.Server})
 	}
 }
 
 // WrapStreamingClient implements connect.Interceptor.
-func (rules) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (ruleChecker) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
@@ -122,22 +122,22 @@ func (c checkedConn) Receive(m any) error {
 	if err := c.StreamingHandlerConn.Receive(m); err != nil {
 		return err
 	}
-	return c.server.obeys(m)
+	return c.server.checkRules(m)
 }
 
-// obeys refuses a request that breaks the contract's rules.
-func (s *Server) obeys(req any) error {
-	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && plainly(r) {
+// checkRules refuses a request that breaks the contract's rules.
+func (s *Server) checkRules(req any) error {
+	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && fastPathValid(r) {
 		return nil
 	}
 	m, ok := req.(proto.Message)
 	if !ok {
 		return errNoMessage
 	}
-	if f := spoilt(m); f != nil {
+	if f := undecodableOf(m); f != nil {
 		return f.wire()
 	}
-	broken, err := breachesOf(s.rules, m, true)
+	broken, err := violationsOf(s.rules, m, true)
 	switch {
 	case err != nil:
 		return connect.NewError(connect.CodeInvalidArgument, err)

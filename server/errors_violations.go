@@ -60,21 +60,21 @@ func invalid(more bool, found ...*fireoncev1.FieldViolation) *fault {
 	size := 0
 	for _, v := range found {
 		size += len(v.GetField()) + len(v.GetMessage()) + len(v.GetRule())
-		if len(words) == mostBreaches || size > longestBreaches {
+		if len(words) == maxViolations || size > maxViolationBytes {
 			more = true
 			break
 		}
 		f.violations = append(f.violations, v)
-		words = append(words, said(v))
+		words = append(words, violationText(v))
 	}
-	if f.msg = cut(strings.Join(words, "; "), longestBreaches-len(moreBreaches)); more {
-		f.msg += moreBreaches
+	if f.msg = cut(strings.Join(words, "; "), maxViolationBytes-len(moreViolations)); more {
+		f.msg += moreViolations
 	}
 	return f
 }
 
-// said is a violation as a part of an error's message.
-func said(v *fireoncev1.FieldViolation) string {
+// violationText is a violation as a part of an error's message.
+func violationText(v *fireoncev1.FieldViolation) string {
 	if v.GetField() == "" {
 		return v.GetMessage()
 	}

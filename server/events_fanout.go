@@ -20,28 +20,28 @@ import (
 // that is slow keeps its own page and nothing else; when it goes on, it reads
 // from its own place, alone if nobody else is there.
 
-// mostShared bounds the different reads that are shared in one generation; who
+// maxSharedReads bounds the different reads that are shared in one generation; who
 // comes after those reads alone.
-const mostShared = 64
+const maxSharedReads = 64
 
-// eventRun is one page of events, ready to be sent to whoever asked for it.
-type eventRun struct {
+// eventBatch is one page of events, ready to be sent to whoever asked for it.
+type eventBatch struct {
 	page     store.EventPage
 	messages []*fireoncev1.StreamJobEventsResponse // are never written to
 	err      error
 	done     chan struct{} // closed when the rest is set
 }
 
-// shared keeps the reads of one generation.
-type shared struct {
+// eventFanout keeps the reads of one generation.
+type eventFanout struct {
 	mu         sync.Mutex
 	generation <-chan struct{}
-	batches    map[string]*eventRun
+	batches    map[string]*eventBatch
 }
 
 // get gives what read gives, or has given to another stream of this generation.
 // The read ends with no stream, so that one that leaves fails nobody else.
-func (s *shared) get(ctx context.Context, generation <-chan struct{}, key string, read func(context.Context) *eventRun) *eventRun {
+func (s *eventFanout) get(ctx context.Context, generation <-chan struct{}, key string, read func(context.Context) *eventBatch) *eventBatch {
 	b, first := s.join(generation, key)
 	if first {
 		go func() {
@@ -60,28 +60,28 @@ func (s *shared) get(ctx context.Context, generation <-chan struct{}, key string
 	case <-b.done:
 		return b
 	case <-ctx.Done():
-		return &eventRun{err: ctx.Err()}
+		return &eventBatch{err: ctx.Err()}
 	}
 }
 
 // join finds the read under a key, or begins it.
-func (s *shared) join(generation <-chan struct{}, key string) (b *eventRun, first bool) {
+func (s *eventFanout) join(generation <-chan struct{}, key string) (b *eventBatch, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.generation != generation {
-		s.generation, s.batches = generation, make(map[string]*eventRun)
+		s.generation, s.batches = generation, make(map[string]*eventBatch)
 	}
 	if b, ok := s.batches[key]; ok && !b.failed() {
 		return b, false
 	}
-	b = &eventRun{done: make(chan struct{})}
-	if len(s.batches) < mostShared {
+	b = &eventBatch{done: make(chan struct{})}
+	if len(s.batches) < maxSharedReads {
 		s.batches[key] = b
 	}
 	return b, true
 }
 
-func (b *eventRun) failed() bool {
+func (b *eventBatch) failed() bool {
 	select {
 	case <-b.done:
 		return b.err != nil
@@ -94,7 +94,7 @@ func (b *eventRun) failed() bool {
 func (f *feed) key() string {
 	q := f.query
 	var flags byte
-	if f.jobToo {
+	if f.includeJob {
 		flags = 1
 	}
 	b := append([]byte{byte(f.kind), flags}, q.Job[:]...)

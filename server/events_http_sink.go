@@ -38,6 +38,6 @@ func (s httpSink) send(m *fireoncev1.StreamJobEventsResponse) error {
 
 // tooSlow ends a stream whose reader takes nothing.
 func tooSlow(requestID string) *connect.Error {
-	return plain(connect.CodeResourceExhausted,
+	return errorWithoutReason(connect.CodeResourceExhausted,
 		"the stream's reader has taken nothing for too long; go on with the last cursor", requestID)
 }

@@ -27,7 +27,7 @@ func (s *jobService) ListJobEvents(ctx context.Context, req *fireoncev1.ListJobE
 	if b.err != nil {
 		return nil, b.err
 	}
-	if err := f.known(b.page); err != nil {
+	if err := f.checkPosition(b.page); err != nil {
 		return nil, err
 	}
 	out := &fireoncev1.ListJobEventsResponse{

@@ -24,8 +24,8 @@ import (
 // of one incarnation of the database: a stream ends when that does.
 
 const (
-	// eventPage bounds what one read of the log gives.
-	eventPage = 100
+	// eventPageSize bounds what one read of the log gives.
+	eventPageSize = 100
 	// streamJitter is the largest part of a stream's life that is taken off, so
 	// that streams that began together do not come back together.
 	streamJitter = 0.1
@@ -34,14 +34,14 @@ const (
 // feed is one stream at work.
 type feed struct {
 	*jobService
-	query  store.EventQuery
-	kind   tokenKind
-	job    job.ID // of a jobCursor
-	owner  [ownerLen]byte
-	jobToo bool
-	// blind says that the reader may see no content.
-	blind bool
-	out   sink
+	query      store.EventQuery
+	kind       tokenKind
+	job        job.ID // of a jobCursor
+	owner      [ownerLen]byte
+	includeJob bool
+	// withoutContent says that the reader may see no content.
+	withoutContent bool
+	out            sink
 }
 
 // sink is the way to a stream's reader.
@@ -64,7 +64,7 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 		return err
 	}
 	defer leave()
-	f, err := s.feed(ctx, req.GetFilter(), eventPage, req.GetIncludeJob())
+	f, err := s.feed(ctx, req.GetFilter(), eventPageSize, req.GetIncludeJob())
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func (s *jobService) feed(ctx context.Context, filter *fireoncev1.EventFilter, l
 		}
 		query.Jobs = append(query.Jobs, snap.ID)
 	}
-	if query.Connections, err = s.andNamed(ctx, project, query.Connections, filter.GetConnectionKeys()); err != nil {
+	if query.Connections, err = s.addNamedConnections(ctx, project, query.Connections, filter.GetConnectionKeys()); err != nil {
 		return nil, err
 	}
 	query.Limit = limit
-	return &feed{jobService: s, query: query, kind: logCursor, owner: s.owner(project), jobToo: jobToo, blind: !callerOf(ctx).has(ScopePayloadsRead)}, nil
+	return &feed{jobService: s, query: query, kind: logCursor, owner: s.owner(project), includeJob: jobToo, withoutContent: !callerOf(ctx).has(ScopePayloadsRead)}, nil
 }
 
 // after goes on after a cursor.
@@ -176,7 +176,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := f.known(b.page); err != nil {
+	if err := f.checkPosition(b.page); err != nil {
 		return err
 	}
 	if err := f.heartbeat(); err != nil {
@@ -186,7 +186,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		if err := f.sendAll(ctx, b); err != nil {
 			return err
 		}
-		beaten, done, err := f.rest(ctx, b.page.More, grown, end.C, beat.C)
+		beaten, done, err := f.wait(ctx, b.page.More, grown, end.C, beat.C)
 		if done || err != nil {
 			return err
 		}
@@ -202,8 +202,8 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	}
 }
 
-// known refuses a place that the log has not come to.
-func (f *feed) known(page store.EventPage) error {
+// checkPosition refuses a place that the log has not come to.
+func (f *feed) checkPosition(page store.EventPage) error {
 	if f.kind == logCursor && f.query.After > page.End {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
 			"after_cursor is of a later state of the database than the present one", "field", "after_cursor")
@@ -211,9 +211,9 @@ func (f *feed) known(page store.EventPage) error {
 	return nil
 }
 
-// rest waits until the log is to be read again; not at all when more is there.
+// wait waits until the log is to be read again; not at all when more is there.
 // It says beaten after a heartbeat, and done when the stream's life is over.
-func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (beaten, done bool, err error) {
+func (f *feed) wait(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (beaten, done bool, err error) {
 	if more {
 		now := make(chan struct{})
 		close(now)
@@ -238,13 +238,13 @@ func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, 
 
 // read reads the next page; from the first one on, of that one's incarnation.
 // With a generation of the tail it reads together with other streams.
-func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventRun {
-	var b *eventRun
+func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch {
+	var b *eventBatch
 	if generation == nil {
 		b = f.load(ctx)
 	} else {
 		own := *f // whoever reads may leave before the read is done
-		b = f.shared.get(ctx, generation, f.key(), own.load)
+		b = f.fanout.get(ctx, generation, f.key(), own.load)
 	}
 	if b.err == nil {
 		f.query.Incarnation = b.page.Incarnation
@@ -253,18 +253,18 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventRun {
 }
 
 // load reads a page from the store and makes its messages.
-func (f *feed) load(ctx context.Context) *eventRun {
+func (f *feed) load(ctx context.Context) *eventBatch {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Limits.DefaultDeadline)
 	defer cancel()
 	page, err := f.store.Events(ctx, f.query)
 	switch {
 	case errors.Is(err, store.ErrCursorExpired):
-		return &eventRun{err: f.expired(ctx, err)}
+		return &eventBatch{err: f.expired(ctx, err)}
 	case err != nil:
-		return &eventRun{err: notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(store.Ref{ID: f.job}))}
+		return &eventBatch{err: notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(store.Ref{ID: f.job}))}
 	}
 	messages, err := f.messages(ctx, page)
-	return &eventRun{page: page, messages: messages, err: err}
+	return &eventBatch{page: page, messages: messages, err: err}
 }
 
 // expired tells a cursor that a restore made useless from one that is too old.
@@ -287,7 +287,7 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 	out := make([]*fireoncev1.StreamJobEventsResponse, 0, len(page.Events))
 	for _, e := range page.Events {
 		changed := changeToWire(e)
-		changed.Attempt = now.attempts[attemptOf{e.Job, e.Attempt}]
+		changed.Attempt = now.attempts[attemptKey{e.Job, e.Attempt}]
 		changed.Job = now.jobs[e.Job]
 		at := e.Position
 		if f.kind == jobCursor {
@@ -303,7 +303,7 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 
 // sendAll sends a page's events and moves the place. It asks before each event whether
 // the key is still admitted: a slow reader may take minutes for a page.
-func (f *feed) sendAll(ctx context.Context, b *eventRun) error {
+func (f *feed) sendAll(ctx context.Context, b *eventBatch) error {
 	for _, m := range b.messages {
 		if refused := f.stillAdmitted(ctx); refused != nil {
 			return refused
@@ -316,21 +316,21 @@ func (f *feed) sendAll(ctx context.Context, b *eventRun) error {
 	return nil
 }
 
-type attemptOf struct {
+type attemptKey struct {
 	job    job.ID
 	number int
 }
 
-// present is what events refer to, as read now.
-type present struct {
-	attempts map[attemptOf]*fireoncev1.Attempt
+// referred is what events refer to, as read now.
+type referred struct {
+	attempts map[attemptKey]*fireoncev1.Attempt
 	jobs     map[job.ID]*fireoncev1.Job
 }
 
 // readNow reads what a page's events refer to, each job's once.
-func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error) {
-	out := present{attempts: map[attemptOf]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
-	view := f.shown(ctx, f.query.Project)
+func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error) {
+	out := referred{attempts: map[attemptKey]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
+	view := f.newJobConverter(ctx, f.query.Project)
 	first := map[job.ID]int{}
 	for _, e := range events {
 		if n, seen := first[e.Job]; !seen || n == 0 || e.Attempt > 0 && e.Attempt < n {
@@ -345,10 +345,10 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error)
 				return out, fmt.Errorf("read attempts: %w", err)
 			}
 			for _, a := range attempts {
-				out.attempts[attemptOf{id, a.Number}] = attemptToWire(a)
+				out.attempts[attemptKey{id, a.Number}] = attemptToWire(a)
 			}
 		}
-		if f.jobToo {
+		if f.includeJob {
 			snap, err := f.store.Job(ctx, ref)
 			if errors.Is(err, store.ErrNotFound) {
 				continue // its history outlives it
@@ -363,7 +363,7 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error)
 }
 
 func (f *feed) cursorAt(incarnation, at int64) string {
-	return place{kind: f.kind, owner: f.owner, incarnation: incarnation, id: f.job, at: at}.String()
+	return token{kind: f.kind, owner: f.owner, incarnation: incarnation, id: f.job, at: at}.String()
 }
 
 func (f *feed) heartbeat() error {
@@ -376,7 +376,7 @@ func (f *feed) heartbeat() error {
 }
 
 func (f *feed) send(m *fireoncev1.StreamJobEventsResponse) error {
-	if f.blind {
+	if f.withoutContent {
 		m = withoutContent(m) // other streams send the same message
 	}
 	if err := f.out.send(m); err != nil {

@@ -9,10 +9,10 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// streams counts the open event streams and ends them all at a shutdown.
-type streams struct {
+// openStreams counts the open event streams and ends them all at a shutdown.
+type openStreams struct {
 	quotas  Quotas
-	notes   *quotaNotes
+	notes   *quotaLog
 	closing chan struct{} // closed by close
 
 	mu     sync.Mutex
@@ -22,21 +22,21 @@ type streams struct {
 	empty  chan struct{} // closed when closed and none is open
 }
 
-func newStreams(quotas Quotas, notes *quotaNotes) *streams {
-	return &streams{
+func newOpenStreams(quotas Quotas, notes *quotaLog) *openStreams {
+	return &openStreams{
 		quotas: quotas, notes: notes, closing: make(chan struct{}), open: make(map[string]int), empty: make(chan struct{}),
 	}
 }
 
 // enter counts a stream in; the function counts it out.
-func (s *streams) enter(project string) (leave func(), err error) {
+func (s *openStreams) enter(project string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, shuttingDown()
 	}
 	if limit := s.quotas.limit(project, QuotaStreams); limit > 0 && int64(s.open[project]) >= limit {
-		s.notes.met(project, QuotaStreams, limit, limit)
+		s.notes.usedUp(project, QuotaStreams, limit, limit)
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS,
 			fmt.Sprintf("%d event streams of this project are open, and no more are allowed", limit),
 			"quota", string(QuotaStreams), "limit", strconv.FormatInt(limit, 10))
@@ -47,20 +47,20 @@ func (s *streams) enter(project string) (leave func(), err error) {
 }
 
 // of returns how many streams of a project are open.
-func (s *streams) of(project string) int64 {
+func (s *openStreams) of(project string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(s.open[project])
 }
 
 // count returns how many streams are open.
-func (s *streams) count() int {
+func (s *openStreams) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-func (s *streams) leave(project string) {
+func (s *openStreams) leave(project string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[project]--; s.open[project] == 0 {
@@ -72,7 +72,7 @@ func (s *streams) leave(project string) {
 }
 
 // close ends every stream and waits until they are gone.
-func (s *streams) close(ctx context.Context) error {
+func (s *openStreams) close(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true

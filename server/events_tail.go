@@ -94,7 +94,7 @@ func (t *tail) run(ctx context.Context) {
 		}
 		end, incarnation = page.End, page.Incarnation
 		var more bool
-		if hinted, more = t.rest(ctx, hints, looked); !more {
+		if hinted, more = t.wait(ctx, hints, looked); !more {
 			return
 		}
 	}
@@ -106,9 +106,9 @@ func (t *tail) look(ctx context.Context) (store.EventPage, error) {
 	return logEnd(ctx, t.store, DefaultProject)
 }
 
-// rest waits for the next look, and tells whether it follows a hint; not more:
+// wait waits for the next look, and tells whether it follows a hint; not more:
 // there is none.
-func (t *tail) rest(ctx context.Context, hints <-chan struct{}, looked time.Time) (hinted, more bool) {
+func (t *tail) wait(ctx context.Context, hints <-chan struct{}, looked time.Time) (hinted, more bool) {
 	poll := time.NewTimer(t.poll)
 	defer poll.Stop()
 	select {

@@ -30,8 +30,8 @@ func EtagOf(id job.ID, version int64) string { return etagOf(id, version) }
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
 
-// Plainly lets tests compare the short way with the contract's rules.
-func Plainly(r *fireoncev1.ScheduleJobRequest) bool { return plainly(r) }
+// FastPathValid lets tests compare the short way with the contract's rules.
+func FastPathValid(r *fireoncev1.ScheduleJobRequest) bool { return fastPathValid(r) }
 
 // Methods lets tests go through the contract.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] { return contract.Methods() }
@@ -51,7 +51,7 @@ func MisnamedKept(procedure string, answer protoreflect.MessageDescriptor) []str
 	return misnamed(answer, receiptOf[procedure].keeps)
 }
 
-func misnamed(m protoreflect.MessageDescriptor, keeps kept) (out []string) {
+func misnamed(m protoreflect.MessageDescriptor, keeps keptFields) (out []string) {
 	for name, within := range keeps {
 		field := m.Fields().ByName(name)
 		switch {
@@ -104,8 +104,8 @@ const TurnedAwayEvery time.Duration = turnedAwayEvery
 // KeyKept is the time within which a revocation takes effect.
 const KeyKept time.Duration = keyKept
 
-// UseNoted is how often the last use of a key is written down.
-const UseNoted time.Duration = useNoted
+// UseWritten is how often the last use of a key is written down.
+const UseWritten time.Duration = useWritten
 
 // MeasureEvery is the time between two measurements of what a project stores.
 const MeasureEvery = measureEvery
@@ -116,8 +116,8 @@ func (q Quotas) Limit(project string, name Quota) int64 { return q.limit(project
 // PeerOf lets tests name peers.
 func PeerOf(addr string) (name string, loopback bool) { return peerOf(addr) }
 
-// MostBuckets bounds the buckets that are kept.
-const MostBuckets = mostBuckets
+// MaxBucketsKept bounds the buckets that are kept.
+const MaxBucketsKept = maxBucketsKept
 
 // FillBuckets uses so many buckets, each once, and returns how many are kept.
 func FillBuckets(now func() time.Time, n int) int {
@@ -133,7 +133,7 @@ type Admission struct{ a *admission }
 
 // NewAdmission makes one on a store.
 func NewAdmission(s store.Quotas, q Quotas, now func() time.Time) Admission {
-	return Admission{newAdmission(s, q, now, time.Minute, newQuotaNotes(slog.New(slog.DiscardHandler), now))}
+	return Admission{newAdmission(s, q, now, time.Minute, newQuotaLog(slog.New(slog.DiscardHandler), now))}
 }
 
 // Take takes so many jobs.

@@ -40,12 +40,12 @@ func (*crumbled) RecvCompress() string { return "" }
 // TestCrumbsAreCopied: a message that comes byte by byte is whole, and never more than a
 // step of it is held as the objects that came.
 func TestCrumbsAreCopied(t *testing.T) {
-	for _, size := range []int{0, 1, framesStep, framesStep + 1, firstStep, 100_000, 1 << 20} {
+	for _, size := range []int{0, 1, framesStep, framesStep + 1, firstReservation, 100_000, 1 << 20} {
 		limits := limitsOf(0, 0)
-		s := &Server{cfg: Config{Limits: limits}, work: newWork(limits)}
+		s := &Server{cfg: Config{Limits: limits}, budget: newRequestBudget(limits)}
 		in := &crumbled{text: strings.Repeat("ab", size)[:size]}
 		want := in.text
-		got, err := (&native{Server: s}).readMessage(t.Context(), fireoncev1connect.JobServiceScheduleJobProcedure, in, s.work.hold("a", limits.Request))
+		got, err := (&native{Server: s}).readMessage(t.Context(), fireoncev1connect.JobServiceScheduleJobProcedure, in, s.budget.reserve("a", limits.Request))
 		if err != nil || string(got) != want {
 			t.Errorf("%d bytes: %d, %v", size, len(got), err)
 		}

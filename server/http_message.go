@@ -39,12 +39,12 @@ type message struct {
 	limit     int
 	request   *http.Request
 	form      form
-	held      *holding
+	held      *reservation
 	buf       []byte // begins with the frame's header, if the form has one
 }
 
-// counted takes the message of each call in.
-func (s *Server) counted(next http.Handler) http.Handler {
+// withMessage takes the message of each call in.
+func (s *Server) withMessage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, known := s.methods[r.URL.Path]
 		form := formOf(r)
@@ -56,11 +56,11 @@ func (s *Server) counted(next http.Handler) http.Handler {
 		in := &message{
 			Server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
 		}
-		in.held = s.work.hold(callerOf(r.Context()).project, in.limit)
+		in.held = s.budget.reserve(callerOf(r.Context()).project, in.limit)
 		defer in.release()
-		take := in.takeBody
+		take := in.readBody
 		if r.Method == http.MethodGet {
-			take = in.takeQuery
+			take = in.readQuery
 		}
 		if err := take(); err != nil {
 			in.release() // the rest of the body may take as long as it likes
@@ -79,8 +79,8 @@ func (m *message) release() {
 	m.buf = nil
 }
 
-// takeBody reads the message from the body, and puts it in the body's place.
-func (m *message) takeBody() error {
+// readBody reads the message from the body, and puts it in the body's place.
+func (m *message) readBody() error {
 	r := m.request
 	if !m.form.framed {
 		if f := m.tooLarge(m.procedure, r.ContentLength); f != nil {
@@ -96,14 +96,14 @@ func (m *message) takeBody() error {
 			return nil
 		}
 		if err != nil {
-			return m.lost(err)
+			return m.readError(err)
 		}
 		if size, zipped, err = m.frameSize(head); err != nil {
 			return err
 		}
 		in = io.LimitReader(body, size)
 	}
-	timed := size < 0 || size > firstStep
+	timed := size < 0 || size > firstReservation
 	if timed {
 		m.readUntil(bodyTime)
 	}
@@ -113,10 +113,10 @@ func (m *message) takeBody() error {
 	if timed {
 		m.readUntil(m.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
 	}
-	if err := m.method.count(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
+	if err := m.method.checkElements(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
 		return err
 	}
-	m.handOver(body)
+	m.replaceBody(body)
 	return nil
 }
 
@@ -152,9 +152,9 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 	size, zipped = int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag
 	switch id := requestID(m.request.Context()); {
 	case head[0] > zippedFlag:
-		err = plain(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
+		err = errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
 	case zipped && !m.form.gzip:
-		err = plain(connect.CodeInternal, "the message is compressed, and the headers do not say how", id)
+		err = errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not say how", id)
 	default:
 		if f := m.tooLarge(m.procedure, size); f != nil {
 			err = f
@@ -165,7 +165,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 
 // read reads the message. size is what its sender says, below 0: nothing.
 func (m *message) read(in io.Reader, size int64, zipped bool) error {
-	m.buf = getBuffer(firstStep)
+	m.buf = getBuffer(firstReservation)
 	if m.form.framed {
 		m.buf = append(m.buf, 0, 0, 0, 0, 0)
 	}
@@ -174,25 +174,25 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 		unzip, _ := unzippers.Get().(*gzip.Reader)
 		defer unzippers.Put(unzip)
 		if err := unzip.Reset(io.LimitReader(in, int64(m.limit)+1)); err != nil {
-			return m.lost(err)
+			return m.readError(err)
 		}
 		in, size = unzip, -1
 	}
 	var err error
 	m.buf, err = m.held.readAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.cfg.Limits.MaxDeadline) })
 	if err != nil {
-		return m.lost(err)
+		return m.readError(err)
 	}
 	if m.form.framed && !zipped && int64(len(m.bytes())) != promised {
-		return m.lost(io.ErrUnexpectedEOF)
+		return m.readError(io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
 var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// lost is the error for a message that cannot be read.
-func (m *message) lost(err error) error {
+// readError is the error for a message that cannot be read.
+func (m *message) readError(err error) error {
 	id := requestID(m.request.Context())
 	switch f := new(fault); {
 	case errors.As(err, &f):
@@ -202,16 +202,16 @@ func (m *message) lost(err error) error {
 	case m.request.Context().Err() != nil:
 		return m.request.Context().Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return plain(connect.CodeDeadlineExceeded, "the request did not arrive in time", id)
+		return errorWithoutReason(connect.CodeDeadlineExceeded, "the request did not arrive in time", id)
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
-		return plain(connect.CodeInvalidArgument, "the request is no gzip", id)
+		return errorWithoutReason(connect.CodeInvalidArgument, "the request is no gzip", id)
 	default:
-		return plain(connect.CodeInvalidArgument, "the request ends before its message does, or is damaged", id)
+		return errorWithoutReason(connect.CodeInvalidArgument, "the request ends before its message does, or is damaged", id)
 	}
 }
 
-// handOver puts the message in the body's place.
-func (m *message) handOver(body io.Reader) {
+// replaceBody puts the message in the body's place.
+func (m *message) replaceBody(body io.Reader) {
 	r := m.request
 	for _, name := range encodingHeaders {
 		r.Header.Del(name)
@@ -224,18 +224,18 @@ func (m *message) handOver(body io.Reader) {
 	} else {
 		r.ContentLength = int64(len(m.buf))
 	}
-	r.Body = &handedOver{message: m, left: m.buf, rest: rest}
+	r.Body = &bufferedBody{message: m, left: m.buf, rest: rest}
 }
 
-// handedOver is a message that a handler reads.
-type handedOver struct {
+// bufferedBody is a message that a handler reads.
+type bufferedBody struct {
 	message *message
 	left    []byte
 	rest    io.Reader // nil: none
 }
 
 // Read implements io.Reader.
-func (h *handedOver) Read(p []byte) (int, error) {
+func (h *bufferedBody) Read(p []byte) (int, error) {
 	if len(h.left) > 0 {
 		n := copy(p, h.left)
 		h.left = h.left[n:]
@@ -253,11 +253,11 @@ func (h *handedOver) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer. The server closes the body itself.
-func (*handedOver) Close() error { return nil }
+func (*bufferedBody) Close() error { return nil }
 
-// takeQuery reads the message from the query of a GET, and puts it back as it was
+// readQuery reads the message from the query of a GET, and puts it back as it was
 // counted. A large one comes by POST.
-func (m *message) takeQuery() error {
+func (m *message) readQuery() error {
 	r := m.request
 	if !m.method.get {
 		return nil // is refused by its method
@@ -272,7 +272,7 @@ func (m *message) takeQuery() error {
 	if err := m.read(in, -1, m.form.gzip); err != nil {
 		return err
 	}
-	if err := m.method.count(m.buf, m.form.json, id); err != nil {
+	if err := m.method.checkElements(m.buf, m.form.json, id); err != nil {
 		return err
 	}
 	query.Set("message", base64.RawURLEncoding.EncodeToString(m.buf))
@@ -327,8 +327,8 @@ func (s *Server) turnAwayError(w http.ResponseWriter, r *http.Request, err error
 	_ = writeErrors.Write(w, r, wire) // a client that has gone gets no answer
 }
 
-// notZipped lets nothing be decompressed for a caller who needs no key.
-func notZipped(next http.Handler) http.Handler {
+// refuseCompressed lets nothing be decompressed for a caller who needs no key.
+func refuseCompressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		zipped := r.URL.Query().Has("compression")
 		for _, name := range encodingHeaders {

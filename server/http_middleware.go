@@ -44,8 +44,8 @@ func writerOf(ctx context.Context) *http.ResponseController {
 	return c
 }
 
-// identified gives every request an id, the client's own where it is fit.
-func identified(next http.Handler) http.Handler {
+// withRequestID gives every request an id, the client's own where it is fit.
+func withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
 		if !validRequestID(id) {
@@ -59,11 +59,11 @@ func identified(next http.Handler) http.Handler {
 	})
 }
 
-// bounded bounds the time that a body and an answer may take, whoever sends it and
+// withDeadlines bounds the time that a body and an answer may take, whoever sends it and
 // wherever to: before it answers a request that it turns away, net/http reads what it
 // is still owed of the body, and waits for that as long as it may. A stream sets
 // deadlines of its own.
-func (s *Server) bounded(next http.Handler) http.Handler {
+func (s *Server) withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not every transport has deadlines; the connection's own limits hold then.
 		now, writer := time.Now(), http.NewResponseController(w)
@@ -147,15 +147,15 @@ func hostOf(hostport string) (host string, ok bool) {
 	return host, host != ""
 }
 
-// mostHeaders bounds the header lines of a request. Each costs a hundred bytes and more,
+// maxHeaderLines bounds the header lines of a request. Each costs a hundred bytes and more,
 // however short it is, for as long as the request lasts.
-const mostHeaders = 128
+const maxHeaderLines = 128
 
-// fewHeaders refuses a flood of headers, and lets go of them at the same time.
-func fewHeaders(next http.Handler) http.Handler {
+// limitHeaders refuses a flood of headers, and lets go of them at the same time.
+func limitHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lines := linesOf(r.Header)
-		if lines <= mostHeaders {
+		lines := headerLines(r.Header)
+		if lines <= maxHeaderLines {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -165,8 +165,8 @@ func fewHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// linesOf counts the header lines of a request, on either listener.
-func linesOf(header map[string][]string) (n int) {
+// headerLines counts the header lines of a request, on either listener.
+func headerLines(header map[string][]string) (n int) {
 	for _, values := range header {
 		n += len(values)
 	}
@@ -174,12 +174,12 @@ func linesOf(header map[string][]string) (n int) {
 }
 
 func tooManyHeaders(lines int) string {
-	return fmt.Sprintf("the request has %d headers; at most %d are read", lines, mostHeaders)
+	return fmt.Sprintf("the request has %d headers; at most %d are read", lines, maxHeaderLines)
 }
 
-// unframed keeps answers out of other web pages and out of caches: they belong to the
+// protected keeps answers out of other web pages and out of caches: they belong to the
 // caller's key, and are data.
-func unframed(next http.Handler) http.Handler {
+func protected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["X-Content-Type-Options"] = nosniff

@@ -13,46 +13,46 @@ import (
 // Rules of this file: reflection needs no key, and an answer is ten thousand times its
 // question, so one stream gets few.
 
-// mostQuestions bounds the questions of one stream. A tool that lists and describes
+// maxQuestions bounds the questions of one stream. A tool that lists and describes
 // everything asks a dozen.
-const mostQuestions = 30
+const maxQuestions = 30
 
-var errQuestions = fmt.Errorf("a stream answers %d questions; open another one", mostQuestions)
+var errQuestions = fmt.Errorf("a stream answers %d questions; open another one", maxQuestions)
 
-// asks counts the questions of one stream.
-type asks int
+// questionCounter counts the questions of one stream.
+type questionCounter int
 
 // more reports whether there may be one more.
-func (a *asks) more() bool {
+func (a *questionCounter) more() bool {
 	*a++
-	return *a <= mostQuestions
+	return *a <= maxQuestions
 }
 
-// fewQuestions bounds the questions of streams on the main port.
-type fewQuestions struct{}
+// questionLimit bounds the questions of streams on the main port.
+type questionLimit struct{}
 
 // WrapUnary implements connect.Interceptor.
-func (fewQuestions) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
+func (questionLimit) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
 
 // WrapStreamingClient implements connect.Interceptor.
-func (fewQuestions) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (questionLimit) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (fewQuestions) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (questionLimit) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, &askedConn{StreamingHandlerConn: conn})
+		return next(ctx, &countedConn{StreamingHandlerConn: conn})
 	}
 }
 
-type askedConn struct {
+type countedConn struct {
 	connect.StreamingHandlerConn
-	asks asks
+	asks questionCounter
 }
 
 // Receive implements connect.StreamingHandlerConn.
-func (c *askedConn) Receive(m any) error {
+func (c *countedConn) Receive(m any) error {
 	if !c.asks.more() {
 		return connect.NewError(connect.CodeResourceExhausted, errQuestions)
 	}
@@ -67,7 +67,7 @@ func boundQuestions(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
 
 type askedStream struct {
 	grpc.ServerStream
-	asks asks
+	asks questionCounter
 }
 
 // RecvMsg implements grpc.ServerStream.

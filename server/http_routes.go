@@ -21,8 +21,8 @@ const (
 	// maxHeaderBytes bounds a request's headers, its URL included. The longest lawful GET
 	// has half of it.
 	maxHeaderBytes = 32 << 10
-	// maxProbe bounds a message of health and reflection, which anybody may send.
-	maxProbe = 4 << 10
+	// maxProbeMessage bounds a message of health and reflection, which anybody may send.
+	maxProbeMessage = 4 << 10
 	// http2Streams bounds the calls of one HTTP/2 connection at a time, on each listener;
 	// http2Window what they may send ahead of the reader, together, on the main one.
 	http2Streams = 250
@@ -70,7 +70,7 @@ func (s *Server) routes() http.Handler {
 		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
 		connect.WithInterceptors(
 			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
-			rules{s}, s.mapErrors(), withholding{},
+			ruleChecker{s}, s.mapErrors(), withholding{},
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}
@@ -82,25 +82,25 @@ func (s *Server) routes() http.Handler {
 	}
 	mux := http.NewServeMux()
 	api := func(path string, h http.Handler) {
-		mux.Handle(path, unframed(s.checkSite(s.authenticated(s.counted(h)))))
+		mux.Handle(path, protected(s.checkSite(s.authenticated(s.withMessage(h)))))
 	}
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
 	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
 	api(fireoncev1connect.NewScheduleServiceHandler(&scheduleService{Server: s}, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
 	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
-	small, few := connect.WithReadMaxBytes(maxProbe), connect.WithInterceptors(fewQuestions{})
-	probe := func(path string, h http.Handler) { mux.Handle(path, unframed(s.checkSite(notZipped(h)))) }
+	small, few := connect.WithReadMaxBytes(maxProbeMessage), connect.WithInterceptors(questionLimit{})
+	probe := func(path string, h http.Handler) { mux.Handle(path, protected(s.checkSite(refuseCompressed(h)))) }
 	probe(grpchealth.NewHandler(s.health, small))
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
-	mux.HandleFunc("GET "+oauth.StartPath, s.browsed(s.oauthStart))
-	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", s.browsed(s.oauthCallback))
-	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", s.browsed(s.oauthCallback))
-	mux.Handle("GET "+statusPath, unframed(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
-	return fewHeaders(s.bounded(s.checkHost(s.cors(identified(mux)))))
+	mux.HandleFunc("GET "+oauth.StartPath, s.browserHandler(s.oauthStart))
+	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", s.browserHandler(s.oauthCallback))
+	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", s.browserHandler(s.oauthCallback))
+	mux.Handle("GET "+statusPath, protected(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
+	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(mux)))))
 }
 
 // maxRequest is the size of a request that a procedure reads.

@@ -18,12 +18,12 @@ import (
 // caller, what is not served yet, deadline, the contract's rules, errors. The
 // first is a library's own.
 
-// around is an interceptor that treats unary calls and streams alike: it does
+// interceptor is an interceptor that treats unary calls and streams alike: it does
 // something around the call.
-type around func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error
+type interceptor func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error
 
 // WrapUnary implements connect.Interceptor.
-func (a around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (a interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		err = a(ctx, req.Spec(), func(ctx context.Context) error {
 			res, err = next(ctx, req)
@@ -37,14 +37,14 @@ func (a around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (a around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (a interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		return a(ctx, conn.Spec(), func(ctx context.Context) error { return next(ctx, conn) })
 	}
 }
 
 // WrapStreamingClient implements connect.Interceptor.
-func (around) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
@@ -57,7 +57,7 @@ func (s *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header
 }
 
 // traceCalls makes the spans of calls on the native listener. On the other one a library does.
-func (s *Server) traceCalls() around {
+func (s *Server) traceCalls() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		ctx, end := s.cfg.Tracer.Call(ctx, spec.Procedure)
 		err := next(ctx)
@@ -68,7 +68,7 @@ func (s *Server) traceCalls() around {
 
 // logCalls writes one line per call: what, how long and how it ended, but
 // nothing that the client sent.
-func (s *Server) logCalls() around {
+func (s *Server) logCalls() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		begun := time.Now()
 		err := next(ctx)
@@ -99,7 +99,7 @@ func clientLeft(ctx context.Context, spec connect.Spec, err error) bool {
 // requireCaller makes sure that nothing runs for nobody: a route that was
 // added without the check of the key fails here, and so does an RPC that was added
 // without a scope or without a receipt.
-func (s *Server) requireCaller() around {
+func (s *Server) requireCaller() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		who := callerOf(ctx)
 		if who.project == "" {
@@ -117,17 +117,17 @@ func (s *Server) requireCaller() around {
 }
 
 // refuseUnimplemented answers for what is in the contract and not yet here.
-func (s *Server) refuseUnimplemented() around {
+func (s *Server) refuseUnimplemented() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		if unimplemented[spec.Procedure] {
-			return plain(connect.CodeUnimplemented, spec.Procedure+" is not served yet", requestID(ctx))
+			return errorWithoutReason(connect.CodeUnimplemented, spec.Procedure+" is not served yet", requestID(ctx))
 		}
 		return next(ctx)
 	}
 }
 
 // clampDeadline gives every unary call an end. A stream has its own.
-func (s *Server) clampDeadline() around {
+func (s *Server) clampDeadline() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		if spec.StreamType != connect.StreamTypeUnary {
 			return next(ctx)
@@ -144,7 +144,7 @@ func (s *Server) clampDeadline() around {
 
 // mapErrors makes wire errors of what handlers return, and logs what a wire
 // error must not tell.
-func (s *Server) mapErrors() around {
+func (s *Server) mapErrors() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		err := next(ctx)
 		if err == nil {

@@ -24,7 +24,7 @@ import (
 
 // batch is one BatchScheduleJobs under way.
 type batch struct {
-	*intake
+	*validator
 	rules   protovalidate.Validator
 	results []*fireoncev1.BatchScheduleJobsResponse_Result
 	// passed go to the store, later are looked up after it.
@@ -34,7 +34,7 @@ type batch struct {
 }
 
 type batchItem struct {
-	submission
+	scheduleRequest
 	index   int
 	refused error
 }
@@ -49,7 +49,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 		return nil, err
 	}
 	b := &batch{
-		intake: s.intake(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool, len(req.GetRequests())),
+		validator: s.newValidator(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool, len(req.GetRequests())),
 		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),
 		passed:  make([]batchItem, 0, len(req.GetRequests())),
 	}
@@ -63,7 +63,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 		return nil, err
 	}
 	for _, item := range b.later {
-		res, err := b.lookUp(ctx, item.submission, item.refused)
+		res, err := b.lookUp(ctx, item.scheduleRequest, item.refused)
 		if err := b.answer(ctx, item.index, res, err); err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 
 // take checks one item. It fails for what no other item would survive either.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
-	if !plainly(req) {
-		broken, err := breachesOf(b.rules, req, b.broken < mostBreaches)
+	if !fastPathValid(req) {
+		broken, err := violationsOf(b.rules, req, b.broken < maxViolations)
 		if err != nil {
 			return err
 		}
@@ -90,12 +90,12 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 			return err
 		}
 	}
-	sub, err := b.submission(ctx, req)
+	sub, err := b.newRequest(ctx, req)
 	if err != nil {
 		return b.answer(ctx, i, nil, err)
 	}
-	item := batchItem{submission: sub, index: i}
-	item.refused = b.check(ctx, &item.submission)
+	item := batchItem{scheduleRequest: sub, index: i}
+	item.refused = b.check(ctx, &item.scheduleRequest)
 	switch {
 	case item.refused != nil && !ofItem(item.refused):
 		return item.refused
@@ -107,7 +107,7 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 		b.later = append(b.later, item)
 		return nil
 	}
-	res, err := b.lookUp(ctx, item.submission, item.refused)
+	res, err := b.lookUp(ctx, item.scheduleRequest, item.refused)
 	return b.answer(ctx, i, res, err)
 }
 
@@ -118,7 +118,7 @@ func (b *batch) write(ctx context.Context) error {
 	}
 	items := make([]store.NewJob, len(b.passed))
 	for i, item := range b.passed {
-		items[i] = item.item()
+		items[i] = item.newJob()
 	}
 	created, err := b.create(ctx, items)
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *batch) write(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.Submitted)
 	for i, item := range b.passed {
-		res, err := b.stored(ctx, item.submission, created[i])
+		res, err := b.stored(ctx, item.scheduleRequest, created[i])
 		if err != nil && !ofItem(err) {
 			// The others are stored: this one must not take their answers away.
 			b.results[item.index] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err))

@@ -49,55 +49,55 @@ func clockWords(d store.SuspectClock) string {
 
 // meta describes the database as it was at most metaKept ago.
 func (s *Server) meta(ctx context.Context) (store.Meta, error) {
-	return s.metas.get(ctx, struct{}{}, s.store.Meta)
+	return s.metaCache.get(ctx, struct{}{}, s.store.Meta)
 }
 
-// holdOf names a hold key of a connection.
-type holdOf struct {
+// holdKey names a hold key of a connection.
+type holdKey struct {
 	connection job.ID
 	key        string
 }
 
-// shown converts the jobs of one call. It reads each connection, and each of its hold
+// jobConverter converts the jobs of one call. It reads each connection, and each of its hold
 // keys that may be held, once.
-type shown struct {
+type jobConverter struct {
 	*Server
 	project string
-	// database is what it is, asked for when the call began: a submit does not wait
+	// meta is what it is, asked for when the call began: a submit does not wait
 	// for the answer before it is stored. nil: not known.
-	database *measured[store.Meta]
-	conns    map[job.ID]*store.Connection
-	holds    map[holdOf]store.Hold
+	meta  *measured[store.Meta]
+	conns map[job.ID]*store.Connection
+	holds map[holdKey]store.Hold
 }
 
-func (s *Server) shown(ctx context.Context, project string) *shown {
-	database, _ := s.metas.entry(ctx, struct{}{}, s.store.Meta)
-	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdOf]store.Hold)}
+func (s *Server) newJobConverter(ctx context.Context, project string) *jobConverter {
+	database, _ := s.metaCache.entry(ctx, struct{}{}, s.store.Meta)
+	return &jobConverter{Server: s, project: project, meta: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
 }
 
-// shut says why nothing at all is being sent; nil: jobs are.
-func (v *shown) shut(ctx context.Context) *fireoncev1.BlockedReason {
-	if v.database == nil {
+// stoppedReason says why nothing at all is being sent; nil: jobs are.
+func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedReason {
+	if v.meta == nil {
 		return nil
 	}
-	switch meta, err := v.database.wait(ctx); {
+	switch meta, err := v.meta.wait(ctx); {
 	case err != nil:
 		return nil
 	case meta.Quarantined != "":
-		return because(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)
-	case meta.Clock.Suspends:
-		return because(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
+		return newBlockedReason(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)
+	case meta.Clock.Stands:
+		return newBlockedReason(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
 	default:
 		return nil
 	}
 }
 
-func because(kind fireoncev1.BlockedReason_Kind, message string) *fireoncev1.BlockedReason {
+func newBlockedReason(kind fireoncev1.BlockedReason_Kind, message string) *fireoncev1.BlockedReason {
 	return &fireoncev1.BlockedReason{Kind: kind, Message: message}
 }
 
 // job converts a job without its payload.
-func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
+func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 	out := jobToWire(snap.Job)
 	switch {
 	case snap.State.Runnable():
@@ -118,13 +118,13 @@ func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 }
 
 // blocked says why a job that waits does.
-func (v *shown) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
-	if shut := v.shut(ctx); shut != nil {
+func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+	if shut := v.stoppedReason(ctx); shut != nil {
 		return shut
 	}
 	if !snap.WaitsFor.IsZero() {
 		id := snap.WaitsFor.String()
-		out := because(fireoncev1.BlockedReason_KIND_PREDECESSOR, "Waits for job "+id+", which it replies to, to succeed.")
+		out := newBlockedReason(fireoncev1.BlockedReason_KIND_PREDECESSOR, "Waits for job "+id+", which it replies to, to succeed.")
 		out.JobId = id
 		return out
 	}
@@ -133,63 +133,63 @@ func (v *shown) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.Bloc
 	}
 	conn := v.connection(ctx, snap.Connection)
 	if noCredential(*conn, v.credentialRequired) {
-		out := because(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
+		out := newBlockedReason(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
 		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
 		return out
 	}
-	return held(conn, v.hold(ctx, snap), snap.NextAt)
+	return holdReason(conn, v.hold(ctx, snap), snap.NextAt)
 }
 
 // ownReason says why a job's own next step was put off; nil: it was not.
-func (v *shown) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+func (v *jobConverter) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
 	switch snap.Blocked {
 	case "":
 		return nil
 	case job.WaitsForContent:
-		return because(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
+		return newBlockedReason(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
 	case job.ConnectionCoolsDown, job.ScheduleCoolsDown:
-		out := because(fireoncev1.BlockedReason_KIND_COOL_DOWN, snap.Blocked)
+		out := newBlockedReason(fireoncev1.BlockedReason_KIND_COOL_DOWN, snap.Blocked)
 		out.EndTime = timeToWire(snap.NextAt)
 		return out
 	case seal.KeyMissing:
-		return because(fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, snap.Blocked)
+		return newBlockedReason(fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, snap.Blocked)
 	case seal.Broken:
-		return because(fireoncev1.BlockedReason_KIND_SEAL_BROKEN, snap.Blocked)
+		return newBlockedReason(fireoncev1.BlockedReason_KIND_SEAL_BROKEN, snap.Blocked)
 	}
-	if held := refused(v.hold(ctx, snap)); held != nil {
+	if held := authHoldReason(v.hold(ctx, snap)); held != nil {
 		return held
 	}
-	out := because(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
+	out := newBlockedReason(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
 	out.EndTime = timeToWire(snap.NextAt)
 	return out
 }
 
-// refused says why a credential holds; nil: it does not.
-func refused(h store.Hold) *fireoncev1.BlockedReason {
+// authHoldReason says why a credential holds; nil: it does not.
+func authHoldReason(h store.Hold) *fireoncev1.BlockedReason {
 	if h.AuthAt.IsZero() {
 		return nil
 	}
-	out := because(fireoncev1.BlockedReason_KIND_CREDENTIAL, text(h.Reason))
+	out := newBlockedReason(fireoncev1.BlockedReason_KIND_CREDENTIAL, text(h.Reason))
 	out.ConnectionCause = authCauseToWire(h.Auth)
 	return out
 }
 
-// held says what keeps a job back whose hold key has a hold. A refused credential or a
+// holdReason says what keeps a job back whose hold key has a hold. A refused credential or a
 // pause lasts until a person acts.
-func held(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.BlockedReason {
+func holdReason(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.BlockedReason {
 	switch {
 	case !h.AuthAt.IsZero():
-		return refused(h)
+		return authHoldReason(h)
 	case !c.PausedAt.IsZero():
 		words := "The connection is paused."
 		if c.PausedReason != "" {
 			words = "The connection is paused: " + text(c.PausedReason)
 		}
-		out := because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, words)
+		out := newBlockedReason(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, words)
 		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED
 		return out
 	case h.LimitedUntil.After(due):
-		out := because(fireoncev1.BlockedReason_KIND_RATE_LIMITED, limitedUntil(h.LimitedUntil))
+		out := newBlockedReason(fireoncev1.BlockedReason_KIND_RATE_LIMITED, limitedUntil(h.LimitedUntil))
 		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED
 		out.EndTime = timeToWire(h.LimitedUntil)
 		return out
@@ -200,11 +200,11 @@ func held(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.BlockedR
 
 // hold reads what holds a job's hold key. A connection that has no hold at all saves the
 // question; a hold that cannot be read holds nothing.
-func (v *shown) hold(ctx context.Context, snap job.Snapshot) store.Hold {
+func (v *jobConverter) hold(ctx context.Context, snap job.Snapshot) store.Hold {
 	if c := v.connection(ctx, snap.Connection); c.AuthHoldAt.IsZero() && c.RateLimitedUntil.IsZero() {
 		return store.Hold{}
 	}
-	at := holdOf{snap.Connection, snap.HoldKey}
+	at := holdKey{snap.Connection, snap.HoldKey}
 	h, known := v.holds[at]
 	if !known {
 		h, _ = v.store.Hold(ctx, at.connection, at.key)
@@ -220,7 +220,7 @@ func limitedUntil(until time.Time) string {
 }
 
 // connection reads a connection; one that cannot be read holds nothing.
-func (v *shown) connection(ctx context.Context, id job.ID) *store.Connection {
+func (v *jobConverter) connection(ctx context.Context, id job.ID) *store.Connection {
 	c, known := v.conns[id]
 	if !known {
 		read, _ := v.store.Connection(ctx, store.Ref{Project: v.project, ID: id})

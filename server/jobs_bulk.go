@@ -105,7 +105,7 @@ func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, 
 		r.out.AsOfTime = timeToWire(page.Jobs[n-1].Now)
 	}
 	if page.More {
-		r.out.NextPageToken = place{kind: bulkPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
+		r.out.NextPageToken = token{kind: bulkPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
 	}
 	for _, snap := range page.Jobs {
 		if r.selects(snap) {
@@ -250,7 +250,7 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 // decide judges each job and notes those that are refused.
 func (r *bulkRun) decide(ctx context.Context, jobs []job.Snapshot) []store.Change {
 	var changes []store.Change
-	w := wish{ask: always(r.evidence), reason: r.reason}
+	w := jobChange{ask: always(r.evidence), reason: r.reason}
 	for _, snap := range jobs {
 		if !r.selects(snap) {
 			continue

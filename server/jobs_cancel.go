@@ -11,7 +11,7 @@ import (
 
 // CancelJob implements the RPC.
 func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
-	snap, err := s.change(ctx, wish{
+	snap, err := s.change(ctx, jobChange{
 		of: req, etag: req.GetEtag(), ask: always(job.CancelAsked{}), reason: req.GetReason(),
 	})
 	if err != nil {

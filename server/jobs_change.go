@@ -14,8 +14,8 @@ import (
 // between read and write.
 const maxDecisions = 8
 
-// wish is what a client asks of a job.
-type wish struct {
+// jobChange is what a client asks of a job.
+type jobChange struct {
 	of     jobNamed
 	etag   string // empty: not compared
 	reason string
@@ -23,11 +23,11 @@ type wish struct {
 	// else, so that a repeat whose result is in place succeeds.
 	ask func(job.Snapshot) job.Evidence
 	// check, when set, is what a change must pass and a repeat need not.
-	check func(context.Context, job.Snapshot) (checked, error)
+	check func(context.Context, job.Snapshot) (checkedChange, error)
 }
 
-// checked is what the checks of a wish made of it.
-type checked struct {
+// checkedChange is what the checks of a wish made of it.
+type checkedChange struct {
 	// evidence, when set, is judged instead of what was asked.
 	evidence job.Evidence
 	content  *store.Content
@@ -42,7 +42,7 @@ func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 // wish that is fulfilled already succeeds before its etag is compared; an etag
 // that does not fit comes before the question whether the state allows it,
 // because the client judged by another state; the checks come last.
-func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
+func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, error) {
 	who := callerOf(ctx)
 	ref, err := jobRef(ctx, w.of)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 }
 
 // decide judges a wish on a job; nil: nothing has to change.
-func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*store.Change, error) {
+func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot) (*store.Change, error) {
 	view := snap.View(job.Traits{Class: snap.Class}, 0)
 	d, err := job.Decide(view, w.ask(snap))
 	switch {
@@ -91,7 +91,7 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 	case err != nil:
 		return nil, fmt.Errorf("decide: %w", err)
 	}
-	var c checked
+	var c checkedChange
 	if w.check != nil {
 		if c, err = w.check(ctx, snap); err != nil {
 			return nil, err
@@ -102,7 +102,7 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 			return nil, fmt.Errorf("decide: %w", err)
 		}
 	}
-	if err := s.mayRestart(ctx, snap, d); err != nil {
+	if err := s.checkRestart(ctx, snap, d); err != nil {
 		return nil, err
 	}
 	switch d.Action {
@@ -115,8 +115,8 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 	}
 }
 
-// mayRestart refuses to start a job anew, after its end, on a deleted connection.
-func (s *jobService) mayRestart(ctx context.Context, snap job.Snapshot, d job.Decision) error {
+// checkRestart refuses to start a job anew, after its end, on a deleted connection.
+func (s *jobService) checkRestart(ctx context.Context, snap job.Snapshot, d job.Decision) error {
 	if d.Action != job.ActWrite || !snap.State.Terminal() || !d.To.Runnable() {
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 // terminalStates are those that a job ends in.
 var terminalStates = []job.State{job.Succeeded, job.Failed, job.Canceled, job.Expired}
 
-// eraser names a caller for as long as what stays is kept.
-func eraser(who caller) string {
+// eraseActor names a caller for as long as what stays is kept.
+func eraseActor(who caller) string {
 	if who.key != "" {
 		return "api:" + who.key
 	}
@@ -76,7 +76,7 @@ func (s *jobService) erase(ctx context.Context, snap job.Snapshot, etag string) 
 	}
 	who := callerOf(ctx)
 	erased, err := s.store.EraseJob(ctx, store.EraseParams{
-		Project: snap.Project, Job: snap.ID, Version: snap.Version, Keep: s.cfg.Keep, Actor: eraser(who),
+		Project: snap.Project, Job: snap.ID, Version: snap.Version, Keep: s.cfg.Keep, Actor: eraseActor(who),
 	})
 	var kept *store.KeptError
 	if errors.As(err, &kept) {

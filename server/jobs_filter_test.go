@@ -39,7 +39,7 @@ func TestFilterFieldsNarrow(t *testing.T) {
 		}
 		narrowed := 0
 		for _, f := range filtersOf(field, texts) {
-			switch found, err := breachesOf(rules, f, true); {
+			switch found, err := violationsOf(rules, f, true); {
 			case err != nil:
 				t.Fatal(err)
 			case found != nil:

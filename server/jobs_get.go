@@ -45,7 +45,7 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 
 // wholeJob converts a job with its payload and its newest attempt.
 func (s *jobService) wholeJob(ctx context.Context, snap job.Snapshot) (*fireoncev1.Job, error) {
-	out, err := withPayload(s.shown(ctx, snap.Project).job(ctx, snap), snap.Payload)
+	out, err := withPayload(s.newJobConverter(ctx, snap.Project).job(ctx, snap), snap.Payload)
 	if err != nil || snap.Attempt == 0 {
 		return out, err
 	}

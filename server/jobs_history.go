@@ -42,7 +42,7 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 			return out, nil
 		}
 	}
-	out.NextPageToken = place{kind: tryPages, owner: owner, at: int64(last)}.String()
+	out.NextPageToken = token{kind: tryPages, owner: owner, at: int64(last)}.String()
 	return out, nil
 }
 
@@ -74,7 +74,7 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		out.Observations, last = append(out.Observations, wire), o.Number
 	}
 	if last > 1 {
-		out.NextPageToken = place{kind: lookPages, owner: owner, at: int64(last)}.String()
+		out.NextPageToken = token{kind: lookPages, owner: owner, at: int64(last)}.String()
 	}
 	return out, nil
 }

@@ -30,12 +30,12 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
 	out := &fireoncev1.ListJobsResponse{EventsCursor: s.cursor(project, page.Incarnation, page.Position)}
-	view := s.shown(ctx, project)
+	view := s.newJobConverter(ctx, project)
 	for _, snap := range page.Jobs {
 		out.Jobs = append(out.Jobs, view.job(ctx, snap))
 	}
 	if page.More {
-		out.NextPageToken = place{kind: jobPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
+		out.NextPageToken = token{kind: jobPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
 	}
 	return out, nil
 }
@@ -50,6 +50,6 @@ func (s *Server) selection(ctx context.Context, project string, f *fireoncev1.Jo
 	if err != nil {
 		return q, err
 	}
-	q.Connections, err = s.andNamed(ctx, project, q.Connections, f.GetConnectionKeys())
+	q.Connections, err = s.addNamedConnections(ctx, project, q.Connections, f.GetConnectionKeys())
 	return q, err
 }

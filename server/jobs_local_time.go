@@ -23,9 +23,9 @@ func timeField(req timeNamed) string {
 	return "schedule_time"
 }
 
-// timeAsked is the time that a request names: an instant, or a time on the clocks of a zone.
+// requestedTime is the time that a request names: an instant, or a time on the clocks of a zone.
 // Zero: none.
-func (s *Server) timeAsked(req timeNamed) (at time.Time, mark fireoncev1.TimeMark, err error) {
+func (s *Server) requestedTime(req timeNamed) (at time.Time, mark fireoncev1.TimeMark, err error) {
 	if local := req.GetLocalTime(); local != nil {
 		return s.localTime("local_time", local)
 	}

@@ -19,15 +19,15 @@ const (
 	pastRetry = "the job was not changed: give a later time, or none to start it now"
 )
 
-// timed checks a requested time and makes the evidence for it; the zero time,
+// checkedTime checks a requested time and makes the evidence for it; the zero time,
 // "now", needs no check. instead says what to do when the time has passed.
-func (s *jobService) timed(field string, at time.Time, instead string, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checked, error) {
-	return func(context.Context, job.Snapshot) (checked, error) {
+func (s *jobService) checkedTime(field string, at time.Time, instead string, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checkedChange, error) {
+	return func(context.Context, job.Snapshot) (checkedChange, error) {
 		at, err := s.checkTime(field, at, instead)
 		if err != nil {
-			return checked{}, err
+			return checkedChange{}, err
 		}
-		return checked{evidence: evidence(at)}, nil
+		return checkedChange{evidence: evidence(at)}, nil
 	}
 }
 
@@ -36,14 +36,14 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	at, mark, err := s.timeAsked(req)
+	at, mark, err := s.requestedTime(req)
 	if err != nil {
 		return nil, err
 	}
 	window := submit.Duration(req.GetStartWindow())
 	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
-	snap, err := s.change(ctx, wish{
-		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.timed(timeField(req), at, pastMove, move),
+	snap, err := s.change(ctx, jobChange{
+		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.checkedTime(timeField(req), at, pastMove, move),
 	})
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowReq
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, wish{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
+	snap, err := s.change(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobR
 	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, wish{
+	snap, err := s.change(ctx, jobChange{
 		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
-		check: func(ctx context.Context, snap job.Snapshot) (checked, error) {
+		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
 			return s.checkNewEffectKey(ctx, req, snap)
 		},
 	})
@@ -29,20 +29,20 @@ func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobR
 }
 
 // checkNewEffectKey judges the effect key of a RESEND.
-func (s *jobService) checkNewEffectKey(ctx context.Context, req *fireoncev1.ResolveJobRequest, snap job.Snapshot) (checked, error) {
+func (s *jobService) checkNewEffectKey(ctx context.Context, req *fireoncev1.ResolveJobRequest, snap job.Snapshot) (checkedChange, error) {
 	if req.GetEffectKey() == "" {
-		return checked{}, nil
+		return checkedChange{}, nil
 	}
 	if req.GetDecision() != fireoncev1.Resolution_DECISION_RESEND || snap.OwnEffectKey == "" || snap.Attempt == 0 || snap.RoundArmed.IsZero() {
-		return checked{}, badField("effect_key", "not_allowed",
+		return checkedChange{}, badField("effect_key", "not_allowed",
 			"goes only with the RESEND of a job that was given its effect key and has used it")
 	}
 	ref := store.Ref{Project: snap.Project, ID: snap.Connection}
 	conn, err := s.store.Connection(ctx, ref)
 	if err != nil {
-		return checked{}, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
+		return checkedChange{}, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 	}
-	return checked{content: &store.Content{
+	return checkedChange{content: &store.Content{
 		OwnEffectKey: req.GetEffectKey(),
 		EffectKey:    job.EffectKeyDigest(receiverOf(conn.Connector, snap.HoldKey), req.GetEffectKey()),
 	}}, nil

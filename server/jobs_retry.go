@@ -18,8 +18,8 @@ func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobReque
 		return nil, err
 	}
 	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
-	snap, err := s.change(ctx, wish{
-		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.timed("next_attempt_time", at, pastRetry, again),
+	snap, err := s.change(ctx, jobChange{
+		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.checkedTime("next_attempt_time", at, pastRetry, again),
 	})
 	if err != nil {
 		return nil, err

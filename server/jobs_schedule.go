@@ -19,8 +19,8 @@ import (
 // a check is looked up by its key before the check's verdict is given; one that
 // passes them all needs no look-up, because the store binds the key itself.
 
-// submission is a request on its way to the store.
-type submission struct {
+// scheduleRequest is a request on its way to the store.
+type scheduleRequest struct {
 	who  caller
 	spec job.Spec
 	// connection and replyTo are what the request names, unnamed is why one of them
@@ -37,60 +37,60 @@ type submission struct {
 	validate  bool // store nothing
 }
 
-func (sub submission) item() store.NewJob {
+func (sub scheduleRequest) newJob() store.NewJob {
 	return store.NewJob{Spec: sub.spec, ScheduleTime: sub.at, Class: sub.class, EffectKey: sub.effectKey, Actor: sub.who.actor,
 		Recipients: submit.Recipients(sub.payload)}
 }
 
 // ScheduleJob implements the RPC.
 func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
-	in := s.intake(ctx, callerOf(ctx))
+	in := s.newValidator(ctx, callerOf(ctx))
 	defer in.settle()
-	sub, err := in.submission(ctx, req)
+	sub, err := in.newRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	if refused := in.check(ctx, &sub); refused != nil || sub.validate {
 		found, err := in.lookUp(ctx, sub, refused)
-		return in.warned(ctx, sub, found, err)
+		return in.withWarnings(ctx, sub, found, err)
 	}
-	created, err := in.create(ctx, []store.NewJob{sub.item()})
+	created, err := in.create(ctx, []store.NewJob{sub.newJob()})
 	if err != nil {
 		return nil, fmt.Errorf("store the job: %w", err)
 	}
 	failpoint.Hit(failpoint.Submitted)
 	stored, err := in.stored(ctx, sub, created[0])
-	return in.warned(ctx, sub, stored, err)
+	return in.withWarnings(ctx, sub, stored, err)
 }
 
-// submission converts a request and settles its key. It fails for what no repeat could
+// newRequest converts a request and settles its key. It fails for what no repeat could
 // have passed either.
-func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (submission, error) {
+func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (scheduleRequest, error) {
 	who := in.who
-	at, mark, err := in.timeAsked(req)
+	at, mark, err := in.requestedTime(req)
 	if err != nil {
-		return submission{}, err
+		return scheduleRequest{}, err
 	}
-	sub := submission{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
+	sub := scheduleRequest{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
 	conn, replyTo, err := in.resolve(ctx, req, &sub)
 	if err != nil {
-		return submission{}, err
+		return scheduleRequest{}, err
 	}
 	fingerprint, derived, err := jobPrints(req, conn, replyTo)
 	if err != nil {
-		return submission{}, err
+		return scheduleRequest{}, err
 	}
 	key := req.GetIdempotencyKey()
 	if err := notReserved(key, ""); err != nil {
-		return submission{}, err
+		return scheduleRequest{}, err
 	}
 	if req.GetDeriveKey() {
 		if key = derived; conn.IsZero() {
-			return submission{}, sub.unnamed
+			return scheduleRequest{}, sub.unnamed
 		}
 	}
 	if err := checkEffectKey(who, req); err != nil {
-		return submission{}, err
+		return scheduleRequest{}, err
 	}
 	sub.spec, err = submit.Spec(who.project, key, req, fingerprint)
 	sub.spec.Connection, sub.spec.ReplyTo = conn, replyTo
@@ -102,7 +102,7 @@ func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobReq
 
 // resolve finds what a request names. A key that names nothing is noted, and not refused
 // yet: the request may repeat one that was stored when it did.
-func (in *intake) resolve(ctx context.Context, req *fireoncev1.ScheduleJobRequest, sub *submission) (conn, replyTo job.ID, err error) {
+func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobRequest, sub *scheduleRequest) (conn, replyTo job.ID, err error) {
 	if sub.connection, err = ownerRef(in.who.project, req); err != nil {
 		return conn, replyTo, err
 	}

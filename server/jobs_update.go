@@ -15,9 +15,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// update is the content that a client wants a job to have. What it does not
+// jobUpdate is the content that a client wants a job to have. What it does not
 // name stays nil.
-type update struct {
+type jobUpdate struct {
 	message *fireoncev1.Payload
 	kind    string
 	payload []byte // the message, encoded
@@ -29,9 +29,9 @@ type update struct {
 	timeZone *string
 }
 
-// updateFromWire reads what update_mask names.
-func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
-	var u update
+// jobUpdateFromWire reads what update_mask names.
+func jobUpdateFromWire(req *fireoncev1.UpdateJobRequest) (jobUpdate, error) {
+	var u jobUpdate
 	if err := noUnknown(req); err != nil {
 		return u, err
 	}
@@ -74,12 +74,12 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 }
 
 // terms returns what of policies and time zone an update changes.
-func (u update) terms() store.Content {
+func (u jobUpdate) terms() store.Content {
 	return store.Content{Policy: u.policy, Retry: u.retry, AttemptTimeout: u.timeout, TimeZone: u.timeZone}
 }
 
 // fields are what an update names.
-func (u update) fields() job.Fields {
+func (u jobUpdate) fields() job.Fields {
 	c := u.terms()
 	c.Payload, c.Labels = u.payload, u.labels
 	return c.Fields()
@@ -87,7 +87,7 @@ func (u update) fields() job.Fields {
 
 // inPlace tells whether a job has the content already. Payloads are compared as
 // messages: their encodings may differ between versions.
-func (u update) inPlace(s job.Spec) bool {
+func (u jobUpdate) inPlace(s job.Spec) bool {
 	if u.labels != nil && !maps.Equal(u.labels, s.Labels) {
 		return false
 	}
@@ -104,16 +104,18 @@ func (u update) inPlace(s job.Spec) bool {
 
 // UpdateJob implements the RPC.
 func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error) {
-	u, err := updateFromWire(req)
+	u, err := jobUpdateFromWire(req)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, wish{
+	snap, err := s.change(ctx, jobChange{
 		of: req, etag: req.GetEtag(),
 		ask: func(snap job.Snapshot) job.Evidence {
 			return job.UpdateAsked{Same: u.inPlace(snap.Spec), Fields: u.fields()}
 		},
-		check: func(ctx context.Context, snap job.Snapshot) (checked, error) { return s.checkUpdate(ctx, u, snap) },
+		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
+			return s.checkUpdate(ctx, u, snap)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -124,38 +126,38 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 
 // checkUpdate checks new content as a submit's is, and lets the connector name
 // its hold key anew.
-func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapshot) (checked, error) {
+func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snapshot) (checkedChange, error) {
 	terms := u.terms()
 	content := &terms
 	content.Labels = u.labels
 	if snap.OwnEffectKey != "" && u.policy == job.Resend {
-		return checked{}, badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and this job was given its effect key, which is for one")
+		return checkedChange{}, badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and this job was given its effect key, which is for one")
 	}
 	if u.payload == nil {
-		return checked{content: content}, nil
+		return checkedChange{content: content}, nil
 	}
 	if u.kind != snap.PayloadKind {
-		return checked{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+		return checkedChange{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
 			fmt.Sprintf("payload.%s: the job's payload is of kind %s, and stays of it", u.kind, snap.PayloadKind),
 			"field", "payload."+u.kind, "kind", snap.PayloadKind)
 	}
 	if err := checkSize(u.payload); err != nil {
-		return checked{}, err
+		return checkedChange{}, err
 	}
-	in := s.intake(ctx, callerOf(ctx))
+	in := s.newValidator(ctx, callerOf(ctx))
 	conn, err := in.connection(ctx, snap.Connection, store.Ref{ID: snap.Connection})
 	if err != nil {
-		return checked{}, err
+		return checkedChange{}, err
 	}
 	spec := snap.Spec
 	spec.Payload, content.Payload, content.Recipients = u.payload, u.payload, submit.Recipients(u.message)
 	if content.HoldKey, err = in.prepare(ctx, conn, spec, store.Ref{ID: snap.ReplyTo}); err != nil {
-		return checked{}, err
+		return checkedChange{}, err
 	}
 	if err := sameReceiver(snap, content.HoldKey); err != nil {
-		return checked{}, err
+		return checkedChange{}, err
 	}
-	return checked{content: content}, s.countGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))
+	return checkedChange{content: content}, s.countGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))
 }
 
 // countGrowth counts a payload that becomes longer against the project's quota, or

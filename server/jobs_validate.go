@@ -15,32 +15,32 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// intake checks what one call submits and answers for it. It reads each
+// validator checks what one call submits and answers for it. It reads each
 // connection, and each job that is replied to, once for the whole call.
-type intake struct {
+type validator struct {
 	*jobService
 	who  caller
-	view *shown
+	view *jobConverter
 	// trace is what the jobs carry of the call's (job.Spec.Trace).
 	trace string
 	// taken counts against the project's quotas, kept is what of it was stored.
 	taken, kept store.StoredJobs
-	conns       map[job.ID]read[*store.Connection]
-	before      map[job.ID]read[job.Snapshot]
-	beforeByKey map[string]read[job.ID]
+	conns       map[job.ID]readResult[*store.Connection]
+	before      map[job.ID]readResult[job.Snapshot]
+	beforeByKey map[string]readResult[job.ID]
 }
 
-// read is what a read of the store gave.
-type read[T any] struct {
+// readResult is what a read of the store gave.
+type readResult[T any] struct {
 	value T
 	err   error
 }
 
-func (s *jobService) intake(ctx context.Context, who caller) *intake {
-	return &intake{
-		jobService: s, who: who, view: s.shown(ctx, who.project), trace: tracing.Submitted(ctx),
-		conns: make(map[job.ID]read[*store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
-		beforeByKey: make(map[string]read[job.ID]),
+func (s *jobService) newValidator(ctx context.Context, who caller) *validator {
+	return &validator{
+		jobService: s, who: who, view: s.newJobConverter(ctx, who.project), trace: tracing.Submitted(ctx),
+		conns: make(map[job.ID]readResult[*store.Connection]), before: make(map[job.ID]readResult[job.Snapshot]),
+		beforeByKey: make(map[string]readResult[job.ID]),
 	}
 }
 
@@ -51,7 +51,7 @@ const pastSubmit = "no job is stored under this idempotency key, now or by an ea
 
 // check is everything that a new job must pass and a repeat need not. It
 // completes the submission with what only these checks can tell.
-func (in *intake) check(ctx context.Context, sub *submission) error {
+func (in *validator) check(ctx context.Context, sub *scheduleRequest) error {
 	var err error
 	if sub.at, err = in.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
 		return err
@@ -86,23 +86,23 @@ func sizeOf(s job.Spec) store.StoredJobs {
 }
 
 // count counts a job against the project's quotas, or refuses it. settle follows.
-func (in *intake) count(ctx context.Context, s job.Spec) error {
+func (in *validator) count(ctx context.Context, s job.Spec) error {
 	return in.countMany(ctx, 1, len(s.Payload))
 }
 
 // countMany counts jobs of a size against the project's quotas, or refuses them. settle
 // follows.
-func (in *intake) countMany(ctx context.Context, jobs, size int) error {
+func (in *validator) countMany(ctx context.Context, jobs, size int) error {
 	return in.countUse(ctx, store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)})
 }
 
 // countBytes counts content that is no job yet against the project's quotas, or refuses it.
 // settle follows.
-func (in *intake) countBytes(ctx context.Context, size int) error {
+func (in *validator) countBytes(ctx context.Context, size int) error {
 	return in.countUse(ctx, store.StoredJobs{Bytes: int64(size)})
 }
 
-func (in *intake) countUse(ctx context.Context, n store.StoredJobs) error {
+func (in *validator) countUse(ctx context.Context, n store.StoredJobs) error {
 	if err := in.admission.take(ctx, in.who.project, n); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (in *intake) countUse(ctx context.Context, n store.StoredJobs) error {
 }
 
 // create stores jobs that were counted.
-func (in *intake) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+func (in *validator) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	created, err := in.jobs.Create(ctx, items)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		in.kept = in.taken // they may be there
@@ -120,7 +120,7 @@ func (in *intake) create(ctx context.Context, items []store.NewJob) ([]store.Cre
 }
 
 // settle gives back what was counted and not stored.
-func (in *intake) settle() { in.admission.settle(in.who.project, in.taken, in.kept) }
+func (in *validator) settle() { in.admission.settle(in.who.project, in.taken, in.kept) }
 
 func checkSize(payload []byte) error {
 	if n := len(payload); n > job.MaxPayload {
@@ -132,10 +132,10 @@ func checkSize(payload []byte) error {
 }
 
 // connection reads the connection that a job is for. named is what the request called it.
-func (in *intake) connection(ctx context.Context, id job.ID, named store.Ref) (*store.Connection, error) {
+func (in *validator) connection(ctx context.Context, id job.ID, named store.Ref) (*store.Connection, error) {
 	r, known := in.conns[id]
 	if !known {
-		if r.value, r.err = in.lately.connection(ctx, in.who.project, id); r.err == nil {
+		if r.value, r.err = in.connections.connection(ctx, in.who.project, id); r.err == nil {
 			in.view.conns[id] = r.value
 		}
 		in.conns[id] = r
@@ -148,7 +148,7 @@ func (in *intake) connection(ctx context.Context, id job.ID, named store.Ref) (*
 
 // replyID resolves what names the job that another one replies to. A job that was removed
 // has its id for as long as its key is kept.
-func (in *intake) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
+func (in *validator) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if ref.Key == "" {
 		return ref.ID, nil
 	}
@@ -157,7 +157,7 @@ func (in *intake) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
 		snap, err := in.store.Job(ctx, ref)
 		switch removed := new(store.RemovedError); {
 		case err == nil:
-			r.value, in.before[snap.ID] = snap.ID, read[job.Snapshot]{value: snap}
+			r.value, in.before[snap.ID] = snap.ID, readResult[job.Snapshot]{value: snap}
 		case errors.As(err, &removed):
 			r.value = removed.Job
 		default:
@@ -170,12 +170,12 @@ func (in *intake) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
 
 // prepare has the connector check a job's content, and gives its hold key. named is what
 // the request called the job that it replies to.
-func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.Spec, named store.Ref) (holdKey string, err error) {
+func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec job.Spec, named store.Ref) (holdKey string, err error) {
 	replyTo, err := in.predecessor(ctx, spec, named)
 	if err != nil {
 		return "", err
 	}
-	code, err := in.usable(conn)
+	code, err := in.usableConnector(conn)
 	if err != nil {
 		return "", err
 	}
@@ -203,8 +203,8 @@ func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.
 	return prepared.HoldKey, nil
 }
 
-// usable returns the connector of a connection that takes jobs.
-func (in *intake) usable(conn *store.Connection) (connector.Connector, error) {
+// usableConnector returns the connector of a connection that takes jobs.
+func (in *validator) usableConnector(conn *store.Connection) (connector.Connector, error) {
 	code, known := in.cfg.Connectors.Get(conn.Connector)
 	switch {
 	case !conn.Deleted.IsZero():
@@ -238,7 +238,7 @@ func disabled(conn *store.Connection, why string) *fault {
 // predecessor checks the job that a job replies to, and gives the external id
 // of its effect if there is one yet. It exists before the reply has an id, so a
 // chain of replies never closes to a ring.
-func (in *intake) predecessor(ctx context.Context, spec job.Spec, named store.Ref) (externalID string, err error) {
+func (in *validator) predecessor(ctx context.Context, spec job.Spec, named store.Ref) (externalID string, err error) {
 	id := spec.ReplyTo
 	if id.IsZero() {
 		return "", nil
@@ -262,7 +262,7 @@ func (in *intake) predecessor(ctx context.Context, spec job.Spec, named store.Re
 }
 
 // lookUp answers a request that is not to be stored: its key may be bound.
-func (in *intake) lookUp(ctx context.Context, sub submission, refused error) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) lookUp(ctx context.Context, sub scheduleRequest, refused error) (*fireoncev1.ScheduleJobResponse, error) {
 	bound, err := in.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
 	switch removed := new(store.RemovedError); {
 	case err == nil:
@@ -279,7 +279,7 @@ func (in *intake) lookUp(ctx context.Context, sub submission, refused error) (*f
 }
 
 // stored answers with the store's verdict on a request.
-func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) stored(ctx context.Context, sub scheduleRequest, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
 	switch removed := new(store.RemovedError); {
 	case errors.As(c.Err, &removed):
 		return nil, keyOfRemoved(removed.Job)
@@ -301,7 +301,7 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 	}
 }
 
-func manyReplies(sub submission) *fault {
+func manyReplies(sub scheduleRequest) *fault {
 	to := sub.spec.ReplyTo
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_REPLIES,
 		fmt.Sprintf("%d jobs wait for job %s already; nothing was stored. Reply to it when it has SUCCEEDED, or to one of those", store.MaxReplies, to),
@@ -310,7 +310,7 @@ func manyReplies(sub submission) *fault {
 
 // repeated answers a request whose key is bound: with the stored job when it is
 // the same request, else with the fields that differ.
-func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) repeated(ctx context.Context, sub scheduleRequest, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
 	if differ := sub.spec.Fingerprint.Diff(bound.Fingerprint); len(differ) > 0 {
 		for i, field := range differ {
 			switch field { // the path that the request has
@@ -330,7 +330,7 @@ func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapsh
 }
 
 // validated shows the job that would be stored. It has no id and no state.
-func validated(sub submission) (*fireoncev1.ScheduleJobResponse, error) {
+func validated(sub scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduleTime: sub.at, Class: sub.class}}
 	j.ID = job.ID{}
 	out, err := withPayload(jobToWire(j), sub.spec.Payload)

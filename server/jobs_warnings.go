@@ -20,13 +20,13 @@ import (
 const (
 	// warnWithin bounds how long an answer waits for what is found.
 	warnWithin = 2 * time.Second
-	// mostProbes bounds the files that are looked at at once. Above it, answers go
+	// maxMediaProbes bounds the files that are looked at at once. Above it, answers go
 	// without warnings.
-	mostProbes = 64
+	maxMediaProbes = 64
 )
 
-// warned adds warnings to the answer about a job that was new.
-func (in *intake) warned(ctx context.Context, sub submission, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
+// withWarnings adds warnings to the answer about a job that was new.
+func (in *validator) withWarnings(ctx context.Context, sub scheduleRequest, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
 	if err != nil || !out.GetCreated() && out.GetJob().GetJobId() != "" {
 		return out, err
 	}
@@ -41,7 +41,7 @@ func (in *intake) warned(ctx context.Context, sub submission, out *fireoncev1.Sc
 
 // waitWarning returns why the wait of a reply cannot end well, as far as the job that
 // it replies to was known when the request was checked; nil: it can.
-func (in *intake) waitWarning(sub submission) *fireoncev1.Warning {
+func (in *validator) waitWarning(sub scheduleRequest) *fireoncev1.Warning {
 	before, known := in.before[sub.spec.ReplyTo]
 	if !known || before.err != nil {
 		return nil

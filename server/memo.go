@@ -20,7 +20,7 @@ type memo[K comparable, V any] struct {
 	keep    time.Duration // how old an answer may be
 	limit   time.Duration // the time for one measurement
 	most    int           // bounds the entries
-	slots   chan struct{} // bounds the measurements at one time
+	permits chan struct{} // bounds the measurements at one time
 	mu      sync.Mutex
 	entries map[K]*measured[V]
 }
@@ -45,7 +45,7 @@ func (m *measured[V]) ended() bool {
 func newMemo[K comparable, V any](now func() time.Time, keep, limit time.Duration, most, atOnce int) *memo[K, V] {
 	return &memo[K, V]{
 		now: now, keep: keep, limit: limit, most: most,
-		slots: make(chan struct{}, atOnce), entries: make(map[K]*measured[V]),
+		permits: make(chan struct{}, atOnce), entries: make(map[K]*measured[V]),
 	}
 }
 
@@ -132,8 +132,8 @@ func (m *memo[K, V]) fill(ctx context.Context, e *measured[V], measure func(cont
 	defer cancel()
 	defer close(e.done)
 	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
+	case m.permits <- struct{}{}:
+		defer func() { <-m.permits }()
 	case <-ctx.Done():
 		e.err = ctx.Err()
 		return

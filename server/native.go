@@ -64,7 +64,7 @@ func (s *Server) GRPCServer(secure *tls.Config) *grpc.Server {
 		grpc.Creds(&nativeConns{secure: secure, log: s.log, told: &rate.Sometimes{Interval: handshakesTold}}),
 		// Of health and reflection: the messages of the contract's methods are read in
 		// native_message.go, each up to its method's own limit.
-		grpc.MaxRecvMsgSize(maxProbe),
+		grpc.MaxRecvMsgSize(maxProbeMessage),
 		grpc.StreamInterceptor(boundQuestions),
 		grpc.MaxConcurrentStreams(http2Streams),
 		grpc.NumStreamWorkers(nativeWorkers),
@@ -147,7 +147,7 @@ func (n *native) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	if t := first(info.Header, "content-type"); t != "application/grpc" && t != "application/grpc+proto" {
 		return nil, status.Error(codes.Unimplemented, fmt.Sprintf("this port speaks gRPC with protobuf, not %q", t))
 	}
-	if lines := linesOf(info.Header); lines > mostHeaders {
+	if lines := headerLines(info.Header); lines > maxHeaderLines {
 		return nil, status.Error(codes.ResourceExhausted, tooManyHeaders(lines))
 	}
 	in := &inbound{requestID: first(info.Header, "x-request-id"), authorization: first(info.Header, "authorization"),

@@ -25,23 +25,23 @@ import (
 // native carries the methods to grpc-go.
 type native struct {
 	*Server
-	around around // the interceptors outside of the contract's rules
-	errors around // the one inside
+	around interceptor // the interceptors outside of the contract's rules
+	errors interceptor // the one inside
 	// lasting are the methods that answer with a stream.
 	lasting map[string]bool
 }
 
 func newNative(s *Server) *native {
 	// Without clampDeadline: tap has done that.
-	outside := []around{s.logCalls(), s.requireCaller(), s.refuseUnimplemented()}
+	outside := []interceptor{s.logCalls(), s.requireCaller(), s.refuseUnimplemented()}
 	if s.cfg.Tracer != nil {
-		outside = append([]around{s.traceCalls()}, outside...)
+		outside = append([]interceptor{s.traceCalls()}, outside...)
 	}
 	return &native{Server: s, lasting: make(map[string]bool), around: compose(outside...), errors: s.mapErrors()}
 }
 
 // compose makes one interceptor of several, the outermost first.
-func compose(all ...around) around {
+func compose(all ...interceptor) interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		if len(all) == 0 {
 			return next(ctx)
@@ -74,12 +74,12 @@ func (n *native) unary(spec connect.Spec, handler grpc.MethodHandler) grpc.Metho
 		if err != nil {
 			return nil, toStatus(err)
 		}
-		held := n.work.hold(callerOf(ctx).project, n.maxRequest(spec.Procedure))
+		held := n.budget.reserve(callerOf(ctx).project, n.maxRequest(spec.Procedure))
 		defer held.Release()
 		read := func(m any) error { return n.read(ctx, spec, held, m) }
 		call := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 			err = n.around(ctx, spec, func(ctx context.Context) error {
-				if err := n.obeys(req); err != nil {
+				if err := n.checkRules(req); err != nil {
 					return err
 				}
 				return n.errors(ctx, spec, func(ctx context.Context) error {
@@ -196,12 +196,12 @@ func (s *nativeStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *nativeStream) RecvMsg(m any) error {
-	held := s.work.hold(callerOf(s.ctx).project, s.maxRequest(s.spec.Procedure))
+	held := s.budget.reserve(callerOf(s.ctx).project, s.maxRequest(s.spec.Procedure))
 	defer held.Release() // the stream goes on for long
 	if err := s.read(s.ctx, s.spec, held, m); err != nil {
 		return err
 	}
-	return s.obeys(m)
+	return s.checkRules(m)
 }
 
 // nativeSink sends to a stream's reader.

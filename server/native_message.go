@@ -29,7 +29,7 @@ type frames interface {
 var errNoFrames = errors.New("the transport shows no messages")
 
 // read reads one message into m.
-func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m any) error {
+func (n *native) read(ctx context.Context, spec connect.Spec, held *reservation, m any) error {
 	in, ok := grpc.ServerTransportStreamFromContext(ctx).(frames)
 	if !ok {
 		return errNoFrames
@@ -47,7 +47,7 @@ func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m a
 	if err != nil {
 		return err
 	}
-	if refused := n.methods[spec.Procedure].count(data, false, requestID(ctx)); refused != nil {
+	if refused := n.methods[spec.Procedure].checkElements(data, false, requestID(ctx)); refused != nil {
 		return refused
 	}
 	if readBinary(data, into) != nil {
@@ -58,17 +58,17 @@ func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m a
 
 // readMessage reads and decompresses one message, up to its method's limit. What it
 // returns is of getBuffer, also when it fails.
-func (n *native) readMessage(ctx context.Context, procedure string, in frames, held *holding) ([]byte, error) {
+func (n *native) readMessage(ctx context.Context, procedure string, in frames, held *reservation) ([]byte, error) {
 	var head [frameHeader]byte
 	if err := in.ReadMessageHeader(head[:]); err != nil {
 		return nil, fromTransport(err)
 	}
 	size, zipped, id := int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag, requestID(ctx)
 	if head[0] > zippedFlag {
-		return nil, plain(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
+		return nil, errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
 	}
 	if zipped && in.RecvCompress() != "gzip" {
-		return nil, plain(connect.CodeUnimplemented, "the message is compressed, and not with gzip", id)
+		return nil, errorWithoutReason(connect.CodeUnimplemented, "the message is compressed, and not with gzip", id)
 	}
 	if f := n.tooLarge(procedure, size); f != nil {
 		return nil, f
@@ -82,7 +82,7 @@ func (n *native) readMessage(ctx context.Context, procedure string, in frames, h
 		}
 		body, size = unzip, -1
 	}
-	out, err := held.readAll(ctx, getBuffer(firstStep), body, size, func() {})
+	out, err := held.readAll(ctx, getBuffer(firstReservation), body, size, func() {})
 	if err != nil {
 		err = notRead(ctx, procedure, held, err)
 	}
@@ -90,7 +90,7 @@ func (n *native) readMessage(ctx context.Context, procedure string, in frames, h
 }
 
 // notRead is the error for a message that could not be read.
-func notRead(ctx context.Context, procedure string, held *holding, err error) error {
+func notRead(ctx context.Context, procedure string, held *reservation, err error) error {
 	switch {
 	case errors.As(err, new(*fault)), errors.As(err, new(*connect.Error)):
 		return err
@@ -99,7 +99,7 @@ func notRead(ctx context.Context, procedure string, held *holding, err error) er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		return plain(connect.CodeInvalidArgument, "the message is no gzip, or is damaged", requestID(ctx))
+		return errorWithoutReason(connect.CodeInvalidArgument, "the message is no gzip, or is damaged", requestID(ctx))
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // has not taken stays with its connection until it does, so a connection on
 // which that happens again and again is closed.
 
-// mostCuts is how many streams of one connection may be cut off before it is closed.
-const mostCuts = 16
+// maxCuts is how many streams of one connection may be cut off before it is closed.
+const maxCuts = 16
 
 // pace bounds the steps of a stream: over is closed when one takes too long.
 type pace struct {
@@ -138,7 +138,7 @@ func (*nativeConns) OverrideServerName(string) error { return nil }
 // closeAfterMany closes the connection of a stream that was cut off, if it is
 // one of many.
 func closeAfterMany(ctx context.Context) {
-	if c := connOf(ctx); c != nil && c.cuts.Add(1) >= mostCuts {
+	if c := connOf(ctx); c != nil && c.cuts.Add(1) >= maxCuts {
 		_ = c.conn.Close()
 	}
 }

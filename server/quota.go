@@ -159,8 +159,8 @@ func (q Quota) units() string {
 	return ""
 }
 
-// mostQuota bounds the values, so that no sum of two overflows.
-const mostQuota = 1 << 60
+// maxQuotaValue bounds the values, so that no sum of two overflows.
+const maxQuotaValue = 1 << 60
 
 func (q Quota) parse(value string) (int64, bool) {
 	size := int64(1)
@@ -171,7 +171,7 @@ func (q Quota) parse(value string) (int64, bool) {
 		}
 	}
 	n, err := strconv.ParseUint(value, 10, 63)
-	if err != nil || int64(n) > mostQuota/size {
+	if err != nil || int64(n) > maxQuotaValue/size {
 		return 0, false
 	}
 	return int64(n) * size, true
@@ -249,7 +249,7 @@ func (s *Server) quotaFault(err error, project string, name Quota) error {
 	if !errors.As(err, &full) {
 		return err
 	}
-	s.notes.met(project, name, full.Used, full.Limit)
+	s.quotaLog.usedUp(project, name, full.Used, full.Limit)
 	return overQuota(name, full.Used, full.Limit)
 }
 

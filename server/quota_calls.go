@@ -12,8 +12,8 @@ import (
 // again: a full bucket and none are the same. So what is kept is bounded by what is used
 // at the moment, and by a number.
 
-// mostBuckets bounds the projects, and the peers, whose buckets are kept.
-const mostBuckets = 10_000
+// maxBucketsKept bounds the projects, and the peers, whose buckets are kept.
+const maxBucketsKept = 10_000
 
 // buckets are token buckets, by project or by peer.
 type buckets struct {
@@ -34,7 +34,7 @@ func (b *buckets) bucket(name string, pace rate.Limit, size int) *rate.Limiter {
 	if l, ok := b.of[name]; ok {
 		return l
 	}
-	if len(b.of) >= mostBuckets {
+	if len(b.of) >= maxBucketsKept {
 		b.sweep()
 	}
 	l := rate.NewLimiter(pace, size)
@@ -52,7 +52,7 @@ func (b *buckets) sweep() {
 		}
 	}
 	for name := range b.of {
-		if len(b.of) <= mostBuckets*3/4 {
+		if len(b.of) <= maxBucketsKept*3/4 {
 			return
 		}
 		delete(b.of, name)
@@ -78,7 +78,7 @@ func (s *Server) callQuota(project string) *fault {
 	if taken {
 		return nil
 	}
-	s.notes.met(project, QuotaCalls, limit, limit)
+	s.quotaLog.usedUp(project, QuotaCalls, limit, limit)
 	return tooManyCalls(QuotaCalls, limit, wait,
 		fmt.Sprintf("the project makes more than %d calls a second; repeat the call after a while", limit))
 }

@@ -73,9 +73,9 @@ func (s *Server) signIns(ctx context.Context) *rate.Limiter {
 	return s.failed.bucket(peer, rate.Limit(float64(limit)/60), int(limit))
 }
 
-// mayTry refuses to look a key up that this server does not know, for a peer that has
+// checkSignInRate refuses to look a key up that this server does not know, for a peer that has
 // tried too many which are none.
-func (s *Server) mayTry(ctx context.Context, id string) *fault {
+func (s *Server) checkSignInRate(ctx context.Context, id string) *fault {
 	if s.keys.knows(id) {
 		return nil
 	}
@@ -99,13 +99,13 @@ func (s *Server) signInFailed(ctx context.Context) {
 // PeerLimit bounds the open connections of each peer, over all listeners of a process.
 type PeerLimit struct {
 	limit int64 // 0: none
-	notes *quotaNotes
+	notes *quotaLog
 	conns *peerCount
 }
 
 // NewPeerLimit makes the limit that QuotaPeerConnections sets.
 func NewPeerLimit(q Quotas, log *slog.Logger, now func() time.Time) *PeerLimit {
-	return &PeerLimit{limit: q.limit("", QuotaPeerConnections), notes: newQuotaNotes(log, now), conns: newPeerCount()}
+	return &PeerLimit{limit: q.limit("", QuotaPeerConnections), notes: newQuotaLog(log, now), conns: newPeerCount()}
 }
 
 // Listener returns a listener that accepts what l accepts, within the limit. What comes
@@ -136,7 +136,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		if leave, ok := l.conns.enter(peer, l.limit); ok {
 			return &peerConn{Conn: conn, leave: leave}, nil
 		}
-		l.notes.met(peer, QuotaPeerConnections, l.limit, l.limit)
+		l.notes.usedUp(peer, QuotaPeerConnections, l.limit, l.limit)
 		refuseConn(conn)
 	}
 }

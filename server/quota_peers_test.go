@@ -213,8 +213,8 @@ func TestQuotaConnsOfPeers(t *testing.T) {
 // use is kept before what is not.
 func TestBucketsAreBounded(t *testing.T) {
 	now := &clock{now: time.Unix(0, 0)}
-	kept := server.FillBuckets(now.Now, 3*server.MostBuckets)
-	if kept > server.MostBuckets {
+	kept := server.FillBuckets(now.Now, 3*server.MaxBucketsKept)
+	if kept > server.MaxBucketsKept {
 		t.Errorf("%d buckets are kept", kept)
 	}
 }

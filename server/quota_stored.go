@@ -22,10 +22,10 @@ const (
 	// measureShare bounds the part of the time that is spent on measuring a project:
 	// one part in so many.
 	measureShare = 20
-	// measureAtOnce bounds the measurements that the database has to bear concurrently.
-	measureAtOnce = 2
-	// mostMeasured bounds the projects that are remembered.
-	mostMeasured = 10_000
+	// maxMeasurements bounds the measurements that the database has to bear concurrently.
+	maxMeasurements = 2
+	// maxProjectsMeasured bounds the projects that are remembered.
+	maxProjectsMeasured = 10_000
 	// nearPercent of a limit is worth a line in the log.
 	nearPercent = 80
 	// closePercent of a limit has a project measured more often.
@@ -34,13 +34,13 @@ const (
 
 // admission decides whether jobs may be stored.
 type admission struct {
-	store  store.Quotas
-	quotas Quotas
-	now    func() time.Time
-	limit  time.Duration // the time for one measurement
-	notes  *quotaNotes
-	slots  chan struct{}
-	work   sync.WaitGroup
+	store   store.Quotas
+	quotas  Quotas
+	now     func() time.Time
+	limit   time.Duration // the time for one measurement
+	notes   *quotaLog
+	permits chan struct{}
+	work    sync.WaitGroup
 
 	mu       sync.Mutex
 	projects map[string]*projectUse
@@ -61,10 +61,10 @@ type projectUse struct {
 	err  error
 }
 
-func newAdmission(s store.Quotas, quotas Quotas, now func() time.Time, limit time.Duration, notes *quotaNotes) *admission {
+func newAdmission(s store.Quotas, quotas Quotas, now func() time.Time, limit time.Duration, notes *quotaLog) *admission {
 	return &admission{
 		store: s, quotas: quotas, now: now, limit: limit, notes: notes,
-		slots: make(chan struct{}, measureAtOnce), projects: make(map[string]*projectUse),
+		permits: make(chan struct{}, maxMeasurements), projects: make(map[string]*projectUse),
 	}
 }
 
@@ -95,10 +95,10 @@ func (a *admission) take(ctx context.Context, project string, n store.StoredJobs
 		switch {
 		case limit == 0 || q.n == 0:
 		case q.used+q.n > limit:
-			a.notes.met(project, q.name, q.used, limit)
+			a.notes.usedUp(project, q.name, q.used, limit)
 			return overQuota(q.name, q.used, limit)
 		case (q.used+q.n)*100 >= limit*nearPercent:
-			a.notes.near(project, q.name, q.used+q.n, limit)
+			a.notes.nearlyUsedUp(project, q.name, q.used+q.n, limit)
 		}
 	}
 	p.added, p.writing = sumOf(p.added, n), sumOf(p.writing, n)
@@ -124,7 +124,7 @@ func (a *admission) known(ctx context.Context, project string) (*projectUse, err
 	a.mu.Lock()
 	p := a.projects[project]
 	if p == nil {
-		a.makeSpace()
+		a.makeRoom()
 		p = &projectUse{}
 		a.projects[project] = p
 	}
@@ -161,9 +161,9 @@ func (a *admission) every(project string, p *projectUse) time.Duration {
 	return max(every, measureShare*p.took)
 }
 
-// makeSpace forgets projects that nothing is being written for.
-func (a *admission) makeSpace() {
-	if len(a.projects) < mostMeasured {
+// makeRoom forgets projects that nothing is being written for.
+func (a *admission) makeRoom() {
+	if len(a.projects) < maxProjectsMeasured {
 		return
 	}
 	for name, p := range a.projects {
@@ -185,8 +185,8 @@ func (a *admission) measure(ctx context.Context, project string, p *projectUse) 
 		ctx, cancel := context.WithTimeout(ctx, a.limit)
 		defer cancel()
 		select {
-		case a.slots <- struct{}{}:
-			defer func() { <-a.slots }()
+		case a.permits <- struct{}{}:
+			defer func() { <-a.permits }()
 		case <-ctx.Done():
 		}
 		a.mu.Lock()

@@ -49,7 +49,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	taken := itemsTaken(after.id)
 	switch {
 	case !req.GetDryRun() && len(done.Firings) > 0:
-		s.chronicled(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
+		s.logScheduleChange(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
 	case req.GetDryRun() && of.Queued:
 		done.Share(max(0, items-taken))
 		taken += len(done.Firings)
@@ -58,7 +58,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty),
 	}
 	if !done.Next.IsZero() {
-		out.NextPageToken = place{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
+		out.NextPageToken = token{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
 	}
 	return out, nil
 }
@@ -72,7 +72,7 @@ func (s *scheduleService) backfill(
 	if dry {
 		return s.cfg.Scheduler.Backfill(ctx, ref, from, until, nil)
 	}
-	in := s.intake(ctx)
+	in := s.newValidator(ctx)
 	defer in.settle()
 	done, err = s.cfg.Scheduler.Backfill(ctx, ref, from, until, func(jobs int) error {
 		if in.taken.Jobs > 0 {

@@ -23,7 +23,7 @@ type bulkSchedules struct {
 	filter *fireoncev1.ScheduleFilter
 	// acts is the state that the call acts on.
 	acts      store.ScheduleState
-	revision  revision
+	revision  scheduleChange
 	dryRun    bool
 	pageToken string
 	// request is the whole request without its page token.
@@ -88,7 +88,7 @@ func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev
 		}
 	}
 	if !next.IsZero() {
-		out.NextPageToken = place{kind: bulkSchedulePages, owner: owner, id: next}.String()
+		out.NextPageToken = token{kind: bulkSchedulePages, owner: owner, id: next}.String()
 	}
 	return out, nil
 }
@@ -107,7 +107,7 @@ func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.
 			return errors.Join(b.revision.change(ctx, c), errDryRun)
 		}
 	}
-	_, err := s.reviseAt(ctx, store.Ref{Project: of.Project, ID: of.ID}, r)
+	_, err := s.changeAt(ctx, store.Ref{Project: of.Project, ID: of.ID}, r)
 	switch f := new(fault); {
 	case errors.Is(err, errSelectedNoMore):
 		return nil

@@ -15,13 +15,13 @@ import (
 )
 
 // Rules of this file: a schedule is read, the change is decided, and it is written for the
-// revision that was read, which firings change too; if somebody came between, all again. What
+// scheduleChange that was read, which firings change too; if somebody came between, all again. What
 // is in place already succeeds before the etag is compared, and the etag comes before every
 // check, because the client judged by another state. After a restore, the firings that may
 // have taken place in the state that was lost are decided before anything is changed.
 
 // revision is what a client wants of one schedule.
-type revision struct {
+type scheduleChange struct {
 	etag string
 	// inPlace reports whether a schedule is as it is wanted.
 	inPlace func(store.Schedule) (bool, error)
@@ -40,16 +40,16 @@ type revision struct {
 // living are the states that are not for good.
 var living = []store.ScheduleState{store.ScheduleActive, store.SchedulePaused, store.ScheduleEnded}
 
-// revise carries a revision out on the schedule that a request is about.
-func (s *scheduleService) revise(ctx context.Context, of scheduleNamed, r revision) (store.Schedule, error) {
+// change carries a revision out on the schedule that a request is about.
+func (s *scheduleService) change(ctx context.Context, of scheduleNamed, r scheduleChange) (store.Schedule, error) {
 	ref, err := scheduleRef(ctx, of)
 	if err != nil {
 		return store.Schedule{}, err
 	}
-	return s.reviseAt(ctx, ref, r)
+	return s.changeAt(ctx, ref, r)
 }
 
-func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revision) (store.Schedule, error) {
+func (s *scheduleService) changeAt(ctx context.Context, ref store.Ref, r scheduleChange) (store.Schedule, error) {
 	var was store.Schedule
 	for range maxDecisions {
 		var err error
@@ -85,7 +85,7 @@ func (s *scheduleService) reviseAt(ctx context.Context, ref store.Ref, r revisio
 		if err != nil {
 			return was, notFoundAs(fmt.Errorf("change the schedule: %w", err), scheduleNotFound(ref))
 		}
-		s.chronicled(ctx, r.what, after)
+		s.logScheduleChange(ctx, r.what, after)
 		return after, nil
 	}
 	return was, scheduleChanged(was)

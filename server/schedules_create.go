@@ -24,8 +24,8 @@ import (
 //   - a template is checked as the job of its first firing is submitted. A later firing whose job is
 //     refused pauses the schedule.
 
-// draft is what a request says about a schedule. Parts that it leaves alone are nil.
-type draft struct {
+// scheduleDraft is what a request says about a schedule. Parts that it leaves alone are nil.
+type scheduleDraft struct {
 	spec *fireoncev1.ScheduleSpec
 	// template has its connection's id, once it is resolved.
 	template *fireoncev1.JobTemplate
@@ -38,7 +38,7 @@ type draft struct {
 }
 
 // resolve finds the template's connection, and puts its id in the place of its key.
-func (d *draft) resolve(ctx context.Context, in *intake) error {
+func (d *scheduleDraft) resolve(ctx context.Context, in *validator) error {
 	t := d.template
 	id, err := idFromWire(under(partTemplate, ofConnection.id), t.GetConnectionId())
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.Cr
 	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
 		return nil, err
 	}
-	in := s.intake(ctx)
-	d := draft{spec: req.GetSpec(), template: req.GetJobTemplate(), policies: req.GetPolicies()}
+	in := s.newValidator(ctx)
+	d := scheduleDraft{spec: req.GetSpec(), template: req.GetJobTemplate(), policies: req.GetPolicies()}
 	if err := d.resolve(ctx, in); err != nil {
 		return nil, err
 	}
@@ -85,12 +85,12 @@ func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.Cr
 	if !created {
 		return s.repeated(ctx, d, want, stored)
 	}
-	s.chronicled(ctx, "a schedule was created", stored)
+	s.logScheduleChange(ctx, "a schedule was created", stored)
 	return s.createdSchedule(ctx, stored, true)
 }
 
 // newSchedule checks a schedule to be made, and completes it.
-func (s *scheduleService) newSchedule(ctx context.Context, in *intake, req *fireoncev1.CreateScheduleRequest, d draft) (store.Schedule, error) {
+func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *fireoncev1.CreateScheduleRequest, d scheduleDraft) (store.Schedule, error) {
 	out := store.Schedule{
 		ID: s.cfg.NewID(), Project: in.who.project, Key: req.GetIdempotencyKey(), DisplayName: req.GetDisplayName(),
 		Labels: req.GetLabels(), Connection: d.conn, PauseAfterFailures: int(d.policies.GetPauseAfterFailures()),
@@ -121,7 +121,7 @@ func (s *scheduleService) newSchedule(ctx context.Context, in *intake, req *fire
 }
 
 // encode puts the parts of a draft that it has into a schedule.
-func (d draft) encode(s *store.Schedule) error {
+func (d scheduleDraft) encode(s *store.Schedule) error {
 	var bad [3]error
 	if d.spec != nil {
 		s.Spec, bad[0] = encoded(d.spec)
@@ -181,7 +181,7 @@ func inPart(at string, err error) error {
 }
 
 // checkTemplate checks a draft's template as the job of the next firing.
-func (s *scheduleService) checkTemplate(ctx context.Context, in *intake, of store.Schedule, times *recur.Schedule, d draft) error {
+func (s *scheduleService) checkTemplate(ctx context.Context, in *validator, of store.Schedule, times *recur.Schedule, d scheduleDraft) error {
 	if schedule.Queued(d.template) {
 		return s.checkConnection(ctx, in, d)
 	}
@@ -220,7 +220,7 @@ func (s *scheduleService) checkTemplate(ctx context.Context, in *intake, of stor
 }
 
 // checkConnection checks the connection of a template whose content is not known yet.
-func (s *scheduleService) checkConnection(ctx context.Context, in *intake, d draft) error {
+func (s *scheduleService) checkConnection(ctx context.Context, in *validator, d scheduleDraft) error {
 	if d.unnamed != nil {
 		return d.unnamed
 	}
@@ -228,7 +228,7 @@ func (s *scheduleService) checkConnection(ctx context.Context, in *intake, d dra
 	if err != nil {
 		return err
 	}
-	_, err = in.usable(conn)
+	_, err = in.usableConnector(conn)
 	return err
 }
 
@@ -240,7 +240,7 @@ func tooLarge(err error) *fault {
 
 // validated answers a request that is not to be stored: its key may be bound.
 func (s *scheduleService) validated(
-	ctx context.Context, req *fireoncev1.CreateScheduleRequest, d draft, fresh store.Schedule, refused error,
+	ctx context.Context, req *fireoncev1.CreateScheduleRequest, d scheduleDraft, fresh store.Schedule, refused error,
 ) (*fireoncev1.CreateScheduleResponse, error) {
 	bound, err := s.store.Schedule(ctx, store.Ref{Project: fresh.Project, Key: fresh.Key})
 	switch {
@@ -267,7 +267,7 @@ func (s *scheduleService) validated(
 
 // repeated answers a request whose key is bound: with the schedule that the same request made,
 // as it is now, else with the fields that differ.
-func (s *scheduleService) repeated(ctx context.Context, d draft, want job.Fingerprint, bound store.Schedule) (*fireoncev1.CreateScheduleResponse, error) {
+func (s *scheduleService) repeated(ctx context.Context, d scheduleDraft, want job.Fingerprint, bound store.Schedule) (*fireoncev1.CreateScheduleResponse, error) {
 	differ := want.Diff(bound.Fingerprint)
 	for i, field := range differ {
 		if field == under(partTemplate, ofConnection.id) {

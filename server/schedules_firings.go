@@ -36,7 +36,7 @@ func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListF
 	}
 	out := &fireoncev1.ListFiringsResponse{Firings: firingsToWire(page.Firings)}
 	if page.Next > 0 {
-		out.NextPageToken = place{kind: firingPages, owner: owner, at: page.Next}.String()
+		out.NextPageToken = token{kind: firingPages, owner: owner, at: page.Next}.String()
 	}
 	return out, nil
 }

@@ -26,9 +26,9 @@ type scheduleService struct {
 // shownFirings is how many firings, past ones and ones to come, an answer has beside its schedule.
 const shownFirings = 10
 
-// intake checks the content of templates as that of jobs.
-func (s *scheduleService) intake(ctx context.Context) *intake {
-	return (&jobService{Server: s.Server}).intake(ctx, callerOf(ctx))
+// newValidator checks the content of templates as that of jobs.
+func (s *scheduleService) newValidator(ctx context.Context) *validator {
+	return (&jobService{Server: s.Server}).newValidator(ctx, callerOf(ctx))
 }
 
 // storeNow is the time by which schedules fire. This server's own clock may be another one, and

@@ -23,8 +23,8 @@ import (
 //   - its bytes count against the project's quota, as those of the job that it becomes;
 //   - what is in place already succeeds before the etag is compared.
 
-// mostLabels bounds the labels of a job.
-const mostLabels = 32
+// maxLabels bounds the labels of a job.
+const maxLabels = 32
 
 // subjectOfItem is the schedule that an item belongs to.
 var subjectOfItem = names{"schedule_id", "schedule_key"}
@@ -96,12 +96,12 @@ func (s *scheduleService) checkContent(ctx context.Context, of store.Schedule, c
 	if err := proto.Unmarshal(of.Template, template); err != nil {
 		return fmt.Errorf("read the stored template of schedule %s: %w", of.ID, err)
 	}
-	if n := len(schedule.Labels(template, c.Labels)); n > mostLabels {
+	if n := len(schedule.Labels(template, c.Labels)); n > maxLabels {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID,
-			fmt.Sprintf("with those of the schedule's job_template there are %d labels, at most %d are allowed", n, mostLabels),
-			"field", "labels", "limit", strconv.Itoa(mostLabels))
+			fmt.Sprintf("with those of the schedule's job_template there are %d labels, at most %d are allowed", n, maxLabels),
+			"field", "labels", "limit", strconv.Itoa(maxLabels))
 	}
-	in := s.intake(ctx)
+	in := s.newValidator(ctx)
 	conn, err := in.connection(ctx, of.Connection, store.Ref{Project: of.Project, ID: of.Connection})
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	if err := s.checkContent(ctx, of, content); err != nil {
 		return nil, err
 	}
-	in := s.intake(ctx)
+	in := s.newValidator(ctx)
 	defer in.settle()
 	if err := in.countBytes(ctx, len(content.Payload)); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	if !created {
 		return s.repeatedItem(content, item)
 	}
-	s.chronicled(ctx, "an item was added", of, "item_id", item.ID.String())
+	s.logScheduleChange(ctx, "an item was added", of, "item_id", item.ID.String())
 	wire, err := itemToWire(item)
 	return &fireoncev1.AddScheduleItemResponse{Item: wire, Created: true}, err
 }
@@ -205,8 +205,8 @@ func itemToWire(i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
 	return out, nil
 }
 
-// lowestPlace makes the places of items that wait, which may be negative, numbers of a token.
-const lowestPlace = 1 << 61
+// lowestPosition makes the places of items that wait, which may be negative, numbers of a token.
+const lowestPosition = 1 << 61
 
 // ListScheduleItems implements the RPC.
 func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error) {
@@ -227,7 +227,7 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	for _, state := range req.GetStates() {
 		q.States = append(q.States, store.ItemState(state))
 	}
-	if q.After, err = itemPlace(owner, req.GetPageToken()); err != nil {
+	if q.After, err = parseItemPage(owner, req.GetPageToken()); err != nil {
 		return nil, err
 	}
 	page, err := s.store.Items(ctx, q)
@@ -247,15 +247,15 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	switch next := page.Next; {
 	case next.IsZero():
 	case next.Ended:
-		out.NextPageToken = place{kind: endedItemPages, owner: owner, id: next.ID, at: next.At}.String()
+		out.NextPageToken = token{kind: endedItemPages, owner: owner, id: next.ID, at: next.At}.String()
 	default:
-		out.NextPageToken = place{kind: itemPages, owner: owner, id: next.ID, at: next.At + lowestPlace}.String()
+		out.NextPageToken = token{kind: itemPages, owner: owner, id: next.ID, at: next.At + lowestPosition}.String()
 	}
 	return out, nil
 }
 
-// itemPlace reads a page token of items, of whichever part of the list.
-func itemPlace(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
+// parseItemPage reads a page token of items, of whichever part of the list.
+func parseItemPage(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
 	if ended, err := parsePage(endedItemPages, owner, token); err == nil && token != "" {
 		return store.ItemPlace{Ended: true, At: ended.at, ID: ended.id}, nil
 	}
@@ -263,11 +263,11 @@ func itemPlace(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
 	if err != nil || token == "" {
 		return store.ItemPlace{}, err
 	}
-	return store.ItemPlace{At: waiting.at - lowestPlace, ID: waiting.id}, nil
+	return store.ItemPlace{At: waiting.at - lowestPosition, ID: waiting.id}, nil
 }
 
-// itemRevision is what a client wants of one item.
-type itemRevision struct {
+// itemChange is what a client wants of one item.
+type itemChange struct {
 	// inPlace reports whether the item is as it is wanted.
 	inPlace func(store.ScheduleItem) (bool, error)
 	// from are the states that it can be changed in.
@@ -278,8 +278,8 @@ type itemRevision struct {
 	what   string
 }
 
-// reviseItem carries a revision out on the item that a request is about.
-func (s *scheduleService) reviseItem(ctx context.Context, req itemNamed, of store.Schedule, r itemRevision) (*fireoncev1.ScheduleItem, error) {
+// changeItem carries a revision out on the item that a request is about.
+func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of store.Schedule, r itemChange) (*fireoncev1.ScheduleItem, error) {
 	id, err := idFromWire("item_id", req.GetItemId())
 	if err != nil {
 		return nil, err
@@ -313,7 +313,7 @@ func (s *scheduleService) reviseItem(ctx context.Context, req itemNamed, of stor
 		if err != nil {
 			return nil, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
 		}
-		s.chronicled(ctx, r.what, of, "item_id", id.String())
+		s.logScheduleChange(ctx, r.what, of, "item_id", id.String())
 		return itemToWire(after)
 	}
 	return nil, itemState(was)
@@ -351,7 +351,7 @@ func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.reviseItem(ctx, req, of, itemRevision{
+	out, err := s.changeItem(ctx, req, of, itemChange{
 		from: store.ItemWaiting, what: "an item was changed", change: store.ItemChange{Content: &content.ItemContent},
 		inPlace: func(was store.ScheduleItem) (bool, error) {
 			return was.State == store.ItemWaiting && bytes.Equal(was.Payload, content.Payload) && maps.Equal(was.Labels, content.Labels), nil
@@ -376,7 +376,7 @@ func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.
 	if to.Before, err = idFromWire("before_item_id", req.GetBeforeItemId()); err != nil {
 		return nil, err
 	}
-	out, err := s.reviseItem(ctx, req, of, itemRevision{
+	out, err := s.changeItem(ctx, req, of, itemChange{
 		from: store.ItemWaiting, what: "an item was moved", change: store.ItemChange{To: &to},
 		inPlace: func(was store.ScheduleItem) (bool, error) { return s.isAt(ctx, of, was, to) },
 	})
@@ -412,7 +412,7 @@ func (s *scheduleService) RemoveScheduleItem(ctx context.Context, req *fireoncev
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.reviseItem(ctx, req, of, itemRevision{
+	out, err := s.changeItem(ctx, req, of, itemChange{
 		from: store.ItemRefused, what: "an item was removed", change: store.ItemChange{Remove: true},
 		inPlace: func(was store.ScheduleItem) (bool, error) { return was.State == store.ItemRemoved, nil },
 	})

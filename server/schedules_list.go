@@ -43,7 +43,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 		out.Schedules = append(out.Schedules, wire)
 	}
 	if !page.Next.IsZero() {
-		out.NextPageToken = place{kind: schedulePages, owner: owner, id: page.Next}.String()
+		out.NextPageToken = token{kind: schedulePages, owner: owner, id: page.Next}.String()
 	}
 	return out, nil
 }
@@ -64,6 +64,6 @@ func (s *scheduleService) scheduleSelection(ctx context.Context, project string,
 	if err != nil {
 		return q, err
 	}
-	q.Connections, err = s.andNamed(ctx, project, q.Connections, f.GetConnectionKeys())
+	q.Connections, err = s.addNamedConnections(ctx, project, q.Connections, f.GetConnectionKeys())
 	return q, err
 }

@@ -12,7 +12,7 @@ import (
 
 // PauseSchedule implements the RPC.
 func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
-	after, err := s.revise(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
+	after, err := s.change(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
 	if err != nil {
 		return nil, err
 	}
@@ -21,8 +21,8 @@ func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.Pau
 }
 
 // pausing is the revision that pauses a schedule.
-func (s *scheduleService) pausing(etag, note string) revision {
-	return revision{
+func (s *scheduleService) pausing(etag, note string) scheduleChange {
+	return scheduleChange{
 		etag: etag, from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a schedule was paused",
 		inPlace: func(was store.Schedule) (bool, error) {
 			return was.State == store.SchedulePaused && (note == "" || note == was.Note), nil
@@ -45,7 +45,7 @@ func (s *scheduleService) pausing(etag, note string) revision {
 
 // ResumeSchedule implements the RPC.
 func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
-	after, err := s.revise(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
+	after, err := s.change(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.Re
 }
 
 // resuming is the revision that has a schedule fire again.
-func (s *scheduleService) resuming(etag, note string) revision {
-	return revision{
+func (s *scheduleService) resuming(etag, note string) scheduleChange {
+	return scheduleChange{
 		etag: etag, from: []store.ScheduleState{store.SchedulePaused}, settles: true, what: "a schedule was resumed",
 		inPlace: func(was store.Schedule) (bool, error) {
 			// The word of a person who has not seen that it pauses after a restore does not count.

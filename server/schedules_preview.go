@@ -14,7 +14,7 @@ import (
 
 const (
 	defaultPreview = 10
-	mostPreviewed  = 1000
+	maxPreviewed   = 1000
 )
 
 // PreviewSchedule implements the RPC.
@@ -27,7 +27,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 	if err != nil {
 		return nil, err
 	}
-	n := int(min(req.GetCount(), mostPreviewed))
+	n := int(min(req.GetCount(), maxPreviewed))
 	if n == 0 {
 		n = defaultPreview
 	}
@@ -87,8 +87,8 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 	return list, more, s.assignLater(ctx, of, list)
 }
 
-// mostAssigned bounds the firings that are looked through for the items that later ones take.
-const mostAssigned = 2 * mostPreviewed
+// maxAssigned bounds the firings that are looked through for the items that later ones take.
+const maxAssigned = 2 * maxPreviewed
 
 // assignLater says which items of a schedule's queue firings take that are not its next ones:
 // those before them take items, too.
@@ -96,7 +96,7 @@ func (s *scheduleService) assignLater(ctx context.Context, of store.Schedule, li
 	if !of.Queued || len(list) == 0 {
 		return nil
 	}
-	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), list[len(list)-1].Instant.Add(time.Nanosecond), mostAssigned)
+	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), list[len(list)-1].Instant.Add(time.Nanosecond), maxAssigned)
 	if err != nil {
 		return evaluated(of, err)
 	}

@@ -17,7 +17,7 @@ const searchedFirings = 1000
 // SkipFiring implements the RPC.
 func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFiringRequest) (*fireoncev1.SkipFiringResponse, error) {
 	name, undo := req.GetName(), req.GetUndo()
-	after, err := s.revise(ctx, req, revision{
+	after, err := s.change(ctx, req, scheduleChange{
 		from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a firing was skipped, or put back",
 		inPlace: func(was store.Schedule) (bool, error) {
 			return !undo && slices.Contains(was.Skips, name), nil

@@ -31,7 +31,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 	if known != nil {
 		return &fireoncev1.TriggerScheduleResponse{Firing: firingToWire(*known)}, nil
 	}
-	in := s.intake(ctx)
+	in := s.newValidator(ctx)
 	defer in.settle()
 	if err := in.countMany(ctx, 1, contentSize(of)); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 		return nil, s.firingFault(of, err)
 	}
 	if created {
-		s.chronicled(ctx, "a schedule was triggered", of)
+		s.logScheduleChange(ctx, "a schedule was triggered", of)
 	}
 	return &fireoncev1.TriggerScheduleResponse{Firing: firingToWire(f), Created: created}, nil
 }

@@ -18,7 +18,7 @@ func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.Up
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.revise(ctx, req, revision{
+	after, err := s.change(ctx, req, scheduleChange{
 		etag: req.GetEtag(), inPlace: u.inPlace, from: living, change: u.change, what: "a schedule was updated",
 	})
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.Up
 // scheduleUpdate is what a client wants a schedule to have.
 type scheduleUpdate struct {
 	*scheduleService
-	draft
-	in     *intake
+	scheduleDraft
+	in     *validator
 	name   *string
 	labels map[string]string // nil: left alone
 }
@@ -42,7 +42,7 @@ func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateSc
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	u := &scheduleUpdate{scheduleService: s, in: s.intake(ctx)}
+	u := &scheduleUpdate{scheduleService: s, in: s.newValidator(ctx)}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		var err error
 		switch path {
@@ -96,7 +96,7 @@ func (u *scheduleUpdate) inPlace(was store.Schedule) (bool, error) {
 
 // change makes of a schedule what is wanted. Only another spec moves its place in time.
 func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) error {
-	to, d := &c.Schedule, u.draft
+	to, d := &c.Schedule, u.scheduleDraft
 	stored, err := scheduleToWire(*to)
 	if err != nil {
 		return fmt.Errorf("read the stored schedule %s: %w", to.ID, err)

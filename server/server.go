@@ -179,22 +179,22 @@ type Server struct {
 	keepKeys store.Keep
 	// keySum and nextKeySum are the hashes of the operator's keys.
 	keySum, nextKeySum [sha256.Size]byte
-	keys               *apiKeys
-	streams            *streams
+	keys               *keyCache
+	streams            *openStreams
 	tail               *tail
-	shared             *shared
-	metas              *memo[struct{}, store.Meta]
-	lately             *lately
+	fanout             *eventFanout
+	metaCache          *memo[struct{}, store.Meta]
+	connections        *connectionCache
 	health             *health
 	rules              protovalidate.Validator
 	methods            map[string]method
-	work               work
+	budget             requestBudget
 	handler            http.Handler
 	outage             outage
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
 	quotas     Quotas
-	notes      *quotaNotes
+	quotaLog   *quotaLog
 	// admission decides whether jobs may be stored.
 	admission *admission
 	// calls are by project, failed sign-ins by peer.
@@ -244,19 +244,19 @@ func New(cfg Config) (*Server, error) {
 	if cfg.APIKey == "" && !cfg.RequireKey {
 		cfg.Quotas = cfg.Quotas.withoutCallers()
 	}
-	notes := newQuotaNotes(cfg.Log, cfg.Now)
+	notes := newQuotaLog(cfg.Log, cfg.Now)
 	s := &Server{
 		cfg: cfg, store: cfg.Store, jobs: cfg.Entrance, log: cfg.Log, storeID: meta.StoreID,
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
 		keySum:             sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
-		quotas: cfg.Quotas, streams: newStreams(cfg.Quotas, notes),
-		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
-		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		keys:   newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
-		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
-		probes: make(chan struct{}, mostProbes), runs: make(chan struct{}, mostRuns), work: newWork(cfg.Limits),
-		notes: notes, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, notes),
+		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, notes),
+		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
+		metaCache: newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
+		keys:      newKeyCache(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
+		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store), health: newHealth(),
+		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), budget: newRequestBudget(cfg.Limits),
+		quotaLog: notes, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, notes),
 		calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
 	}
 	if s.methods, err = contractMethods(); err != nil {

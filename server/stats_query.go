@@ -73,7 +73,7 @@ func (s *statsService) seriesFromWire(ctx context.Context, project string, req *
 	if q.Connections, err = idsFromWire("filter.connection_ids", req.GetFilter().GetConnectionIds()); err != nil {
 		return q, err
 	}
-	if q.Connections, err = s.andNamed(ctx, project, q.Connections, req.GetFilter().GetConnectionKeys()); err != nil {
+	if q.Connections, err = s.addNamedConnections(ctx, project, q.Connections, req.GetFilter().GetConnectionKeys()); err != nil {
 		return q, err
 	}
 	// A connection that is named twice counts once.

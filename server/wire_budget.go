@@ -17,47 +17,47 @@ import (
 // own, so that they do not wait behind large ones.
 
 const (
-	// firstStep and smallRequest are the steps of a request whose size is not known:
+	// firstReservation and smallRequest are the steps of a request whose size is not known:
 	// first the one, then the other, then all that its method allows.
-	firstStep    = 4 << 10
-	smallRequest = 64 << 10
-	// busyWait is how long a request waits for others to end.
-	busyWait = 3 * time.Second
+	firstReservation = 4 << 10
+	smallRequest     = 64 << 10
+	// budgetWait is how long a request waits for others to end.
+	budgetWait = 3 * time.Second
 )
 
-// work is the bytes that all requests share.
-type work struct{ small, large *inflight.Budget }
+// requestBudget is the bytes that all requests share.
+type requestBudget struct{ small, large *inflight.Budget }
 
-func newWork(limits Limits) work {
-	return work{inflight.New(int64(limits.SmallWork), busyWait), inflight.New(int64(limits.LargeWork), busyWait)}
+func newRequestBudget(limits Limits) requestBudget {
+	return requestBudget{inflight.New(int64(limits.SmallWork), budgetWait), inflight.New(int64(limits.LargeWork), budgetWait)}
 }
 
-// holding is what one request holds of them.
-type holding struct {
+// reservation is what one request holds of them.
+type reservation struct {
 	inflight.Hold
-	work  work
+	work  requestBudget
 	owner string
 	limit int64 // the most that the request may grow to
 	step  int64 // what it may grow to now
 }
 
-// hold starts with nothing.
-func (w work) hold(owner string, limit int) *holding {
-	return &holding{work: w, owner: owner, limit: int64(limit)}
+// reserve starts with nothing.
+func (w requestBudget) reserve(owner string, limit int) *reservation {
+	return &reservation{work: w, owner: owner, limit: int64(limit)}
 }
 
 // growTo makes sure that the request may have size bytes. exact says that it will have no
 // more. What the request held is given back before it waits for more, so that no request
 // waits for one that waits.
-func (h *holding) growTo(ctx context.Context, size int64, exact bool) error {
+func (h *reservation) growTo(ctx context.Context, size int64, exact bool) error {
 	if size <= h.step {
 		return nil
 	}
 	step := size
 	switch {
 	case exact:
-	case size <= firstStep:
-		step = firstStep
+	case size <= firstReservation:
+		step = firstReservation
 	case size <= smallRequest:
 		step = smallRequest
 	default:
@@ -72,7 +72,7 @@ func (h *holding) growTo(ctx context.Context, size int64, exact bool) error {
 	var err error
 	if h.Hold, err = budget.Take(ctx, h.owner, step); errors.Is(err, inflight.ErrBusy) {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY,
-			fmt.Sprintf("the server works on as many bytes of requests as it may, and none became free in %v; repeat the call unchanged", busyWait))
+			fmt.Sprintf("the server works on as many bytes of requests as it may, and none became free in %v; repeat the call unchanged", budgetWait))
 	}
 	if err != nil {
 		return err
@@ -85,14 +85,14 @@ func (h *holding) growTo(ctx context.Context, size int64, exact bool) error {
 // limit. It returns buf or a larger one in its place. size is what
 // in is said to have; below 0: not known. large is called before a large part is read. It
 // fails with errUnlimited for one byte more than the limit.
-func (h *holding) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, large func()) ([]byte, error) {
+func (h *reservation) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, large func()) ([]byte, error) {
 	before, limit, exact := len(buf), int(h.limit), size >= 0
-	if err := h.growTo(ctx, max(size, firstStep), exact); err != nil {
+	if err := h.growTo(ctx, max(size, firstReservation), exact); err != nil {
 		return buf, err
 	}
 	for {
 		if len(buf) == cap(buf) {
-			next := min(max(4*cap(buf), firstStep), before+limit+1)
+			next := min(max(4*cap(buf), firstReservation), before+limit+1)
 			if exact {
 				next = before + int(size) + 1 // the end is seen with a byte to spare
 			} else if err := h.growTo(ctx, int64(min(next, limit)), false); err != nil {

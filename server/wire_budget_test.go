@@ -21,12 +21,12 @@ func limitsOf(small, large int) Limits {
 // small request has room beside large ones.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWork(limitsOf(16<<20, 4<<20))
-		first := w.hold("a", 2<<20)
+		w := newRequestBudget(limitsOf(16<<20, 4<<20))
+		first := w.reserve("a", 2<<20)
 		if err := first.growTo(t.Context(), 2<<20, true); err != nil {
 			t.Fatal(err)
 		}
-		second := w.hold("a", 2<<20)
+		second := w.reserve("a", 2<<20)
 		err := second.growTo(t.Context(), 1<<20, true)
 		if f := new(fault); !errors.As(err, &f) || f.reason != fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY || retryIn[f.reason] == 0 {
 			t.Errorf("a second large request: %v", err)
@@ -34,7 +34,7 @@ func TestBusy(t *testing.T) {
 		if err := second.growTo(t.Context(), 1000, true); err != nil {
 			t.Errorf("a small request beside a large one: %v", err)
 		}
-		if err := w.hold("b", 1<<20).growTo(t.Context(), 1<<20, true); err != nil {
+		if err := w.reserve("b", 1<<20).growTo(t.Context(), 1<<20, true); err != nil {
 			t.Errorf("another project: %v", err)
 		}
 		first.Release()
@@ -47,9 +47,9 @@ func TestBusy(t *testing.T) {
 // TestReadAll reads to the end and not beyond the limit, and holds what it has.
 func TestReadAll(t *testing.T) {
 	const limit = 1 << 20
-	for _, n := range []int{0, 1, firstStep - 1, firstStep, firstStep + 1, smallRequest, smallRequest + 1, limit - 1, limit, limit + 1} {
+	for _, n := range []int{0, 1, firstReservation - 1, firstReservation, firstReservation + 1, smallRequest, smallRequest + 1, limit - 1, limit, limit + 1} {
 		for _, known := range []bool{true, false} {
-			h := newWork(limitsOf(0, 0)).hold("a", limit)
+			h := newRequestBudget(limitsOf(0, 0)).reserve("a", limit)
 			size := int64(-1)
 			if known {
 				size = int64(n)
@@ -65,10 +65,10 @@ func TestReadAll(t *testing.T) {
 			}
 		}
 	}
-	h := newWork(limitsOf(0, 0)).hold("a", limit)
+	h := newRequestBudget(limitsOf(0, 0)).reserve("a", limit)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	other := h.work.hold("a", 16<<20)
+	other := h.work.reserve("a", 16<<20)
 	if err := other.growTo(t.Context(), 16<<20, true); err != nil {
 		t.Fatal(err)
 	}

@@ -16,17 +16,17 @@ import (
 // error in the message, as an unknown field that no client can make, and the interceptor
 // of the contract's rules finds it (Server.obeys). A message with that mark goes no further.
 
-// spoiltField is the number of the mark: the highest that a field can have.
-const spoiltField = protowire.MaxValidNumber
+// undecodableField is the number of the mark: the highest that a field can have.
+const undecodableField = protowire.MaxValidNumber
 
 // ruleEncoding is broken by a request in binary that cannot be decoded.
 const ruleEncoding = "wire.encoding"
 
-// spoiltSecret is what a mark begins with: random, so that no client sends one.
-var spoiltSecret = []byte(rand.Text())
+// undecodableSecret is what a mark begins with: random, so that no client sends one.
+var undecodableSecret = []byte(rand.Text())
 
-// spoiled leaves an error in a message. It returns errors that are not for clients.
-func spoiled(m proto.Message, err error) error {
+// markUndecodable leaves an error in a message. It returns errors that are not for clients.
+func markUndecodable(m proto.Message, err error) error {
 	wrong := new(undecodable)
 	if !errors.As(err, &wrong) {
 		return err
@@ -37,22 +37,22 @@ func spoiled(m proto.Message, err error) error {
 	}
 	proto.Reset(m)
 	m.ProtoReflect().SetUnknown(protowire.AppendBytes(
-		protowire.AppendTag(nil, spoiltField, protowire.BytesType), append(bytes.Clone(spoiltSecret), mark...)))
+		protowire.AppendTag(nil, undecodableField, protowire.BytesType), append(bytes.Clone(undecodableSecret), mark...)))
 	return nil
 }
 
-// spoilt returns the error that a codec left in a message, or nil.
-func spoilt(m proto.Message) *fault {
+// undecodableOf returns the error that a codec left in a message, or nil.
+func undecodableOf(m proto.Message) *fault {
 	raw := m.ProtoReflect().GetUnknown()
 	if len(raw) == 0 {
 		return nil
 	}
 	number, kind, n := protowire.ConsumeTag(raw)
-	if n < 0 || number != spoiltField || kind != protowire.BytesType {
+	if n < 0 || number != undecodableField || kind != protowire.BytesType {
 		return nil
 	}
 	value, n := protowire.ConsumeBytes(raw[n:])
-	mark, ours := bytes.CutPrefix(value, spoiltSecret)
+	mark, ours := bytes.CutPrefix(value, undecodableSecret)
 	found := &fireoncev1.FieldViolation{}
 	if n < 0 || !ours || proto.Unmarshal(mark, found) != nil {
 		return nil //nolint:nilerr // not a mark of ours
@@ -90,7 +90,7 @@ func (strictBinary) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return errNoMessage
 	}
-	return spoiled(m, readBinary(data, m))
+	return markUndecodable(m, readBinary(data, m))
 }
 
 // readBinary decodes a message.

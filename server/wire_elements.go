@@ -43,8 +43,8 @@ var contractMethods = sync.OnceValues(func() (map[string]method, error) {
 	return out, nil
 })
 
-// count refuses a message that has too many elements, or none that could be counted.
-func (m method) count(message []byte, inJSON bool, requestID string) *connect.Error {
+// checkElements refuses a message that has too many elements, or none that could be counted.
+func (m method) checkElements(message []byte, inJSON bool, requestID string) *connect.Error {
 	var err error
 	if inJSON {
 		err = m.plan.JSON(message)
@@ -63,7 +63,7 @@ func (m method) count(message []byte, inJSON bool, requestID string) *connect.Er
 	if errors.As(err, &wrong) {
 		return invalid(false, wrong.found).wire()
 	}
-	return plain(connect.CodeInvalidArgument, errBinary.found.GetMessage(), requestID)
+	return errorWithoutReason(connect.CodeInvalidArgument, errBinary.found.GetMessage(), requestID)
 }
 
 func tooMany(e *wirelimit.TooMany) *fault {

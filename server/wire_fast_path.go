@@ -12,14 +12,14 @@ import (
 // they refuse. So this knows fewer texts than the rules allow, and never more.
 
 const (
-	plainKeyMost   = 255
-	plainURLMost   = 2048
-	plainBodyMost  = 256 << 10
-	plainLabelMost = 32
+	fastPathMaxKey    = 255
+	fastPathMaxURL    = 2048
+	fastPathMaxBody   = 256 << 10
+	fastPathMaxLabels = 32
 )
 
-// plainly tells of a request that it surely obeys the contract's rules.
-func plainly(r *fireoncev1.ScheduleJobRequest) bool {
+// fastPathValid tells of a request that it surely obeys the contract's rules.
+func fastPathValid(r *fireoncev1.ScheduleJobRequest) bool {
 	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
 		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
 		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
@@ -27,14 +27,14 @@ func plainly(r *fireoncev1.ScheduleJobRequest) bool {
 	}
 	hook := r.GetPayload().GetWebhook()
 	return hook != nil && len(hook.GetHeaders()) == 0 &&
-		within(r.GetIdempotencyKey(), 1, plainKeyMost, printableNoSpace) &&
-		(plainUUID(r.GetConnectionId()) || within(r.GetConnectionKey(), 1, plainKeyMost, printableNoSpace)) && plainLabels(r.GetLabels()) && plainURL(hook.GetUrl()) &&
+		within(r.GetIdempotencyKey(), 1, fastPathMaxKey, printableNoSpace) &&
+		(fastPathUUID(r.GetConnectionId()) || within(r.GetConnectionKey(), 1, fastPathMaxKey, printableNoSpace)) && fastPathLabels(r.GetLabels()) && fastPathURL(hook.GetUrl()) &&
 		(hook.GetContentType() == "" || hook.GetContentType() == "application/json") &&
-		len(hook.GetBody()) <= plainBodyMost && len(hook.GetBodyText()) <= plainBodyMost
+		len(hook.GetBody()) <= fastPathMaxBody && len(hook.GetBodyText()) <= fastPathMaxBody
 }
 
-func plainLabels(labels map[string]string) bool {
-	if len(labels) > plainLabelMost {
+func fastPathLabels(labels map[string]string) bool {
+	if len(labels) > fastPathMaxLabels {
 		return false
 	}
 	for k, v := range labels {
@@ -45,14 +45,14 @@ func plainLabels(labels map[string]string) bool {
 	return true
 }
 
-// plainURL knows http and https with a host of ASCII, an optional port, a path
+// fastPathURL knows http and https with a host of ASCII, an optional port, a path
 // and a query, with nothing that is encoded.
-func plainURL(url string) bool {
+func fastPathURL(url string) bool {
 	rest, found := strings.CutPrefix(url, "https://")
 	if !found {
 		rest, found = strings.CutPrefix(url, "http://")
 	}
-	if !found || len(url) > plainURLMost {
+	if !found || len(url) > fastPathMaxURL {
 		return false
 	}
 	authority, target := rest, ""
@@ -60,11 +60,11 @@ func plainURL(url string) bool {
 		authority, target = rest[:i], rest[i+1:]
 	}
 	host, port, withPort := strings.Cut(authority, ":")
-	return within(host, 1, 255, hostByte) && (!withPort || within(port, 1, 5, digit)) && within(target, 0, plainURLMost, targetByte)
+	return within(host, 1, 255, hostByte) && (!withPort || within(port, 1, 5, digit)) && within(target, 0, fastPathMaxURL, targetByte)
 }
 
-// plainUUID knows the form with four hyphens, in any case.
-func plainUUID(id string) bool {
+// fastPathUUID knows the form with four hyphens, in any case.
+func fastPathUUID(id string) bool {
 	if len(id) != 36 {
 		return false
 	}

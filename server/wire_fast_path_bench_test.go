@@ -25,7 +25,7 @@ func BenchmarkPathPlain(b *testing.B) {
 	}
 	fastpath.Worth(b, 4, func(int) {
 		for range requests {
-			if !server.Plainly(r) {
+			if !server.FastPathValid(r) {
 				judge()
 			}
 		}

@@ -39,7 +39,7 @@ func TestPlainObeys(t *testing.T) {
 			spoil(dice, r)
 		}
 		err := rules.Validate(r)
-		switch plain := server.Plainly(r); {
+		switch plain := server.FastPathValid(r); {
 		case plain && err != nil:
 			t.Fatalf("the short way lets pass what the rules refuse: %v\n%v", r, err)
 		case plain:
@@ -56,7 +56,7 @@ func TestPlainObeys(t *testing.T) {
 
 // TestPlainForm: the usual form is known.
 func TestPlainForm(t *testing.T) {
-	if !server.Plainly(plainRequest()) {
+	if !server.FastPathValid(plainRequest()) {
 		t.Error("the usual form is not known as plain")
 	}
 	for name, spoil := range map[string]func(*scheduleRequest){
@@ -73,7 +73,7 @@ func TestPlainForm(t *testing.T) {
 		"many headers": func(r *scheduleRequest) { r.GetPayload().GetWebhook().Headers = make([]*fireoncev1.HttpHeader, 33) },
 	} {
 		r := plainRequest()
-		if spoil(r); server.Plainly(r) {
+		if spoil(r); server.FastPathValid(r) {
 			t.Errorf("%s: known as plain", name)
 		}
 	}

@@ -42,7 +42,7 @@ func (strictJSON) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return errNoMessage
 	}
-	return spoiled(m, readJSON(data, m))
+	return markUndecodable(m, readJSON(data, m))
 }
 
 var errEmptyJSON = &undecodable{&fireoncev1.FieldViolation{
@@ -60,12 +60,12 @@ func readJSON(text []byte, m proto.Message) error {
 	return nil
 }
 
-// mostSlips is how far a name may be from the one that was meant.
-const mostSlips = 2
+// maxSlips is how far a name may be from the one that was meant.
+const maxSlips = 2
 
 // nearest returns the name of a field that is spelt much like name; empty: there is none.
 func nearest(md protoreflect.MessageDescriptor, name string) (meant string) {
-	best := mostSlips + 1
+	best := maxSlips + 1
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		if d := slips(fd.JSONName(), name); d < best && d < len(fd.JSONName())/2 {
@@ -86,7 +86,7 @@ func nearest(md protoreflect.MessageDescriptor, name string) (meant string) {
 // slips is the number of letters that were left out, added or changed. It is of no use
 // for names of very different length, and then any large number.
 func slips(a, b string) int {
-	if max(len(a)-len(b), len(b)-len(a)) > mostSlips {
+	if max(len(a)-len(b), len(b)-len(a)) > maxSlips {
 		return len(a) + len(b)
 	}
 	row := make([]int, len(b)+1)

@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	jsonPlace = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
+	jsonPosition = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 	// unknownName is where protojson quotes the name of a field that it does not know.
 	unknownName = regexp.MustCompile(`(?s)unknown field ("(?:[^"\\]|\\.)*")`)
 )
@@ -39,7 +39,7 @@ var (
 // are fit for a client.
 type undecodable struct{ found *fireoncev1.FieldViolation }
 
-func (e *undecodable) Error() string { return said(e.found) }
+func (e *undecodable) Error() string { return violationText(e.found) }
 
 // explainJSON makes a violation of what protojson says about a text.
 func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *undecodable {
@@ -92,7 +92,7 @@ func explainMalformed(text []byte, at int, md protoreflect.MessageDescriptor) er
 
 // positionOf reads where the decoder was: an offset in the text, and words for a person.
 func positionOf(words string, text []byte) (at int, where string) {
-	found := jsonPlace.FindStringSubmatch(words)
+	found := jsonPosition.FindStringSubmatch(words)
 	if found == nil {
 		return len(text), ""
 	}

@@ -115,16 +115,16 @@ func (s *Server) connectionID(ctx context.Context, ref store.Ref) (job.ID, error
 	if ref.Key == "" {
 		return ref.ID, nil
 	}
-	id, err := s.lately.id(ctx, ref.Project, ref.Key)
+	id, err := s.connections.id(ctx, ref.Project, ref.Key)
 	if err != nil {
 		return id, notFoundAs(fmt.Errorf("read the connection: %w", err), ofConnection.noConnection(ref))
 	}
 	return id, nil
 }
 
-// andNamed adds the connections of a filter that are named by their keys to those that
+// addNamedConnections adds the connections of a filter that are named by their keys to those that
 // are named by their ids.
-func (s *Server) andNamed(ctx context.Context, project string, ids []job.ID, keys []string) ([]job.ID, error) {
+func (s *Server) addNamedConnections(ctx context.Context, project string, ids []job.ID, keys []string) ([]job.ID, error) {
 	for _, key := range keys {
 		id, err := s.connectionID(ctx, store.Ref{Project: project, Key: key})
 		if err != nil {

@@ -51,8 +51,8 @@ const (
 	endedItemPages    tokenKind = 'E'
 )
 
-// place is what a token says.
-type place struct {
+// token is what a token says.
+type token struct {
 	kind  tokenKind
 	owner [ownerLen]byte
 	// incarnation is the database's that at is a position or sequence of; 0 in
@@ -66,7 +66,7 @@ var errBadToken = errors.New("malformed token")
 
 var tokenText = base64.RawURLEncoding.Strict()
 
-func (p place) String() string {
+func (p token) String() string {
 	b := make([]byte, 0, tokenLen)
 	b = append(b, tokenVersion, byte(p.kind))
 	b = append(b, p.owner[:]...)
@@ -77,16 +77,16 @@ func (p place) String() string {
 	return tokenText.EncodeToString(append(b, sum[:sumLen]...))
 }
 
-func parsePlace(text string) (place, error) {
+func parseToken(text string) (token, error) {
 	b, err := tokenText.DecodeString(text)
 	if err != nil || len(b) != tokenLen || b[0] != tokenVersion {
-		return place{}, errBadToken
+		return token{}, errBadToken
 	}
 	body, sum := b[:len(b)-sumLen], b[len(b)-sumLen:]
 	if want := sha256.Sum256(body); string(sum) != string(want[:sumLen]) {
-		return place{}, errBadToken
+		return token{}, errBadToken
 	}
-	p := place{kind: tokenKind(b[1])}
+	p := token{kind: tokenKind(b[1])}
 	rest := body[2:]
 	rest = rest[copy(p.owner[:], rest):]
 	p.incarnation = int64(binary.BigEndian.Uint64(rest))
@@ -94,7 +94,7 @@ func parsePlace(text string) (place, error) {
 	rest = rest[copy(p.id[:], rest):]
 	p.at = int64(binary.BigEndian.Uint64(rest))
 	if p.at < 0 || p.incarnation < 0 {
-		return place{}, errBadToken
+		return token{}, errBadToken
 	}
 	return p, nil
 }
@@ -113,18 +113,18 @@ func (s *Server) owner(project string, parts ...[]byte) [ownerLen]byte {
 
 // cursor gives the text of a position in the project's event log.
 func (s *Server) cursor(project string, incarnation, position int64) string {
-	return place{kind: logCursor, owner: s.owner(project), incarnation: incarnation, at: position}.String()
+	return token{kind: logCursor, owner: s.owner(project), incarnation: incarnation, at: position}.String()
 }
 
 // parseCursor reads a cursor of this store and project.
-func (s *Server) parseCursor(project, text string) (place, error) {
+func (s *Server) parseCursor(project, text string) (token, error) {
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID
-	p, err := parsePlace(text)
+	p, err := parseToken(text)
 	switch {
 	case err != nil, p.kind != logCursor && p.kind != jobCursor:
-		return place{}, refuse(reason, "after_cursor is no cursor of this API", "field", "after_cursor")
+		return token{}, refuse(reason, "after_cursor is no cursor of this API", "field", "after_cursor")
 	case p.owner != s.owner(project):
-		return place{}, refuse(reason, "after_cursor is of another project or another database", "field", "after_cursor")
+		return token{}, refuse(reason, "after_cursor is of another project or another database", "field", "after_cursor")
 	default:
 		return p, nil
 	}
@@ -142,23 +142,23 @@ func (s *Server) pageOwner(project string, query proto.Message) ([ownerLen]byte,
 }
 
 // parsePage reads a page token; an empty one is the zero place.
-func parsePage(kind tokenKind, owner [ownerLen]byte, text string) (place, error) {
+func parsePage(kind tokenKind, owner [ownerLen]byte, text string) (token, error) {
 	if text == "" {
-		return place{}, nil
+		return token{}, nil
 	}
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID
-	p, err := parsePlace(text)
+	p, err := parseToken(text)
 	switch {
 	case err != nil, p.kind != kind:
-		return place{}, refuse(reason, "page_token is no token of this call", "field", "page_token")
+		return token{}, refuse(reason, "page_token is no token of this call", "field", "page_token")
 	case p.owner != owner:
-		return place{}, refuse(reason, "page_token was made for another query; start from the first page", "field", "page_token")
+		return token{}, refuse(reason, "page_token was made for another query; start from the first page", "field", "page_token")
 	default:
 		return p, nil
 	}
 }
 
-func (p place) time() time.Time {
+func (p token) time() time.Time {
 	if p.kind == 0 {
 		return time.Time{}
 	}

@@ -8,22 +8,22 @@ import (
 
 // FuzzParsePlace: what is read is what would be written; nothing else is read.
 func FuzzParsePlace(f *testing.F) {
-	for _, p := range []place{
+	for _, p := range []token{
 		{kind: logCursor, owner: [ownerLen]byte{1}, incarnation: 7, at: 42},
 		{kind: jobCursor, id: job.ID{9, 15: 9}, incarnation: 1<<63 - 1, at: 1<<63 - 1},
 		{kind: bulkPages, id: job.ID{1}, at: 1},
 	} {
 		f.Add(p.String())
-		if got, err := parsePlace(p.String()); err != nil || got != p {
+		if got, err := parseToken(p.String()); err != nil || got != p {
 			f.Errorf("%+v is read as %+v, %v", p, got, err)
 		}
 	}
 	f.Add("")
 	f.Add("AgQ")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePlace(text)
+		p, err := parseToken(text)
 		if err != nil {
-			if p != (place{}) {
+			if p != (token{}) {
 				t.Errorf("%q is refused and gives %+v", text, p)
 			}
 			return
