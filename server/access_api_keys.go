@@ -98,7 +98,7 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	owner, err := s.pageOwner(project, &fireoncev1.ListApiKeysRequest{})
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListApiKeysRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *accessService) RevokeApiKey(ctx context.Context, req *fireoncev1.Revoke
 	if k, err = s.store.RevokeAPIKey(ctx, id); err != nil {
 		return nil, notFoundAs(fmt.Errorf("revoke the API key: %w", err), missing)
 	}
-	s.keys.forget(id)
+	s.auth.keys.forget(id)
 	s.logKeyChange(ctx, "an API key was revoked", k)
 	return &fireoncev1.RevokeApiKeyResponse{ApiKey: apiKeyToWire(k)}, nil
 }

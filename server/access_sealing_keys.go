@@ -66,7 +66,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 			fmt.Sprintf("this server seals with key %s until it is restarted; its key file names %s first", key, next),
 			"sealing_key_id", key, "next_sealing_key_id", next)
 	}
-	owner := s.owner("", []byte("seal"), []byte(key))
+	owner := s.tokens.owner("", []byte("seal"), []byte(key))
 	after, err := parsePage(sealPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -130,41 +131,64 @@ func (a *keyCache) close() {
 	a.writes.Wait()
 }
 
-// keyRequired tells whether a call without a key is refused.
-func (s *Server) keyRequired() bool {
-	return s.cfg.APIKey != "" || s.cfg.NextAPIKey != "" || s.cfg.RequireKey
+// authenticator identifies callers by their keys, and bounds how often they call.
+type authenticator struct {
+	// required is set when a call without a key is refused.
+	required bool
+	// keySum and nextKeySum are the hashes of the operator's keys, where it has them.
+	keySum, nextKeySum [sha256.Size]byte
+	hasKey, hasNextKey bool
+	keys               *keyCache
+	quotas             Quotas
+	quotaLog           *quotaLog
+	// calls are by project, failed sign-ins by peer.
+	calls, failed *buckets
+	now           func() time.Time
+	log           *slog.Logger
+	outage        *outage
+}
+
+func newAuthenticator(cfg Config, quotaLog *quotaLog, outage *outage) *authenticator {
+	return &authenticator{
+		required: cfg.APIKey != "" || cfg.NextAPIKey != "" || cfg.RequireKey,
+		keySum:   sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
+		hasKey: cfg.APIKey != "", hasNextKey: cfg.NextAPIKey != "",
+		keys:   newKeyCache(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
+		quotas: cfg.Quotas, quotaLog: quotaLog, calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
+		now: cfg.Now, log: cfg.Log, outage: outage,
+	}
 }
 
 // admitted tells who calls a procedure, and refuses who may not.
-func (s *Server) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
-	who, refused := s.identify(ctx, authorization)
+func (a *authenticator) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
+	who, refused := a.identify(ctx, authorization)
 	if refused == nil {
 		refused = permit(who, procedure)
 	}
 	if refused == nil {
-		refused = s.callQuota(who.project)
+		refused = a.callQuota(who.project)
 	}
 	return who, refused
 }
 
 // identify tells who comes with a key, or comes where none is required.
-func (s *Server) identify(ctx context.Context, authorization string) (caller, *fault) {
+func (a *authenticator) identify(ctx context.Context, authorization string) (caller, *fault) {
 	scheme, text, _ := strings.Cut(authorization, " ")
 	text = strings.TrimSpace(text)
 	bearer := strings.EqualFold(scheme, "Bearer")
 	sum := sha256.Sum256([]byte(text))
-	operator := subtle.ConstantTimeCompare(sum[:], s.keySum[:]) == 1 && s.cfg.APIKey != ""
-	next := subtle.ConstantTimeCompare(sum[:], s.nextKeySum[:]) == 1 && s.cfg.NextAPIKey != ""
+	operator := subtle.ConstantTimeCompare(sum[:], a.keySum[:]) == 1 && a.hasKey
+	next := subtle.ConstantTimeCompare(sum[:], a.nextKeySum[:]) == 1 && a.hasNextKey
 	switch {
 	case (operator || next) && bearer:
 		return caller{project: DefaultProject, actor: "api:key", all: true}, nil
 	case bearer && apikey.Looks(text):
-		return s.holder(ctx, text)
-	case !s.keyRequired():
+		return a.holder(ctx, text)
+	case !a.required:
 		return caller{project: DefaultProject, actor: "api", all: true}, nil
 	}
 	if text != "" {
-		s.signInFailed(ctx)
+		a.signInFailed(ctx)
 	}
 	return caller{}, unknownKey()
 }
@@ -175,30 +199,30 @@ func unknownKey() *fault {
 }
 
 // holder tells whose a key of the store is.
-func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
+func (a *authenticator) holder(ctx context.Context, text string) (caller, *fault) {
 	key, err := apikey.Parse(text)
 	if err != nil {
-		s.signInFailed(ctx)
+		a.signInFailed(ctx)
 		return caller{}, unknownKey()
 	}
-	if refused := s.checkSignInRate(ctx, key.ID); refused != nil {
+	if refused := a.checkSignInRate(ctx, key.ID); refused != nil {
 		return caller{}, refused
 	}
-	k, err := s.keys.get(ctx, key.ID)
+	k, err := a.keys.get(ctx, key.ID)
 	if err != nil {
-		return caller{}, s.keyUnread(ctx, err)
+		return caller{}, a.keyUnread(ctx, err)
 	}
 	var want [sha256.Size]byte // of no key
 	copy(want[:], k.Hash)
 	got := key.Hash()
 	switch {
 	case subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !k.found:
-		s.signInFailed(ctx)
+		a.signInFailed(ctx)
 		return caller{}, unknownKey()
 	case !k.Live():
 		return caller{}, keyOver(k.ID)
 	}
-	s.keys.used(context.WithoutCancel(ctx), k)
+	a.keys.used(context.WithoutCancel(ctx), k)
 	return caller{project: k.Project, actor: actorOf(k.APIKey), scopes: k.Scopes, key: k.ID}, nil
 }
 
@@ -213,12 +237,12 @@ func actorOf(k store.APIKey) string {
 
 // stillAdmitted refuses a caller whose key has ended since its call began. What
 // cannot be told now ends no call.
-func (s *Server) stillAdmitted(ctx context.Context) error {
+func (a *authenticator) stillAdmitted(ctx context.Context) error {
 	who := callerOf(ctx)
 	if who.key == "" {
 		return nil
 	}
-	if k, err := s.keys.get(ctx, who.key); err == nil && !(k.found && k.Live()) {
+	if k, err := a.keys.get(ctx, who.key); err == nil && !(k.found && k.Live()) {
 		return keyOver(who.key)
 	}
 	return nil
@@ -231,13 +255,13 @@ func keyOver(id string) *fault {
 }
 
 // keyUnread answers for a key that could not be looked up.
-func (s *Server) keyUnread(ctx context.Context, err error) *fault {
+func (a *authenticator) keyUnread(ctx context.Context, err error) *fault {
 	var busy *fault
 	if errors.As(err, &busy) {
 		return refuse(busy.reason, "too many API keys are tried at once")
 	}
-	if ctx.Err() == nil && s.outage.worthALine(err, s.cfg.Now()) {
-		s.log.ErrorContext(ctx, "an API key could not be looked up", "request_id", requestID(ctx), "cause", err.Error())
+	if ctx.Err() == nil && a.outage.worthALine(err, a.now()) {
+		a.log.ErrorContext(ctx, "an API key could not be looked up", "request_id", requestID(ctx), "cause", err.Error())
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call")
 }
@@ -246,7 +270,7 @@ func (s *Server) keyUnread(ctx context.Context, err error) *fault {
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		who, refused := s.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
+		who, refused := s.auth.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
 		if refused != nil {
 			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
 				w.Header().Set("WWW-Authenticate", realm)

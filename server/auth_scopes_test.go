@@ -250,7 +250,7 @@ func TestProjectsApart(t *testing.T) {
 				switch {
 				case err == nil && !slices.Contains(listing, short):
 					t.Errorf("%s succeeded: %s", short, text)
-				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && e.detail.GetReason() != operatorRequired && !server.Unimplemented(p)):
+				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && e.detail.GetReason() != operatorRequired):
 					t.Errorf("%s: %v", short, err)
 				case strings.Contains(text, sched.GetScheduleId()) || strings.Contains(text, victim) || strings.Contains(text, their.ID) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
 					strings.Contains(text, canary) || strings.Contains(text, "the fixture's"):

@@ -24,7 +24,7 @@ func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.G
 // ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	project := callerOf(ctx).project
-	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListConnectionsRequest{
 		Filter: req.GetFilter(),
 	})
 	if err != nil {

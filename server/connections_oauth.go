@@ -368,7 +368,7 @@ func (s *connectionService) accountOf(ctx context.Context) func(connector.Connec
 
 // freshened gives a connection's credential, renewed if it has ended, or why that is
 // not possible.
-func (s *Server) freshened(
+func (s *connectionService) freshened(
 	ctx context.Context, conn store.Connection, cred connector.Credential,
 ) (connector.Credential, *fireoncev1.TestConnectionResponse) {
 	if s.cfg.Refresher == nil {

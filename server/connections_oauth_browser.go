@@ -39,7 +39,7 @@ var (
 
 // browserHandler makes a handler for browsers. answer returns the page, or nil if it has
 // answered.
-func (s *Server) browserHandler(answer func(ctx context.Context, w http.ResponseWriter, r *http.Request) *page) http.HandlerFunc {
+func (s *connectionService) browserHandler(answer func(ctx context.Context, w http.ResponseWriter, r *http.Request) *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -80,14 +80,13 @@ func navigates(r *http.Request) bool {
 
 // oauthStart is GET /oauth/start: it remembers the browser, and sends it to the platform.
 // It changes nothing here, so that what opens links before people do spoils no login.
-func (s *Server) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
-	svc := &connectionService{Server: s}
+func (s *connectionService) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	ticket := r.URL.Query().Get(oauth.TicketParam)
 	if len(ticket) > maxState || !stateForm.MatchString(ticket) {
 		return new(faultPage(loginNotFound()))
 	}
 	state := oauth.StateOf(ticket)
-	login, err := svc.readLogin(ctx, state)
+	login, err := s.readLogin(ctx, state)
 	if err == nil && !endsHere(login.req) {
 		err = loginNotFound()
 	}
@@ -105,7 +104,7 @@ func (s *Server) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.
 
 // loginCookie is the cookie of the browser that has begun a login, or, without a ticket,
 // the end of it. Each login has one of its own, so that a person can begin several.
-func (s *Server) loginCookie(state, ticket string) *http.Cookie {
+func (s *connectionService) loginCookie(state, ticket string) *http.Cookie {
 	public, err := url.Parse(s.cfg.OAuthApps.PublicURL)
 	if err != nil {
 		public = &url.URL{} // it was read at the start
@@ -142,13 +141,12 @@ func parseCallback(q url.Values) (callbackParams, bool) {
 }
 
 // oauthCallback is GET and POST /oauth/callback/APP.
-func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
-	svc := &connectionService{Server: s}
+func (s *connectionService) oauthCallback(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	back, ok := parseCallback(r.URL.Query())
 	if !ok {
 		return new(faultPage(loginNotFound()))
 	}
-	login, err := svc.readLogin(ctx, back.state)
+	login, err := s.readLogin(ctx, back.state)
 	if err == nil && login.req.GetRedirectUrl() != "" {
 		err = loginNotFound() // it comes back elsewhere
 	}
@@ -158,7 +156,7 @@ func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *ht
 		err = refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH, "another app's redirect URL")
 	}
 	if err == nil {
-		err = svc.checkIssuer(ctx, login.app, back.issuer)
+		err = s.checkIssuer(ctx, login.app, back.issuer)
 	}
 	if err != nil {
 		return new(s.failedPage(ctx, err))
@@ -166,11 +164,11 @@ func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *ht
 	if to := login.ReturnURL; to != "" {
 		return s.handOver(w, r, to, back)
 	}
-	return svc.endLogin(ctx, w, r, login, back)
+	return s.endLogin(ctx, w, r, login, back)
 }
 
 // handOver sends a browser on to the application that ends its login.
-func (s *Server) handOver(w http.ResponseWriter, r *http.Request, to string, back callbackParams) *page {
+func (s *connectionService) handOver(w http.ResponseWriter, r *http.Request, to string, back callbackParams) *page {
 	u, err := url.Parse(to)
 	if err != nil || !s.cfg.OAuthApps.MayReturn(to) || r.Method != http.MethodGet {
 		return new(mismatchPage())

@@ -139,7 +139,7 @@ func readable(code string) string {
 }
 
 // notLetInPage is for a platform's error that is no person's word.
-func (s *Server) notLetInPage(ctx context.Context, login store.Login, said string) page {
+func (s *connectionService) notLetInPage(ctx context.Context, login store.Login, said string) page {
 	said = readable(said)
 	s.log.WarnContext(ctx, "a platform did not begin a login", "request_id", requestID(ctx), "app", login.App, "error", said)
 	p := page{status: http.StatusBadGateway, Title: "Not connected"}
@@ -152,7 +152,7 @@ func (s *Server) notLetInPage(ctx context.Context, login store.Login, said strin
 }
 
 // failedPage is for an error. What a client may not read, a person may not.
-func (s *Server) failedPage(ctx context.Context, err error) page {
+func (s *connectionService) failedPage(ctx context.Context, err error) page {
 	known := new(fault)
 	if errors.As(err, &known) {
 		return faultPage(known)

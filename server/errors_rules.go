@@ -87,12 +87,12 @@ func (b *ruleViolations) fault() *fault {
 }
 
 // ruleChecker checks requests by the contract's rules.
-type ruleChecker struct{ *Server }
+type ruleChecker struct{ server *Server }
 
 // WrapUnary implements connect.Interceptor.
 func (r ruleChecker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := r.checkRules(req.Any()); err != nil {
+		if err := r.server.checkRules(req.Any()); err != nil {
 			return nil, err
 		}
 		return next(ctx, req)
@@ -102,7 +102,7 @@ func (r ruleChecker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 // WrapStreamingHandler implements connect.Interceptor.
 func (r ruleChecker) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, checkedConn{conn, r.Server})
+		return next(ctx, checkedConn{conn, r.server})
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 
 // feed is one stream at work.
 type feed struct {
-	*jobService
+	server     *Server
 	query      store.EventQuery
 	kind       tokenKind
 	job        job.ID // of a jobCursor
@@ -90,7 +90,7 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 }
 
 // feed makes what reads the events that a filter selects.
-func (s *jobService) feed(ctx context.Context, filter *fireoncev1.EventFilter, limit int, jobToo bool) (*feed, error) {
+func (s *Server) feed(ctx context.Context, filter *fireoncev1.EventFilter, limit int, jobToo bool) (*feed, error) {
 	project := callerOf(ctx).project
 	query, err := eventsFromWire(project, filter)
 	if err != nil {
@@ -108,12 +108,12 @@ func (s *jobService) feed(ctx context.Context, filter *fireoncev1.EventFilter, l
 		return nil, err
 	}
 	query.Limit = limit
-	return &feed{jobService: s, query: query, kind: logCursor, owner: s.owner(project), includeJob: jobToo, withoutContent: !callerOf(ctx).has(ScopePayloadsRead)}, nil
+	return &feed{server: s, query: query, kind: logCursor, owner: s.tokens.owner(project), includeJob: jobToo, withoutContent: !callerOf(ctx).has(ScopePayloadsRead)}, nil
 }
 
 // after goes on after a cursor.
 func (f *feed) after(cursor string) error {
-	p, err := f.parseCursor(f.query.Project, cursor)
+	p, err := f.server.tokens.parseCursor(f.query.Project, cursor)
 	if err != nil {
 		return err
 	}
@@ -134,14 +134,14 @@ func (f *feed) beginning(ctx context.Context) error {
 		f.ofJob()
 		return nil
 	}
-	log, err := logEnd(ctx, f.store, f.query.Project)
+	log, err := logEnd(ctx, f.server.store, f.query.Project)
 	f.query.After, f.query.Incarnation = log.Begin, log.Incarnation
 	return err
 }
 
 // now begins with what is written from now on.
 func (f *feed) now(ctx context.Context) error {
-	log, err := logEnd(ctx, f.store, f.query.Project)
+	log, err := logEnd(ctx, f.server.store, f.query.Project)
 	f.query.After, f.query.Incarnation = log.End, log.Incarnation
 	return err
 }
@@ -163,15 +163,15 @@ func (f *feed) soleJob() (job.ID, bool) {
 
 // run sends events until the stream's life is over.
 func (f *feed) run(ctx context.Context, life time.Duration) error {
-	leave := f.tail.follow(ctx)
+	leave := f.server.tail.follow(ctx)
 	defer leave()
 	end := time.NewTimer(life)
 	defer end.Stop()
-	beat := time.NewTicker(f.cfg.Limits.Heartbeat)
+	beat := time.NewTicker(f.server.cfg.Limits.Heartbeat)
 	defer beat.Stop()
 	// The first look comes before the first word, so that a cursor that cannot
 	// be read from is refused and not answered.
-	grown := f.tail.next()
+	grown := f.server.tail.next()
 	b := f.read(ctx, nil)
 	if b.err != nil {
 		return b.err
@@ -190,7 +190,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		if done || err != nil {
 			return err
 		}
-		grown = f.tail.next()
+		grown = f.server.tail.next()
 		if beaten {
 			b = f.read(ctx, nil) // what is shared may be older than this heartbeat
 		} else {
@@ -222,12 +222,12 @@ func (f *feed) wait(ctx context.Context, more bool, grown <-chan struct{}, end, 
 	select {
 	case <-ctx.Done():
 		return false, true, ctx.Err()
-	case <-f.streams.closing:
+	case <-f.server.streams.closing:
 		return false, true, shuttingDown()
 	case <-end:
 		return false, true, nil
 	case <-beat:
-		if refused := f.stillAdmitted(ctx); refused != nil {
+		if refused := f.server.auth.stillAdmitted(ctx); refused != nil {
 			return false, true, refused
 		}
 		return true, false, f.heartbeat()
@@ -244,7 +244,7 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch
 		b = f.load(ctx)
 	} else {
 		own := *f // whoever reads may leave before the read is done
-		b = f.fanout.get(ctx, generation, f.key(), own.load)
+		b = f.server.fanout.get(ctx, generation, f.key(), own.load)
 	}
 	if b.err == nil {
 		f.query.Incarnation = b.page.Incarnation
@@ -254,9 +254,9 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch
 
 // load reads a page from the store and makes its messages.
 func (f *feed) load(ctx context.Context) *eventBatch {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Limits.DefaultDeadline)
+	ctx, cancel := context.WithTimeout(ctx, f.server.cfg.Limits.DefaultDeadline)
 	defer cancel()
-	page, err := f.store.Events(ctx, f.query)
+	page, err := f.server.store.Events(ctx, f.query)
 	switch {
 	case errors.Is(err, store.ErrCursorExpired):
 		return &eventBatch{err: f.expired(ctx, err)}
@@ -269,7 +269,7 @@ func (f *feed) load(ctx context.Context) *eventBatch {
 
 // expired tells a cursor that a restore made useless from one that is too old.
 func (f *feed) expired(ctx context.Context, err error) error {
-	meta, failed := f.store.Meta(ctx)
+	meta, failed := f.server.store.Meta(ctx)
 	if failed != nil || f.query.Incarnation == 0 || f.query.Incarnation == meta.Incarnation {
 		return fmt.Errorf("read events: %w", err)
 	}
@@ -305,7 +305,7 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 // the key is still admitted: a slow reader may take minutes for a page.
 func (f *feed) sendAll(ctx context.Context, b *eventBatch) error {
 	for _, m := range b.messages {
-		if refused := f.stillAdmitted(ctx); refused != nil {
+		if refused := f.server.auth.stillAdmitted(ctx); refused != nil {
 			return refused
 		}
 		if err := f.send(m); err != nil {
@@ -330,7 +330,7 @@ type referred struct {
 // readNow reads what a page's events refer to, each job's once.
 func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error) {
 	out := referred{attempts: map[attemptKey]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
-	view := f.newJobConverter(ctx, f.query.Project)
+	view := f.server.newJobConverter(ctx, f.query.Project)
 	first := map[job.ID]int{}
 	for _, e := range events {
 		if n, seen := first[e.Job]; !seen || n == 0 || e.Attempt > 0 && e.Attempt < n {
@@ -340,7 +340,7 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error
 	for id, n := range first {
 		ref := store.Ref{Project: f.query.Project, ID: id}
 		if n > 0 {
-			attempts, err := f.store.Attempts(ctx, ref, n-1, store.MaxBatch)
+			attempts, err := f.server.store.Attempts(ctx, ref, n-1, store.MaxBatch)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return out, fmt.Errorf("read attempts: %w", err)
 			}
@@ -349,7 +349,7 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error
 			}
 		}
 		if f.includeJob {
-			snap, err := f.store.Job(ctx, ref)
+			snap, err := f.server.store.Job(ctx, ref)
 			if errors.Is(err, store.ErrNotFound) {
 				continue // its history outlives it
 			}
@@ -370,7 +370,7 @@ func (f *feed) heartbeat() error {
 	return f.send(&fireoncev1.StreamJobEventsResponse{Event: &fireoncev1.JobEvent{
 		Cursor: f.cursorAt(f.query.Incarnation, f.query.After),
 		Event: &fireoncev1.JobEvent_Heartbeat{Heartbeat: &fireoncev1.Heartbeat{
-			ServerTime: timestamppb.New(job.Micros(f.cfg.Now())),
+			ServerTime: timestamppb.New(job.Micros(f.server.cfg.Now())),
 		}},
 	}})
 }

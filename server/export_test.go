@@ -87,9 +87,6 @@ func MisnamedContent(known func(protoreflect.FullName) bool) (out []string) {
 	return out
 }
 
-// Unimplemented tells tests what is not served yet.
-func Unimplemented(procedure string) bool { return unimplemented[procedure] }
-
 // LogTurnedAway lets tests turn many calls away.
 func (s *Server) LogTurnedAway(ctx context.Context, peer string, reason fireoncev1.ErrorReason) {
 	s.logTurnedAway(withPeer(ctx, remoteAddr(peer+":9")), "/", refuse(reason, "no"))

@@ -33,7 +33,7 @@ const bodyTime = 15 * time.Second
 
 // message is the message of one call.
 type message struct {
-	*Server
+	server    *Server
 	procedure string
 	method    method
 	limit     int
@@ -54,7 +54,7 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 			return
 		}
 		in := &message{
-			Server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
+			server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
 		}
 		in.held = s.budget.reserve(callerOf(r.Context()).project, in.limit)
 		defer in.release()
@@ -83,7 +83,7 @@ func (m *message) release() {
 func (m *message) readBody() error {
 	r := m.request
 	if !m.form.framed {
-		if f := m.tooLarge(m.procedure, r.ContentLength); f != nil {
+		if f := m.server.tooLarge(m.procedure, r.ContentLength); f != nil {
 			return f
 		}
 	}
@@ -111,7 +111,7 @@ func (m *message) readBody() error {
 		return err
 	}
 	if timed {
-		m.readUntil(m.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
+		m.readUntil(m.server.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
 	}
 	if err := m.method.checkElements(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (m *message) bytes() []byte {
 // readUntil sets the time for what is read next. Not every transport has deadlines.
 func (m *message) readUntil(d time.Duration) {
 	if w := writerOf(m.request.Context()); w != nil {
-		_ = w.SetReadDeadline(time.Now().Add(min(d, m.cfg.Limits.MaxDeadline)))
+		_ = w.SetReadDeadline(time.Now().Add(min(d, m.server.cfg.Limits.MaxDeadline)))
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 	case zipped && !m.form.gzip:
 		err = errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not say how", id)
 	default:
-		if f := m.tooLarge(m.procedure, size); f != nil {
+		if f := m.server.tooLarge(m.procedure, size); f != nil {
 			err = f
 		}
 	}
@@ -179,7 +179,7 @@ func (m *message) read(in io.Reader, size int64, zipped bool) error {
 		in, size = unzip, -1
 	}
 	var err error
-	m.buf, err = m.held.readAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.cfg.Limits.MaxDeadline) })
+	m.buf, err = m.held.readAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.server.cfg.Limits.MaxDeadline) })
 	if err != nil {
 		return m.readError(err)
 	}

@@ -88,11 +88,11 @@ func validRequestID(id string) bool {
 // checkHost guards a server without a key against DNS rebinding: a web page
 // that has its own name point to this address must not reach the API.
 func (s *Server) checkHost(next http.Handler) http.Handler {
-	if s.keyRequired() {
+	if s.auth.required {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.hostAllowed(r.Host) {
+		if hostAllowed(r.Host, s.cfg.AllowedHosts) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -105,7 +105,8 @@ func wrongHost(host string) string {
 		"Set an API key, or list the host name as allowed.", host)
 }
 
-func (s *Server) hostAllowed(hostport string) bool {
+// hostAllowed reports whether a Host header has a loopback name, or one of the allowed.
+func hostAllowed(hostport string, allowed []string) bool {
 	host, ok := hostOf(hostport)
 	if !ok {
 		return false
@@ -113,8 +114,8 @@ func (s *Server) hostAllowed(hostport string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().IsLoopback() {
 		return true
 	}
-	return host == "localhost" || slices.ContainsFunc(s.cfg.AllowedHosts, func(allowed string) bool {
-		return strings.EqualFold(strings.Trim(allowed, "[]"), host)
+	return host == "localhost" || slices.ContainsFunc(allowed, func(name string) bool {
+		return strings.EqualFold(strings.Trim(name, "[]"), host)
 	})
 }
 
@@ -195,7 +196,7 @@ var nosniff, sameOrigin, noStore = []string{"nosniff"}, []string{"same-origin"},
 // checkSite guards a server without a key against pages of other sites: a GET needs no
 // preflight, so an image of any page could make the server work.
 func (s *Server) checkSite(next http.Handler) http.Handler {
-	if s.keyRequired() {
+	if s.auth.required {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

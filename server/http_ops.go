@@ -23,15 +23,15 @@ const (
 type Ops struct {
 	metrics http.Handler
 	// anyHost lets it be asked under any name.
-	anyHost bool
-	hosts   *Server
-	server  atomic.Pointer[Server]
+	anyHost      bool
+	allowedHosts []string
+	server       atomic.Pointer[Server]
 }
 
 // NewOps makes one for a server that starts. An address of loopback is asked under names
 // of loopback and allowedHosts only, so that no web page reaches it by a name of its own.
 func NewOps(m *metrics.Metrics, loopback bool, allowedHosts []string) *Ops {
-	return &Ops{metrics: m.Handler(), anyHost: !loopback, hosts: &Server{cfg: Config{AllowedHosts: allowedHosts}}}
+	return &Ops{metrics: m.Handler(), anyHost: !loopback, allowedHosts: allowedHosts}
 }
 
 // Serve tells that the server is ready.
@@ -61,7 +61,7 @@ func (o *Ops) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["X-Content-Type-Options"] = nosniff
 		w.Header()["Cache-Control"] = noStore
-		if o.anyHost || o.hosts.hostAllowed(r.Host) {
+		if o.anyHost || hostAllowed(r.Host, o.allowedHosts) {
 			next.ServeHTTP(w, r)
 			return
 		}

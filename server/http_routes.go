@@ -69,7 +69,7 @@ func (s *Server) routes() http.Handler {
 		connect.WithRecover(s.recovered),
 		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
 		connect.WithInterceptors(
-			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
+			s.logCalls(), s.requireCaller(), s.clampDeadline(),
 			ruleChecker{s}, s.mapErrors(), withholding{},
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
@@ -85,7 +85,8 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(path, protected(s.checkSite(s.authenticated(s.withMessage(h)))))
 	}
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
-	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
+	connections := &connectionService{Server: s}
+	api(fireoncev1connect.NewConnectionServiceHandler(connections, options...))
 	api(fireoncev1connect.NewScheduleServiceHandler(&scheduleService{Server: s}, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
 	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
@@ -96,9 +97,9 @@ func (s *Server) routes() http.Handler {
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
-	mux.HandleFunc("GET "+oauth.StartPath, s.browserHandler(s.oauthStart))
-	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", s.browserHandler(s.oauthCallback))
-	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", s.browserHandler(s.oauthCallback))
+	mux.HandleFunc("GET "+oauth.StartPath, connections.browserHandler(connections.oauthStart))
+	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
+	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.Handle("GET "+statusPath, protected(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
 	return limitHeaders(s.withDeadlines(s.checkHost(s.cors(withRequestID(mux)))))
 }

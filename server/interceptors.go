@@ -15,8 +15,7 @@ import (
 )
 
 // Rules of this file: the interceptors, from the outside in: panics, span, log,
-// caller, what is not served yet, deadline, the contract's rules, errors. The
-// first is a library's own.
+// caller, deadline, the contract's rules, errors. The first is a library's own.
 
 // interceptor is an interceptor that treats unary calls and streams alike: it does
 // something around the call.
@@ -96,9 +95,9 @@ func clientLeft(ctx context.Context, spec connect.Spec, err error) bool {
 	return err != nil && spec.StreamType != connect.StreamTypeUnary && errors.Is(ctx.Err(), context.Canceled)
 }
 
-// requireCaller makes sure that nothing runs for nobody: a route that was
-// added without the check of the key fails here, and so does an RPC that was added
-// without a scope or without a receipt.
+// requireCaller is the second lock behind authenticated, which has checked the key and the scope
+// before the body was read. A route that was added without authenticated fails here, and so does
+// an RPC that was added without a scope or without a receipt.
 func (s *Server) requireCaller() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		who := callerOf(ctx)
@@ -111,16 +110,6 @@ func (s *Server) requireCaller() interceptor {
 		}
 		if refused := permit(who, spec.Procedure); refused != nil {
 			return refused.wire()
-		}
-		return next(ctx)
-	}
-}
-
-// refuseUnimplemented answers for what is in the contract and not yet here.
-func (s *Server) refuseUnimplemented() interceptor {
-	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
-		if unimplemented[spec.Procedure] {
-			return errorWithoutReason(connect.CodeUnimplemented, spec.Procedure+" is not served yet", requestID(ctx))
 		}
 		return next(ctx)
 	}

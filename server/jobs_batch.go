@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"buf.build/go/protovalidate"
-
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -24,9 +21,9 @@ import (
 
 // batch is one BatchScheduleJobs under way.
 type batch struct {
-	*validator
-	rules   protovalidate.Validator
-	results []*fireoncev1.BatchScheduleJobsResponse_Result
+	server    *Server
+	validator *validator
+	results   []*fireoncev1.BatchScheduleJobsResponse_Result
 	// passed go to the store, later are looked up after it.
 	passed, later []batchItem
 	binds         map[string]bool // keys that passed may bind
@@ -34,7 +31,7 @@ type batch struct {
 }
 
 type batchItem struct {
-	scheduleRequest
+	request scheduleRequest
 	index   int
 	refused error
 }
@@ -44,16 +41,12 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	rules, err := contract.Rules()
-	if err != nil {
-		return nil, err
-	}
 	b := &batch{
-		validator: s.newValidator(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool, len(req.GetRequests())),
+		server: s.Server, validator: s.newValidator(ctx), binds: make(map[string]bool, len(req.GetRequests())),
 		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),
 		passed:  make([]batchItem, 0, len(req.GetRequests())),
 	}
-	defer b.settle()
+	defer b.validator.settle()
 	for i, item := range req.GetRequests() {
 		if err := b.take(ctx, i, item); err != nil {
 			return nil, err
@@ -63,7 +56,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 		return nil, err
 	}
 	for _, item := range b.later {
-		res, err := b.lookUp(ctx, item.scheduleRequest, item.refused)
+		res, err := b.validator.lookUp(ctx, item.request, item.refused)
 		if err := b.answer(ctx, item.index, res, err); err != nil {
 			return nil, err
 		}
@@ -74,13 +67,13 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 // take checks one item. It fails for what no other item would survive either.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
 	if !fastPathValid(req) {
-		broken, err := violationsOf(b.rules, req, b.broken < maxViolations)
+		broken, err := violationsOf(b.server.rules, req, b.broken < maxViolations)
 		if err != nil {
 			return err
 		}
 		if broken != nil {
 			b.broken++
-			b.results[i] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, broken.fault()))
+			b.fail(ctx, i, broken.fault())
 			return nil
 		}
 	}
@@ -90,24 +83,24 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 			return err
 		}
 	}
-	sub, err := b.newRequest(ctx, req)
+	sub, err := b.validator.newRequest(ctx, req)
 	if err != nil {
 		return b.answer(ctx, i, nil, err)
 	}
-	item := batchItem{scheduleRequest: sub, index: i}
-	item.refused = b.check(ctx, &item.scheduleRequest)
+	item := batchItem{request: sub, index: i}
+	item.refused = b.validator.check(ctx, &item.request)
 	switch {
 	case item.refused != nil && !ofItem(item.refused):
 		return item.refused
-	case item.refused == nil && !item.validate:
+	case item.refused == nil && !item.request.validate:
 		b.passed = append(b.passed, item)
-		b.binds[item.spec.Key] = true
+		b.binds[item.request.spec.Key] = true
 		return nil
-	case b.binds[item.spec.Key]:
+	case b.binds[item.request.spec.Key]:
 		b.later = append(b.later, item)
 		return nil
 	}
-	res, err := b.lookUp(ctx, item.scheduleRequest, item.refused)
+	res, err := b.validator.lookUp(ctx, item.request, item.refused)
 	return b.answer(ctx, i, res, err)
 }
 
@@ -118,18 +111,18 @@ func (b *batch) write(ctx context.Context) error {
 	}
 	items := make([]store.NewJob, len(b.passed))
 	for i, item := range b.passed {
-		items[i] = item.newJob()
+		items[i] = item.request.newJob()
 	}
-	created, err := b.create(ctx, items)
+	created, err := b.validator.create(ctx, items)
 	if err != nil {
 		return fmt.Errorf("store the jobs: %w", err)
 	}
 	failpoint.Hit(failpoint.Submitted)
 	for i, item := range b.passed {
-		res, err := b.stored(ctx, item.scheduleRequest, created[i])
+		res, err := b.validator.stored(ctx, item.request, created[i])
 		if err != nil && !ofItem(err) {
 			// The others are stored: this one must not take their answers away.
-			b.results[item.index] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err))
+			b.fail(ctx, item.index, err)
 			continue
 		}
 		if err := b.answer(ctx, item.index, res, err); err != nil {
@@ -138,7 +131,7 @@ func (b *batch) write(ctx context.Context) error {
 	}
 	b.passed = b.passed[:0]
 	clear(b.binds)
-	clear(b.beforeByKey) // what named nothing may be stored now
+	clear(b.validator.beforeByKey) // what named nothing may be stored now
 	return nil
 }
 
@@ -152,16 +145,19 @@ func (b *batch) answer(ctx context.Context, i int, res *fireoncev1.ScheduleJobRe
 		}
 		return nil
 	case ofItem(err):
-		b.results[i] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err))
+		b.fail(ctx, i, err)
 		return nil
 	default:
 		return err
 	}
 }
 
-func batchFailure(e *fireoncev1.ItemError) *fireoncev1.BatchScheduleJobsResponse_Result {
-	return &fireoncev1.BatchScheduleJobsResponse_Result{
-		Result: &fireoncev1.BatchScheduleJobsResponse_Result_Error{Error: e},
+// fail records the error that the item's own call would have failed with.
+func (b *batch) fail(ctx context.Context, i int, err error) {
+	b.results[i] = &fireoncev1.BatchScheduleJobsResponse_Result{
+		Result: &fireoncev1.BatchScheduleJobsResponse_Result_Error{
+			Error: b.server.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err),
+		},
 	}
 }
 
@@ -172,7 +168,7 @@ func ofItem(err error) bool {
 }
 
 // itemError is what an item's own call, of a procedure, would have failed with.
-func (s *jobService) itemError(ctx context.Context, procedure string, err error) *fireoncev1.ItemError {
+func (s *Server) itemError(ctx context.Context, procedure string, err error) *fireoncev1.ItemError {
 	err = inRequest(err, procedure)
 	// Up to 500 items of a small request may be wrong: the usual error goes no long way.
 	if f := new(fault); errors.As(err, &f) {

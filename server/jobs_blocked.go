@@ -61,7 +61,7 @@ type holdKey struct {
 // jobConverter converts the jobs of one call. It reads each connection, and each of its hold
 // keys that may be held, once.
 type jobConverter struct {
-	*Server
+	server  *Server
 	project string
 	// meta is what it is, asked for when the call began: a submit does not wait
 	// for the answer before it is stored. nil: not known.
@@ -72,7 +72,7 @@ type jobConverter struct {
 
 func (s *Server) newJobConverter(ctx context.Context, project string) *jobConverter {
 	database, _ := s.metaCache.entry(ctx, struct{}{}, s.store.Meta)
-	return &jobConverter{Server: s, project: project, meta: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
+	return &jobConverter{server: s, project: project, meta: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
 }
 
 // stoppedReason says why nothing at all is being sent; nil: jobs are.
@@ -110,7 +110,7 @@ func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.J
 	}
 	if !snap.Ended.IsZero() {
 		conn := v.connection(ctx, snap.Connection)
-		if kept, ends := v.keepKeys.KeepKey(conn.Connector, conn.KeyWindow); ends {
+		if kept, ends := v.server.keepKeys.KeepKey(conn.Connector, conn.KeyWindow); ends {
 			out.KeyExpireTime = timeToWire(snap.Ended.Add(kept))
 		}
 	}
@@ -132,7 +132,7 @@ func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireonce
 		return own
 	}
 	conn := v.connection(ctx, snap.Connection)
-	if noCredential(*conn, v.credentialRequired) {
+	if noCredential(*conn, v.server.credentialRequired) {
 		out := newBlockedReason(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
 		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
 		return out
@@ -207,7 +207,7 @@ func (v *jobConverter) hold(ctx context.Context, snap job.Snapshot) store.Hold {
 	at := holdKey{snap.Connection, snap.HoldKey}
 	h, known := v.holds[at]
 	if !known {
-		h, _ = v.store.Hold(ctx, at.connection, at.key)
+		h, _ = v.server.store.Hold(ctx, at.connection, at.key)
 		v.holds[at] = h
 	}
 	return h
@@ -223,7 +223,7 @@ func limitedUntil(until time.Time) string {
 func (v *jobConverter) connection(ctx context.Context, id job.ID) *store.Connection {
 	c, known := v.conns[id]
 	if !known {
-		read, _ := v.store.Connection(ctx, store.Ref{Project: v.project, ID: id})
+		read, _ := v.server.store.Connection(ctx, store.Ref{Project: v.project, ID: id})
 		c = &read
 		v.conns[id] = c
 	}

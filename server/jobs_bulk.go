@@ -117,8 +117,8 @@ func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, 
 
 // bulkRun is one call on many under way.
 type bulkRun struct {
-	*jobService
-	bulk
+	jobs  *jobService
+	call  bulk
 	who   caller
 	query store.JobQuery
 	asOf  time.Time
@@ -126,8 +126,8 @@ type bulkRun struct {
 }
 
 func (s *jobService) newBulkRun(ctx context.Context, b bulk) (*bulkRun, [ownerLen]byte, error) {
-	r := &bulkRun{jobService: s, bulk: b, who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
-	owner, err := s.pageOwner(r.who.project, b.request)
+	r := &bulkRun{jobs: s, call: b, who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
+	owner, err := s.tokens.pageOwner(r.who.project, b.request)
 	if err != nil {
 		return nil, owner, err
 	}
@@ -196,7 +196,7 @@ func (r *bulkRun) inTurn(jobs []job.Snapshot) (now, later []job.Snapshot) {
 // again reads jobs anew, now that those that they reply to were taken. In a dry run
 // nothing was: the replies are as they would be.
 func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapshot, error) {
-	if r.dryRun {
+	if r.call.dryRun {
 		out := slices.Clone(jobs)
 		for i := range out {
 			if slices.Contains(r.out.ChangedJobIds, out[i].WaitsFor.String()) {
@@ -216,7 +216,7 @@ func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapsho
 func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, error) {
 	again := r.query
 	again.Jobs, again.AfterTime, again.AfterID = ids, time.Time{}, job.ID{}
-	page, err := r.store.List(ctx, again)
+	page, err := r.jobs.store.List(ctx, again)
 	if err != nil {
 		return nil, fmt.Errorf("select jobs again: %w", err)
 	}
@@ -227,7 +227,7 @@ func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, err
 func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 	for range maxDecisions {
 		changes := r.decide(ctx, jobs)
-		if r.dryRun {
+		if r.call.dryRun {
 			for _, c := range changes {
 				r.changed(c.Job)
 			}
@@ -250,12 +250,12 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 // decide judges each job and notes those that are refused.
 func (r *bulkRun) decide(ctx context.Context, jobs []job.Snapshot) []store.Change {
 	var changes []store.Change
-	w := jobChange{ask: always(r.evidence), reason: r.reason}
+	w := jobChange{ask: always(r.call.evidence), reason: r.call.reason}
 	for _, snap := range jobs {
 		if !r.selects(snap) {
 			continue
 		}
-		c, err := r.jobService.decide(ctx, w, snap)
+		c, err := r.jobs.decide(ctx, w, snap)
 		switch {
 		case err != nil:
 			r.refused(ctx, snap.ID, err)
@@ -272,7 +272,7 @@ func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []jo
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	applied, err := r.store.Apply(ctx, changes)
+	applied, err := r.jobs.store.Apply(ctx, changes)
 	if err != nil {
 		return nil, fmt.Errorf("write the decisions: %w", err)
 	}
@@ -280,7 +280,7 @@ func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []jo
 		id := changes[i].Job
 		switch {
 		case a.Err == nil:
-			r.cfg.Metrics.Ended(0, a.Snapshot) // what has ended already is not changed in bulk
+			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // what has ended already is not changed in bulk
 			r.changed(id)
 		case errors.Is(a.Err, store.ErrStale):
 			stale = append(stale, id)
@@ -297,5 +297,5 @@ func (r *bulkRun) changed(id job.ID) {
 }
 
 func (r *bulkRun) refused(ctx context.Context, id job.ID, err error) {
-	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.itemError(ctx, r.item, err)})
+	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.jobs.itemError(ctx, r.call.item, err)})
 }

@@ -40,7 +40,7 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if out.Firing, err = s.madeBy(ctx, snap); err != nil {
 		return nil, err
 	}
-	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(ref.Project, log.Incarnation, log.End)}, nil
+	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.tokens.cursor(ref.Project, log.Incarnation, log.End)}, nil
 }
 
 // wholeJob converts a job with its payload and its newest attempt.

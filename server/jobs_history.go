@@ -15,7 +15,7 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 	if err != nil {
 		return nil, err
 	}
-	owner := s.owner(ref.Project, []byte("attempts"), ref.ID[:], []byte(ref.Key))
+	owner := s.tokens.owner(ref.Project, []byte("attempts"), ref.ID[:], []byte(ref.Key))
 	after, err := parsePage(tryPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 	if err != nil {
 		return nil, err
 	}
-	owner := s.owner(ref.Project, []byte("observations"), ref.ID[:], []byte(ref.Key))
+	owner := s.tokens.owner(ref.Project, []byte("observations"), ref.ID[:], []byte(ref.Key))
 	after, err := parsePage(lookPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err

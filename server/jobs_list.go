@@ -16,7 +16,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		return nil, err
 	}
 	q.Order, q.Limit = orders[req.GetOrder()], pageSize(req.GetPageSize())
-	owner, err := s.pageOwner(project, &fireoncev1.ListJobsRequest{Filter: req.GetFilter(), Order: req.GetOrder()})
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListJobsRequest{Filter: req.GetFilter(), Order: req.GetOrder()})
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	out := &fireoncev1.ListJobsResponse{EventsCursor: s.cursor(project, page.Incarnation, page.Position)}
+	out := &fireoncev1.ListJobsResponse{EventsCursor: s.tokens.cursor(project, page.Incarnation, page.Position)}
 	view := s.newJobConverter(ctx, project)
 	for _, snap := range page.Jobs {
 		out.Jobs = append(out.Jobs, view.job(ctx, snap))

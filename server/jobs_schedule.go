@@ -44,7 +44,7 @@ func (sub scheduleRequest) newJob() store.NewJob {
 
 // ScheduleJob implements the RPC.
 func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
-	in := s.newValidator(ctx, callerOf(ctx))
+	in := s.newValidator(ctx)
 	defer in.settle()
 	sub, err := in.newRequest(ctx, req)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 // have passed either.
 func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (scheduleRequest, error) {
 	who := in.who
-	at, mark, err := in.requestedTime(req)
+	at, mark, err := in.server.requestedTime(req)
 	if err != nil {
 		return scheduleRequest{}, err
 	}
@@ -111,7 +111,7 @@ func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobReq
 		return conn, replyTo, err
 	}
 	sub.replyTo = store.Ref{Project: in.who.project, ID: id, Key: req.GetReplyToKey()}
-	if conn, err = in.connectionID(ctx, sub.connection); err != nil && !ofItem(err) {
+	if conn, err = in.server.connectionID(ctx, sub.connection); err != nil && !ofItem(err) {
 		return conn, replyTo, err
 	}
 	sub.unnamed = err

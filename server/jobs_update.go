@@ -144,7 +144,7 @@ func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snap
 	if err := checkSize(u.payload); err != nil {
 		return checkedChange{}, err
 	}
-	in := s.newValidator(ctx, callerOf(ctx))
+	in := s.newValidator(ctx)
 	conn, err := in.connection(ctx, snap.Connection, store.Ref{ID: snap.Connection})
 	if err != nil {
 		return checkedChange{}, err
@@ -157,19 +157,5 @@ func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snap
 	if err := sameReceiver(snap, content.HoldKey); err != nil {
 		return checkedChange{}, err
 	}
-	return checkedChange{content: content}, s.countGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))
-}
-
-// countGrowth counts a payload that becomes longer against the project's quota, or
-// refuses it. What is not written in the end counts until the next measurement.
-func (s *jobService) countGrowth(ctx context.Context, project string, bytes int) error {
-	if bytes <= 0 {
-		return nil
-	}
-	grown := store.StoredJobs{Bytes: int64(bytes)}
-	if err := s.admission.take(ctx, project, grown); err != nil {
-		return err
-	}
-	s.admission.settle(project, grown, grown)
-	return nil
+	return checkedChange{content: content}, s.admission.takeGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))
 }

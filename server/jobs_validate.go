@@ -18,9 +18,9 @@ import (
 // validator checks what one call submits and answers for it. It reads each
 // connection, and each job that is replied to, once for the whole call.
 type validator struct {
-	*jobService
-	who  caller
-	view *jobConverter
+	server *Server
+	who    caller
+	view   *jobConverter
 	// trace is what the jobs carry of the call's (job.Spec.Trace).
 	trace string
 	// taken counts against the project's quotas, kept is what of it was stored.
@@ -36,9 +36,10 @@ type readResult[T any] struct {
 	err   error
 }
 
-func (s *jobService) newValidator(ctx context.Context, who caller) *validator {
+func (s *Server) newValidator(ctx context.Context) *validator {
+	who := callerOf(ctx)
 	return &validator{
-		jobService: s, who: who, view: s.newJobConverter(ctx, who.project), trace: tracing.Submitted(ctx),
+		server: s, who: who, view: s.newJobConverter(ctx, who.project), trace: tracing.Submitted(ctx),
 		conns: make(map[job.ID]readResult[*store.Connection]), before: make(map[job.ID]readResult[job.Snapshot]),
 		beforeByKey: make(map[string]readResult[job.ID]),
 	}
@@ -53,10 +54,10 @@ const pastSubmit = "no job is stored under this idempotency key, now or by an ea
 // completes the submission with what only these checks can tell.
 func (in *validator) check(ctx context.Context, sub *scheduleRequest) error {
 	var err error
-	if sub.at, err = in.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
+	if sub.at, err = in.server.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
 		return err
 	}
-	if err := in.checkTimeZone(sub.spec.TimeZone); err != nil {
+	if err := in.server.checkTimeZone(sub.spec.TimeZone); err != nil {
 		return err
 	}
 	if err := checkSize(sub.spec.Payload); err != nil {
@@ -70,7 +71,7 @@ func (in *validator) check(ctx context.Context, sub *scheduleRequest) error {
 		return err
 	}
 	sub.class = conn.Class
-	sub.spec.ID, sub.spec.Trace = in.cfg.NewID(), in.trace
+	sub.spec.ID, sub.spec.Trace = in.server.cfg.NewID(), in.trace
 	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec, sub.replyTo); err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (in *validator) countBytes(ctx context.Context, size int) error {
 }
 
 func (in *validator) countUse(ctx context.Context, n store.StoredJobs) error {
-	if err := in.admission.take(ctx, in.who.project, n); err != nil {
+	if err := in.server.admission.take(ctx, in.who.project, n); err != nil {
 		return err
 	}
 	in.taken = sumOf(in.taken, n)
@@ -112,7 +113,7 @@ func (in *validator) countUse(ctx context.Context, n store.StoredJobs) error {
 
 // create stores jobs that were counted.
 func (in *validator) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	created, err := in.jobs.Create(ctx, items)
+	created, err := in.server.jobs.Create(ctx, items)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		in.kept = in.taken // they may be there
 	}
@@ -120,7 +121,7 @@ func (in *validator) create(ctx context.Context, items []store.NewJob) ([]store.
 }
 
 // settle gives back what was counted and not stored.
-func (in *validator) settle() { in.admission.settle(in.who.project, in.taken, in.kept) }
+func (in *validator) settle() { in.server.admission.settle(in.who.project, in.taken, in.kept) }
 
 func checkSize(payload []byte) error {
 	if n := len(payload); n > job.MaxPayload {
@@ -135,7 +136,7 @@ func checkSize(payload []byte) error {
 func (in *validator) connection(ctx context.Context, id job.ID, named store.Ref) (*store.Connection, error) {
 	r, known := in.conns[id]
 	if !known {
-		if r.value, r.err = in.connections.connection(ctx, in.who.project, id); r.err == nil {
+		if r.value, r.err = in.server.connections.connection(ctx, in.who.project, id); r.err == nil {
 			in.view.conns[id] = r.value
 		}
 		in.conns[id] = r
@@ -154,7 +155,7 @@ func (in *validator) replyID(ctx context.Context, ref store.Ref) (job.ID, error)
 	}
 	r, known := in.beforeByKey[ref.Key]
 	if !known {
-		snap, err := in.store.Job(ctx, ref)
+		snap, err := in.server.store.Job(ctx, ref)
 		switch removed := new(store.RemovedError); {
 		case err == nil:
 			r.value, in.before[snap.ID] = snap.ID, readResult[job.Snapshot]{value: snap}
@@ -188,7 +189,7 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 		return "", err
 	}
 	prepared, err := code.Prepare(connector.Request{
-		EffectKey: job.EffectKey(in.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
+		EffectKey: job.EffectKey(in.server.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
 		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
 	})
 	var away *connector.Refusal
@@ -205,7 +206,7 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 
 // usableConnector returns the connector of a connection that takes jobs.
 func (in *validator) usableConnector(conn *store.Connection) (connector.Connector, error) {
-	code, known := in.cfg.Connectors.Get(conn.Connector)
+	code, known := in.server.cfg.Connectors.Get(conn.Connector)
 	switch {
 	case !conn.Deleted.IsZero():
 		return nil, disabled(conn, "was deleted")
@@ -245,7 +246,7 @@ func (in *validator) predecessor(ctx context.Context, spec job.Spec, named store
 	}
 	r, known := in.before[id]
 	if !known {
-		r.value, r.err = in.store.Job(ctx, store.Ref{Project: in.who.project, ID: id})
+		r.value, r.err = in.server.store.Job(ctx, store.Ref{Project: in.who.project, ID: id})
 		in.before[id] = r
 	}
 	switch field := repliedTo.field(named); {
@@ -263,7 +264,7 @@ func (in *validator) predecessor(ctx context.Context, spec job.Spec, named store
 
 // lookUp answers a request that is not to be stored: its key may be bound.
 func (in *validator) lookUp(ctx context.Context, sub scheduleRequest, refused error) (*fireoncev1.ScheduleJobResponse, error) {
-	bound, err := in.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
+	bound, err := in.server.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
 	switch removed := new(store.RemovedError); {
 	case err == nil:
 		return in.repeated(ctx, sub, bound)

@@ -33,7 +33,7 @@ func (in *validator) withWarnings(ctx context.Context, sub scheduleRequest, out 
 	if w := in.waitWarning(sub); w != nil {
 		out.Warnings = append(out.Warnings, w)
 	}
-	if in.cfg.Media != nil {
+	if in.server.cfg.Media != nil {
 		out.Warnings = append(out.Warnings, in.mediaWarnings(ctx, out.GetJob().GetPayload())...)
 	}
 	return out, nil
@@ -48,7 +48,7 @@ func (in *validator) waitWarning(sub scheduleRequest) *fireoncev1.Warning {
 	}
 	own := sub.at
 	if own.IsZero() {
-		own = in.cfg.Now()
+		own = in.server.cfg.Now()
 	}
 	prev, ends := before.value, own.Add(sub.spec.Wait())
 	switch {
@@ -69,7 +69,7 @@ func (in *validator) waitWarning(sub scheduleRequest) *fireoncev1.Warning {
 }
 
 // mediaWarnings looks at the files of a payload.
-func (s *jobService) mediaWarnings(ctx context.Context, p *fireoncev1.Payload) []*fireoncev1.Warning {
+func (in *validator) mediaWarnings(ctx context.Context, p *fireoncev1.Payload) []*fireoncev1.Warning {
 	field, refs := "payload.social_post.media", p.GetSocialPost().GetMedia()
 	if p.GetEmail() != nil {
 		field, refs = "payload.email.attachments", p.GetEmail().GetAttachments()
@@ -80,14 +80,14 @@ func (s *jobService) mediaWarnings(ctx context.Context, p *fireoncev1.Payload) [
 	var all sync.WaitGroup
 	for i, ref := range refs {
 		select {
-		case s.probes <- struct{}{}:
+		case in.server.probes <- struct{}{}:
 		default:
 			continue // too many at once
 		}
 		all.Go(func() {
-			defer func() { <-s.probes }()
+			defer func() { <-in.server.probes }()
 			var r *connector.Refusal
-			if err := s.cfg.Media.Probe(ctx, ref); errors.As(err, &r) {
+			if err := in.server.cfg.Media.Probe(ctx, ref); errors.As(err, &r) {
 				found[i] = &fireoncev1.Warning{Field: fmt.Sprintf("%s[%d]", field, i), Code: mediaWarning(r), Message: r.Msg}
 			}
 		})

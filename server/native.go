@@ -141,7 +141,7 @@ func (h nativeHealth) Check(ctx context.Context, req *grpc_health_v1.HealthCheck
 // reading of the request included. It runs on the connection's own goroutine, so
 // it does not wait.
 func (n *native) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if host := first(info.Header, ":authority"); !n.keyRequired() && !n.hostAllowed(host) {
+	if host := first(info.Header, ":authority"); !n.auth.required && !hostAllowed(host, n.cfg.AllowedHosts) {
 		return nil, status.Error(codes.PermissionDenied, wrongHost(host))
 	}
 	if t := first(info.Header, "content-type"); t != "application/grpc" && t != "application/grpc+proto" {

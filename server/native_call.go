@@ -33,7 +33,7 @@ type native struct {
 
 func newNative(s *Server) *native {
 	// Without clampDeadline: tap has done that.
-	outside := []interceptor{s.logCalls(), s.requireCaller(), s.refuseUnimplemented()}
+	outside := []interceptor{s.logCalls(), s.requireCaller()}
 	if s.cfg.Tracer != nil {
 		outside = append([]interceptor{s.traceCalls()}, outside...)
 	}
@@ -129,7 +129,7 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 	}
 	// Fails only when headers have been sent.
 	_ = grpc.SetHeader(ctx, metadata.MD{"x-request-id": {id}})
-	who, refused := n.admitted(ctx, in.authorization, spec.Procedure)
+	who, refused := n.auth.admitted(ctx, in.authorization, spec.Procedure)
 	if refused != nil {
 		if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
 			_ = grpc.SetHeader(ctx, metadata.MD{"www-authenticate": {realm}})

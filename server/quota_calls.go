@@ -69,30 +69,30 @@ func take(l *rate.Limiter, now time.Time) (wait time.Duration, taken bool) {
 }
 
 // callQuota refuses a call of a project that calls too fast.
-func (s *Server) callQuota(project string) *fault {
-	limit := s.quotas.limit(project, QuotaCalls)
+func (a *authenticator) callQuota(project string) *fault {
+	limit := a.quotas.limit(project, QuotaCalls)
 	if limit == 0 || project == "" {
 		return nil
 	}
-	wait, taken := take(s.calls.bucket(project, rate.Limit(limit), int(limit)), s.cfg.Now())
+	wait, taken := take(a.calls.bucket(project, rate.Limit(limit), int(limit)), a.now())
 	if taken {
 		return nil
 	}
-	s.quotaLog.usedUp(project, QuotaCalls, limit, limit)
+	a.quotaLog.usedUp(project, QuotaCalls, limit, limit)
 	return tooManyCalls(QuotaCalls, limit, wait,
 		fmt.Sprintf("the project makes more than %d calls a second; repeat the call after a while", limit))
 }
 
 // callsUsed returns how many of the calls that may come together have come.
-func (s *Server) callsUsed(project string, limit int64) int64 {
+func (a *authenticator) callsUsed(project string, limit int64) int64 {
 	if limit == 0 {
 		return 0
 	}
-	s.calls.mu.Lock()
-	l, ok := s.calls.of[project]
-	s.calls.mu.Unlock()
+	a.calls.mu.Lock()
+	l, ok := a.calls.of[project]
+	a.calls.mu.Unlock()
 	if !ok {
 		return 0
 	}
-	return limit - int64(max(0, l.TokensAt(s.cfg.Now())))
+	return limit - int64(max(0, l.TokensAt(a.now())))
 }

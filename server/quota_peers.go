@@ -65,34 +65,34 @@ func peerIn(ctx context.Context) string {
 }
 
 // signIns are the failed sign-ins of a peer; nil: they have no limit.
-func (s *Server) signIns(ctx context.Context) *rate.Limiter {
-	limit, peer := s.quotas.limit("", QuotaPeerSignIns), peerIn(ctx)
+func (a *authenticator) signIns(ctx context.Context) *rate.Limiter {
+	limit, peer := a.quotas.limit("", QuotaPeerSignIns), peerIn(ctx)
 	if limit == 0 || peer == "" {
 		return nil
 	}
-	return s.failed.bucket(peer, rate.Limit(float64(limit)/60), int(limit))
+	return a.failed.bucket(peer, rate.Limit(float64(limit)/60), int(limit))
 }
 
 // checkSignInRate refuses to look a key up that this server does not know, for a peer that has
 // tried too many which are none.
-func (s *Server) checkSignInRate(ctx context.Context, id string) *fault {
-	if s.keys.knows(id) {
+func (a *authenticator) checkSignInRate(ctx context.Context, id string) *fault {
+	if a.keys.knows(id) {
 		return nil
 	}
-	l := s.signIns(ctx)
-	if l == nil || l.TokensAt(s.cfg.Now()) >= 1 {
+	l := a.signIns(ctx)
+	if l == nil || l.TokensAt(a.now()) >= 1 {
 		return nil
 	}
-	limit := s.quotas.limit("", QuotaPeerSignIns)
-	wait, _ := take(l, s.cfg.Now())
+	limit := a.quotas.limit("", QuotaPeerSignIns)
+	wait, _ := take(l, a.now())
 	return tooManyCalls(QuotaPeerSignIns, limit, wait,
 		fmt.Sprintf("more than %d sign-ins a minute with wrong API keys came from this address; repeat the call after a while", limit))
 }
 
 // signInFailed counts a wrong key.
-func (s *Server) signInFailed(ctx context.Context) {
-	if l := s.signIns(ctx); l != nil {
-		l.AllowN(s.cfg.Now(), 1)
+func (a *authenticator) signInFailed(ctx context.Context) {
+	if l := a.signIns(ctx); l != nil {
+		l.AllowN(a.now(), 1)
 	}
 }
 
@@ -119,7 +119,7 @@ func (p *PeerLimit) Listener(l net.Listener) net.Listener {
 
 type peerListener struct {
 	net.Listener
-	*PeerLimit
+	limit *PeerLimit
 }
 
 // Accept implements net.Listener.
@@ -133,10 +133,10 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		if peer == "" || loopback {
 			return conn, nil
 		}
-		if leave, ok := l.conns.enter(peer, l.limit); ok {
+		if leave, ok := l.limit.conns.enter(peer, l.limit.limit); ok {
 			return &peerConn{Conn: conn, leave: leave}, nil
 		}
-		l.notes.usedUp(peer, QuotaPeerConnections, l.limit, l.limit)
+		l.limit.notes.usedUp(peer, QuotaPeerConnections, l.limit.limit, l.limit.limit)
 		refuseConn(conn)
 	}
 }

@@ -118,6 +118,20 @@ func (a *admission) settle(project string, taken, kept store.StoredJobs) {
 	}
 }
 
+// takeGrowth counts a payload that grows by so many bytes, or refuses it. If the change is not
+// written in the end, it counts until the next measurement.
+func (a *admission) takeGrowth(ctx context.Context, project string, bytes int) error {
+	if bytes <= 0 {
+		return nil
+	}
+	grown := store.StoredJobs{Bytes: int64(bytes)}
+	if err := a.take(ctx, project, grown); err != nil {
+		return err
+	}
+	a.settle(project, grown, grown)
+	return nil
+}
+
 // known returns a project that was measured a short while ago. It waits for a
 // measurement if the last one is too old to decide by.
 func (a *admission) known(ctx context.Context, project string) (*projectUse, error) {

@@ -20,7 +20,7 @@ func (s *Server) quotaUse(ctx context.Context, project string) ([]*fireoncev1.Ge
 	used := map[Quota]int64{
 		QuotaJobs: stored.Jobs, QuotaBytes: stored.Bytes, QuotaConnections: has.Connections, QuotaAPIKeys: has.APIKeys,
 		QuotaLogins: has.Logins, QuotaSchedules: has.Schedules, QuotaStreams: s.streams.of(project),
-		QuotaCalls: s.callsUsed(project, s.quotas.limit(project, QuotaCalls)),
+		QuotaCalls: s.auth.callsUsed(project, s.quotas.limit(project, QuotaCalls)),
 	}
 	var out []*fireoncev1.GetStatsResponse_QuotaUse
 	for _, d := range quotaDefaults {

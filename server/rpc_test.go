@@ -69,9 +69,6 @@ func TestEveryRPCIsServedOrListed(t *testing.T) {
 		if no == want[procedure] {
 			t.Errorf("%s: answered %v; listed as served: %t", procedure, err, want[procedure])
 		}
-		if no && (wire.detail == nil || wire.info.GetReason() != "UNIMPLEMENTED") {
-			t.Errorf("%s: details %v", procedure, wire.types)
-		}
 	}
 	if total < 33 {
 		t.Errorf("the contract has %d RPCs: the test reads it wrongly", total)

@@ -27,7 +27,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	}
 	bound := proto.CloneOf(req)
 	bound.PageToken = ""
-	owner, err := s.pageOwner(of.Project, bound)
+	owner, err := s.tokens.pageOwner(of.Project, bound)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ var errSelectedNoMore = errors.New("the filter selects the schedule no more")
 // bulk runs one call on one page, one schedule after the other: each is a write of its own.
 func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev1.BulkScheduleResult, error) {
 	project, out := callerOf(ctx).project, &fireoncev1.BulkScheduleResult{}
-	owner, err := s.pageOwner(project, b.request)
+	owner, err := s.tokens.pageOwner(project, b.request)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.
 		return nil
 	case errors.As(err, &f):
 		out.Failures = append(out.Failures, &fireoncev1.BulkScheduleFailure{
-			ScheduleId: idToWire(of.ID), Error: (&jobService{Server: s.Server}).itemError(ctx, b.item, err),
+			ScheduleId: idToWire(of.ID), Error: s.itemError(ctx, b.item, err),
 		})
 	case err != nil && !errors.Is(err, errDryRun):
 		return err

@@ -45,7 +45,7 @@ func (d *scheduleDraft) resolve(ctx context.Context, in *validator) error {
 		return err
 	}
 	d.named = store.Ref{Project: in.who.project, ID: id, Key: t.GetConnectionKey()}
-	if d.conn, err = in.connectionID(ctx, d.named); err != nil && !ofItem(err) {
+	if d.conn, err = in.server.connectionID(ctx, d.named); err != nil && !ofItem(err) {
 		return err
 	}
 	d.unnamed = err

@@ -17,7 +17,7 @@ func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListF
 	if err != nil {
 		return nil, err
 	}
-	owner, err := s.pageOwner(of.Project, &fireoncev1.ListFiringsRequest{
+	owner, err := s.tokens.pageOwner(of.Project, &fireoncev1.ListFiringsRequest{
 		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, Outcomes: req.GetOutcomes(),
 	})
 	if err != nil {

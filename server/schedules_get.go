@@ -26,11 +26,6 @@ type scheduleService struct {
 // shownFirings is how many firings, past ones and ones to come, an answer has beside its schedule.
 const shownFirings = 10
 
-// newValidator checks the content of templates as that of jobs.
-func (s *scheduleService) newValidator(ctx context.Context) *validator {
-	return (&jobService{Server: s.Server}).newValidator(ctx, callerOf(ctx))
-}
-
 // storeNow is the time by which schedules fire. This server's own clock may be another one, and
 // a schedule that began by a clock that is ahead would pass times that have not come.
 func (s *scheduleService) storeNow(ctx context.Context) (time.Time, error) {

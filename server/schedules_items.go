@@ -214,7 +214,7 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	owner, err := s.pageOwner(of.Project, &fireoncev1.ListScheduleItemsRequest{
+	owner, err := s.tokens.pageOwner(of.Project, &fireoncev1.ListScheduleItemsRequest{
 		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
 	})
 	if err != nil {
@@ -360,7 +360,7 @@ func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev
 			if err := s.checkContent(ctx, of, content); err != nil {
 				return err
 			}
-			return (&jobService{Server: s.Server}).countGrowth(ctx, of.Project, len(content.Payload)-len(was.Payload))
+			return s.admission.takeGrowth(ctx, of.Project, len(content.Payload)-len(was.Payload))
 		},
 	})
 	return &fireoncev1.UpdateScheduleItemResponse{Item: out}, err

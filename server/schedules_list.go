@@ -13,7 +13,7 @@ import (
 // ListSchedules implements the RPC.
 func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
 	project := callerOf(ctx).project
-	owner, err := s.pageOwner(project, &fireoncev1.ListSchedulesRequest{Filter: req.GetFilter()})
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListSchedulesRequest{Filter: req.GetFilter()})
 	if err != nil {
 		return nil, err
 	}

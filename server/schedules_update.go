@@ -30,11 +30,11 @@ func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.Up
 
 // scheduleUpdate is what a client wants a schedule to have.
 type scheduleUpdate struct {
-	*scheduleService
-	scheduleDraft
-	in     *validator
-	name   *string
-	labels map[string]string // nil: left alone
+	schedules *scheduleService
+	draft     scheduleDraft
+	in        *validator
+	name      *string
+	labels    map[string]string // nil: left alone
 }
 
 // updateOf reads what update_mask names.
@@ -42,7 +42,7 @@ func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateSc
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	u := &scheduleUpdate{scheduleService: s, in: s.newValidator(ctx)}
+	u := &scheduleUpdate{schedules: s, in: s.newValidator(ctx)}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		var err error
 		switch path {
@@ -54,17 +54,17 @@ func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateSc
 				u.labels = map[string]string{}
 			}
 		case partSpec:
-			u.spec = req.GetSpec()
+			u.draft.spec = req.GetSpec()
 			_, err = canonicalOrNil(path, req.GetSpec())
 		case partPolicies:
-			if u.policies = req.GetPolicies(); u.policies == nil {
-				u.policies = &fireoncev1.SchedulePolicies{}
+			if u.draft.policies = req.GetPolicies(); u.draft.policies == nil {
+				u.draft.policies = &fireoncev1.SchedulePolicies{}
 			}
 			_, err = canonicalOrNil(path, req.GetPolicies())
 		case partTemplate:
-			u.template = req.GetJobTemplate()
+			u.draft.template = req.GetJobTemplate()
 			if _, err = canonicalOrNil(path, req.GetJobTemplate()); err == nil {
-				err = u.resolve(ctx, u.in)
+				err = u.draft.resolve(ctx, u.in)
 			}
 		}
 		if err != nil {
@@ -81,13 +81,13 @@ func (u *scheduleUpdate) inPlace(was store.Schedule) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the stored schedule %s: %w", was.ID, err)
 	}
-	named := u.unnamed == nil
+	named := u.draft.unnamed == nil
 	switch {
 	case u.name != nil && *u.name != was.DisplayName,
 		u.labels != nil && !maps.Equal(u.labels, was.Labels),
-		u.spec != nil && !proto.Equal(u.spec, now.GetSpec()),
-		u.template != nil && (!named || !proto.Equal(u.template, now.GetJobTemplate())),
-		u.policies != nil && !proto.Equal(policiesInForce(u.policies, now.GetSpec()), now.GetPolicies()):
+		u.draft.spec != nil && !proto.Equal(u.draft.spec, now.GetSpec()),
+		u.draft.template != nil && (!named || !proto.Equal(u.draft.template, now.GetJobTemplate())),
+		u.draft.policies != nil && !proto.Equal(policiesInForce(u.draft.policies, now.GetSpec()), now.GetPolicies()):
 		return false, nil
 	default:
 		return true, nil
@@ -96,7 +96,7 @@ func (u *scheduleUpdate) inPlace(was store.Schedule) (bool, error) {
 
 // change makes of a schedule what is wanted. Only another spec moves its place in time.
 func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) error {
-	to, d := &c.Schedule, u.scheduleDraft
+	to, d := &c.Schedule, u.draft
 	stored, err := scheduleToWire(*to)
 	if err != nil {
 		return fmt.Errorf("read the stored schedule %s: %w", to.ID, err)
@@ -115,7 +115,7 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	}
 	spec := stored.GetSpec()
 	if d.spec != nil {
-		if err := u.passDue(ctx, c, "The schedule's spec was changed."); err != nil {
+		if err := u.schedules.passDue(ctx, c, "The schedule's spec was changed."); err != nil {
 			return err
 		}
 		spec = d.spec
@@ -127,18 +127,18 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	if d.template != nil && schedule.Queued(d.template) != to.Queued && !to.HeldUntil.IsZero() {
 		return scheduleState(*to, "its queue may have items that were sent in the time that a restore lost: ResumeSchedule first")
 	}
-	times, err := u.compile(to.ID, to.Generation, spec)
+	times, err := u.schedules.compile(to.ID, to.Generation, spec)
 	if err != nil {
 		return err
 	}
 	if d.spec != nil {
 		to.Skips = nil
-		if err := u.begin(ctx, c, times, spec.GetMaxFirings()); err != nil {
+		if err := u.schedules.begin(ctx, c, times, spec.GetMaxFirings()); err != nil {
 			return err
 		}
 	}
 	if d.template != nil {
-		if err := u.checkTemplate(ctx, u.in, *to, times, d); err != nil {
+		if err := u.schedules.checkTemplate(ctx, u.in, *to, times, d); err != nil {
 			return err
 		}
 		to.Connection = d.conn

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,9 +54,9 @@ type Config struct {
 	redact.All
 
 	Store Store
-	// Entrance, when set, stores submitted jobs in place of Store: an engine's, which may
+	// Creator, when set, stores submitted jobs in place of Store: an engine's, which may
 	// start them immediately.
-	Entrance   Creator
+	Creator    Creator
 	Connectors *connector.Registry
 	Vault      Vault
 	// OAuthApps are the apps that accounts log in by; nil: none. OAuthClient asks their
@@ -168,37 +167,33 @@ const DefaultProject = "default"
 
 // Server answers the API.
 type Server struct {
-	cfg     Config
-	store   Store
-	jobs    Creator
-	log     *slog.Logger
-	storeID job.ID
+	cfg    Config
+	store  Store
+	jobs   Creator
+	log    *slog.Logger
+	tokens tokens
 	// credentialRequired are the connectors that do nothing without a credential.
 	credentialRequired []string
 	// keepKeys says how long keys of ended jobs are honored.
-	keepKeys store.Keep
-	// keySum and nextKeySum are the hashes of the operator's keys.
-	keySum, nextKeySum [sha256.Size]byte
-	keys               *keyCache
-	streams            *openStreams
-	tail               *tail
-	fanout             *eventFanout
-	metaCache          *memo[struct{}, store.Meta]
-	connections        *connectionCache
-	health             *health
-	rules              protovalidate.Validator
-	methods            map[string]method
-	budget             requestBudget
-	handler            http.Handler
-	outage             outage
+	keepKeys    store.Keep
+	auth        *authenticator
+	streams     *openStreams
+	tail        *tail
+	fanout      *eventFanout
+	metaCache   *memo[struct{}, store.Meta]
+	connections *connectionCache
+	health      *health
+	rules       protovalidate.Validator
+	methods     map[string]method
+	budget      requestBudget
+	handler     http.Handler
+	outage      *outage
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
 	quotas     Quotas
 	quotaLog   *quotaLog
 	// admission decides whether jobs may be stored.
 	admission *admission
-	// calls are by project, failed sign-ins by peer.
-	calls, failed *buckets
 	// probes are the files that are looked at now.
 	probes chan struct{}
 	// runs are the calls of RunDue that are under way.
@@ -226,8 +221,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Entrance == nil {
-		cfg.Entrance = cfg.Store
+	if cfg.Creator == nil {
+		cfg.Creator = cfg.Store
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limits.DefaultDeadline)
@@ -244,20 +239,18 @@ func New(cfg Config) (*Server, error) {
 	if cfg.APIKey == "" && !cfg.RequireKey {
 		cfg.Quotas = cfg.Quotas.withoutCallers()
 	}
-	notes := newQuotaLog(cfg.Log, cfg.Now)
+	quotaLog, outage := newQuotaLog(cfg.Log, cfg.Now), &outage{}
 	s := &Server{
-		cfg: cfg, store: cfg.Store, jobs: cfg.Entrance, log: cfg.Log, storeID: meta.StoreID,
+		cfg: cfg, store: cfg.Store, jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: meta.StoreID},
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
-		keySum:             sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
-		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, notes),
+		auth:               newAuthenticator(cfg, quotaLog, outage), outage: outage,
+		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, quotaLog),
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		keys:      newKeyCache(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
 		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store), health: newHealth(),
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), budget: newRequestBudget(cfg.Limits),
-		quotaLog: notes, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, notes),
-		calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
+		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
 	if s.methods, err = contractMethods(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -285,7 +278,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.streams.close(ctx); err != nil {
 		return fmt.Errorf("end the event streams: %w", err)
 	}
-	s.keys.close()
+	s.auth.keys.close()
 	s.admission.close()
 	return nil
 }

@@ -99,9 +99,12 @@ func parseToken(text string) (token, error) {
 	return p, nil
 }
 
+// tokens makes and reads the tokens of one store.
+type tokens struct{ store job.ID }
+
 // owner hashes what a token belongs to.
-func (s *Server) owner(project string, parts ...[]byte) [ownerLen]byte {
-	c := job.NewCanon().Field("store", s.storeID[:]).Field("project", []byte(project))
+func (t tokens) owner(project string, parts ...[]byte) [ownerLen]byte {
+	c := job.NewCanon().Field("store", t.store[:]).Field("project", []byte(project))
 	for _, p := range parts {
 		c.Field("part", p)
 	}
@@ -112,18 +115,18 @@ func (s *Server) owner(project string, parts ...[]byte) [ownerLen]byte {
 }
 
 // cursor gives the text of a position in the project's event log.
-func (s *Server) cursor(project string, incarnation, position int64) string {
-	return token{kind: logCursor, owner: s.owner(project), incarnation: incarnation, at: position}.String()
+func (t tokens) cursor(project string, incarnation, position int64) string {
+	return token{kind: logCursor, owner: t.owner(project), incarnation: incarnation, at: position}.String()
 }
 
 // parseCursor reads a cursor of this store and project.
-func (s *Server) parseCursor(project, text string) (token, error) {
+func (t tokens) parseCursor(project, text string) (token, error) {
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID
 	p, err := parseToken(text)
 	switch {
 	case err != nil, p.kind != logCursor && p.kind != jobCursor:
 		return token{}, refuse(reason, "after_cursor is no cursor of this API", "field", "after_cursor")
-	case p.owner != s.owner(project):
+	case p.owner != t.owner(project):
 		return token{}, refuse(reason, "after_cursor is of another project or another database", "field", "after_cursor")
 	default:
 		return p, nil
@@ -132,13 +135,13 @@ func (s *Server) parseCursor(project, text string) (token, error) {
 
 // pageOwner binds a page token to a query, the request without what may change
 // from page to page.
-func (s *Server) pageOwner(project string, query proto.Message) ([ownerLen]byte, error) {
+func (t tokens) pageOwner(project string, query proto.Message) ([ownerLen]byte, error) {
 	name := query.ProtoReflect().Descriptor().FullName()
 	enc, err := canonical(query.ProtoReflect())
 	if err != nil {
 		return [ownerLen]byte{}, badField("", "unknown_field", errUnknownField.Error())
 	}
-	return s.owner(project, []byte(name), enc), nil
+	return t.owner(project, []byte(name), enc), nil
 }
 
 // parsePage reads a page token; an empty one is the zero place.
