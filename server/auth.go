@@ -8,12 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/apikey"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/tracing"
 	"github.com/fireonce/fireonce/store"
 )
@@ -22,114 +21,6 @@ import (
 // What is known of a key is read from the store at most every few seconds, so a
 // revoked key is refused within that time. A key is compared in the same time
 // whatever is wrong with it; only who has the right one is told that it is over.
-
-const (
-	// keyKept is how old may be what is known of a key: the time within which a
-	// revocation takes effect.
-	keyKept = 5 * time.Second
-	// maxKnownKeys and keysTried bound what is remembered of keys that were right before
-	// and of all others, keysAtOnce and triesAtOnce the reads of the store at a time:
-	// who tries keys that do not exist crowds out nobody who has one.
-	maxKnownKeys, maxKeyReads   = 4096, 8
-	maxTriedKeys, maxTriedReads = 1024, 2
-	// useWritten is how often the last use of a key is written down.
-	useWritten = time.Minute
-)
-
-// keyCache knows the keys of the store.
-type keyCache struct {
-	store        store.APIKeys
-	limit        time.Duration
-	known, tried *memo[string, *cachedKey]
-
-	mu        sync.Mutex
-	confirmed map[string]bool // ids of keys that came with their secret
-	ended     bool
-	writes    sync.WaitGroup
-}
-
-// cachedKey is what the store said of an id; the zero key: there is none.
-type cachedKey struct {
-	store.APIKey
-	found   bool
-	written atomic.Bool // its use is written down, or was found to be
-}
-
-func newKeyCache(s store.APIKeys, now func() time.Time, limit time.Duration) *keyCache {
-	return &keyCache{
-		store: s, limit: limit, confirmed: make(map[string]bool),
-		known: newMemo[string, *cachedKey](now, keyKept, limit, maxKnownKeys, maxKeyReads),
-		tried: newMemo[string, *cachedKey](now, keyKept, limit, maxTriedKeys, maxTriedReads),
-	}
-}
-
-// get gives what the store said of a key a short while ago, or says now.
-func (a *keyCache) get(ctx context.Context, id string) (*cachedKey, error) {
-	a.mu.Lock()
-	from := a.tried
-	if a.confirmed[id] {
-		from = a.known
-	}
-	a.mu.Unlock()
-	return from.get(ctx, id, func(ctx context.Context) (*cachedKey, error) {
-		k, err := a.store.APIKey(ctx, id)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return &cachedKey{}, nil
-		case err != nil:
-			return nil, err
-		}
-		return &cachedKey{APIKey: k, found: true}, nil
-	})
-}
-
-// forget drops what is known of a key, which this server has changed. A nil receiver
-// knows nothing.
-func (a *keyCache) forget(id string) {
-	if a == nil {
-		return
-	}
-	a.known.forget(id)
-	a.tried.forget(id)
-}
-
-// knows reports whether a key came with its secret a while ago.
-func (a *keyCache) knows(id string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.confirmed[id]
-}
-
-// used remembers that a key is a right one, and has its use written down. The call
-// does not wait for that, and it does not end with the call's context.
-func (a *keyCache) used(ctx context.Context, k *cachedKey) {
-	noted := k.written.Swap(true)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.confirmed[k.ID] {
-		if len(a.confirmed) >= maxKnownKeys {
-			clear(a.confirmed)
-		}
-		a.confirmed[k.ID] = true
-	}
-	if noted || a.ended || k.Now.Sub(k.LastUsed) < useWritten {
-		return
-	}
-	a.writes.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, a.limit)
-		defer cancel()
-		// For people, and coarse: one that is lost is written down the next time.
-		_, _ = a.store.TouchAPIKey(ctx, k.ID, useWritten)
-	})
-}
-
-// close waits for what is being written down.
-func (a *keyCache) close() {
-	a.mu.Lock()
-	a.ended = true
-	a.mu.Unlock()
-	a.writes.Wait()
-}
 
 // authenticator identifies callers by their keys, and bounds how often they call.
 type authenticator struct {
@@ -256,9 +147,8 @@ func keyOver(id string) *fault {
 
 // keyUnread answers for a key that could not be looked up.
 func (a *authenticator) keyUnread(ctx context.Context, err error) *fault {
-	var busy *fault
-	if errors.As(err, &busy) {
-		return refuse(busy.reason, "too many API keys are tried at once")
+	if errors.Is(err, cache.ErrFull) {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED, "too many API keys are tried at once")
 	}
 	if ctx.Err() == nil && a.outage.worthALine(err, a.now()) {
 		a.log.ErrorContext(ctx, "an API key could not be looked up", "request_id", requestID(ctx), "cause", err.Error())

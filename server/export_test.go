@@ -99,7 +99,7 @@ const ConnProbes = connProbes
 const TurnedAwayEvery time.Duration = turnedAwayEvery
 
 // KeyKept is the time within which a revocation takes effect.
-const KeyKept time.Duration = keyKept
+const KeyKept time.Duration = keyMaxAge
 
 // UseWritten is how often the last use of a key is written down.
 const UseWritten time.Duration = useWritten

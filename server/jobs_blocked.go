@@ -16,8 +16,8 @@ import (
 // the answer goes without it, because what the call was for is done.
 
 const (
-	// metaKept is how old the server's knowledge of the database may be.
-	metaKept = time.Second
+	// metaMaxAge is how old the server's knowledge of the database may be.
+	metaMaxAge = time.Second
 	// quarantineWords are for users: the reason itself names machines.
 	quarantineWords = "Nothing is being sent: the database may be a copy or an old state. An operator must run `fireonce recover`."
 	// clockStands and clockGoesOn say what a doubt of the clock means.
@@ -47,9 +47,9 @@ func clockWords(d store.SuspectClock) string {
 	}
 }
 
-// meta describes the database as it was at most metaKept ago.
+// meta describes the database as it was at most metaMaxAge ago.
 func (s *Server) meta(ctx context.Context) (store.Meta, error) {
-	return s.metaCache.get(ctx, struct{}{}, s.store.Meta)
+	return s.metaCache.Load(ctx, struct{}{}, s.store.Meta)
 }
 
 // holdKey names a hold key of a connection.
@@ -63,25 +63,28 @@ type holdKey struct {
 type jobConverter struct {
 	server  *Server
 	project string
-	// meta is what it is, asked for when the call began: a submit does not wait
-	// for the answer before it is stored. nil: not known.
-	meta  *measured[store.Meta]
+	// meta is the database's description, once it was read.
+	meta  *readResult[store.Meta]
 	conns map[job.ID]*store.Connection
 	holds map[holdKey]store.Hold
 }
 
 func (s *Server) newJobConverter(ctx context.Context, project string) *jobConverter {
-	database, _ := s.metaCache.entry(ctx, struct{}{}, s.store.Meta)
-	return &jobConverter{server: s, project: project, meta: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
+	// A submit does not wait for the read before it is stored.
+	if _, cached := s.metaCache.Get(struct{}{}); !cached {
+		go func() { _, _ = s.meta(context.WithoutCancel(ctx)) }()
+	}
+	return &jobConverter{server: s, project: project, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
 }
 
 // stoppedReason says why nothing at all is being sent; nil: jobs are.
 func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedReason {
 	if v.meta == nil {
-		return nil
+		meta, err := v.server.meta(ctx)
+		v.meta = &readResult[store.Meta]{meta, err}
 	}
-	switch meta, err := v.meta.wait(ctx); {
-	case err != nil:
+	switch meta := v.meta.value; {
+	case v.meta.err != nil:
 		return nil
 	case meta.Quarantined != "":
 		return newBlockedReason(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)

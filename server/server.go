@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
@@ -180,7 +181,7 @@ type Server struct {
 	streams     *openStreams
 	tail        *tail
 	fanout      *eventFanout
-	metaCache   *memo[struct{}, store.Meta]
+	metaCache   *cache.TTL[struct{}, store.Meta]
 	connections *connectionCache
 	health      *health
 	rules       protovalidate.Validator
@@ -247,8 +248,8 @@ func New(cfg Config) (*Server, error) {
 		auth:               newAuthenticator(cfg, quotaLog, outage), outage: outage,
 		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, quotaLog),
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
-		metaCache: newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store), health: newHealth(),
+		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
+		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), health: newHealth(),
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), budget: newRequestBudget(cfg.Limits),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}

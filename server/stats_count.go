@@ -18,8 +18,8 @@ func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsR
 		return nil, err
 	}
 	select {
-	case s.asking <- struct{}{}:
-		defer func() { <-s.asking }()
+	case s.permits <- struct{}{}:
+		defer func() { <-s.permits }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

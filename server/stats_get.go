@@ -2,21 +2,23 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
 const (
-	// statsKept is how old an answer of GetStats may be.
-	statsKept = 5 * time.Second
-	// statsEntries bounds the answers that are kept, statsAtOnce the measurements
-	// that the database has to bear at one time.
-	statsEntries, statsAtOnce = 256, 2
+	// statsMaxAge is how old an answer of GetStats may be.
+	statsMaxAge = 5 * time.Second
+	// maxStatsCached bounds the answers that are cached, maxStatsMeasurements the
+	// measurements that run concurrently.
+	maxStatsCached, maxStatsMeasurements = 256, 2
 	// defaultStatsWindow is GetStatsRequest.window when unset.
 	defaultStatsWindow = 24 * time.Hour
 )
@@ -25,14 +27,18 @@ const (
 type statsService struct {
 	fireoncev1connect.UnimplementedStatsServiceHandler
 	*Server
-	kept *memo[store.StatsQuery, *fireoncev1.GetStatsResponse]
-	// asking bounds the counts and series that the database has to bear at one time.
-	asking chan struct{}
+	answers *cache.TTL[store.StatsQuery, *fireoncev1.GetStatsResponse]
+	// permits bounds the counts and series that the database has to bear at one time.
+	permits chan struct{}
 }
 
 func newStatsService(s *Server) *statsService {
-	return &statsService{Server: s, asking: make(chan struct{}, statsAtOnce), kept: newMemo[store.StatsQuery, *fireoncev1.GetStatsResponse](
-		s.cfg.Now, statsKept, s.cfg.Limits.MaxDeadline, statsEntries, statsAtOnce)}
+	return &statsService{
+		Server: s, permits: make(chan struct{}, maxStatsMeasurements),
+		answers: cache.New[store.StatsQuery, *fireoncev1.GetStatsResponse](cache.Options{
+			Max: maxStatsCached, Age: statsMaxAge, Timeout: s.cfg.Limits.MaxDeadline, Concurrent: maxStatsMeasurements, Now: s.cfg.Now,
+		}),
+	}
 }
 
 // GetStats implements the RPC.
@@ -52,8 +58,12 @@ func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsReq
 	if req.GetWindow() != nil {
 		q.Window = submit.Duration(req.GetWindow())
 	}
-	// The answer is shared: nobody may change it.
-	return s.kept.get(ctx, q, func(ctx context.Context) (*fireoncev1.GetStatsResponse, error) { return s.measure(ctx, q) })
+	// Callers share the answer: it is never written to.
+	out, err := s.answers.Load(ctx, q, func(ctx context.Context) (*fireoncev1.GetStatsResponse, error) { return s.measure(ctx, q) })
+	if errors.Is(err, cache.ErrFull) {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED, "too many different measurements are asked for at once")
+	}
+	return out, err
 }
 
 func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*fireoncev1.GetStatsResponse, error) {

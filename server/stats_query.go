@@ -29,8 +29,8 @@ func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStat
 		return nil, err
 	}
 	select {
-	case s.asking <- struct{}{}:
-		defer func() { <-s.asking }()
+	case s.permits <- struct{}{}:
+		defer func() { <-s.permits }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
