@@ -17,14 +17,15 @@ type httpSink struct {
 	requestID string
 }
 
-func (s httpSink) begin() {
+// Begin implements EventSink.
+func (s httpSink) Begin() {
 	_ = s.writer.SetReadDeadline(time.Time{})
 	_ = s.writer.SetWriteDeadline(time.Time{})
 }
 
-// send takes the deadline back after each message: HTTP/2 resets a stream whose
+// Send implements EventSink. It takes the deadline back after each message: HTTP/2 resets a stream whose
 // deadline passes, also while nothing is sent.
-func (s httpSink) send(m *fireoncev1.StreamJobEventsResponse) error {
+func (s httpSink) Send(m *fireoncev1.StreamJobEventsResponse) error {
 	end := time.Now().Add(s.limit)
 	// A transport without deadlines still has the connection's own limits.
 	_ = s.writer.SetWriteDeadline(end)

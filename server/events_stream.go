@@ -41,15 +41,7 @@ type feed struct {
 	includeJob bool
 	// withoutContent says that the reader may see no content.
 	withoutContent bool
-	out            sink
-}
-
-// sink is the way to a stream's reader.
-type sink interface {
-	// begin is said when the request has been read: each send has its own time now.
-	begin()
-	// send sends one message, in bounded time.
-	send(m *fireoncev1.StreamJobEventsResponse) error
+	out            EventSink
 }
 
 // StreamJobEvents implements the RPC.
@@ -57,7 +49,7 @@ func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.Stream
 	return s.streamJobEvents(ctx, req, httpSink{out, writerOf(ctx), s.cfg.Limits.Write, requestID(ctx)})
 }
 
-func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.StreamJobEventsRequest, out sink) error {
+func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.StreamJobEventsRequest, out EventSink) error {
 	project := callerOf(ctx).project
 	leave, err := s.streams.enter(project)
 	if err != nil {
@@ -85,7 +77,7 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 		life = min(life, asked.AsDuration())
 	}
 	life -= time.Duration(float64(life) * streamJitter * rand.Float64()) //nolint:gosec // jitter needs no secret randomness
-	f.out.begin()
+	f.out.Begin()
 	return f.run(ctx, life)
 }
 
@@ -379,7 +371,7 @@ func (f *feed) send(m *fireoncev1.StreamJobEventsResponse) error {
 	if f.withoutContent {
 		m = withoutContent(m) // other streams send the same message
 	}
-	if err := f.out.send(m); err != nil {
+	if err := f.out.Send(m); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}
 	return nil

@@ -92,9 +92,6 @@ func (s *Server) LogTurnedAway(ctx context.Context, peer string, reason fireonce
 	s.logTurnedAway(withPeer(ctx, remoteAddr(peer+":9")), "/", refuse(reason, "no"))
 }
 
-// ConnProbes bounds the calls without a key that one connection has open.
-const ConnProbes = connProbes
-
 // TurnedAwayEvery is the time that one line of the log stands for.
 const TurnedAwayEvery time.Duration = turnedAwayEvery
 

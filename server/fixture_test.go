@@ -24,6 +24,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/server/grpcserver"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"
@@ -165,7 +166,7 @@ func (f *fixture) serveNative() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	f.must(err)
 	f.native = listener.Addr().String()
-	g := f.server.GRPCServer(nil)
+	g := grpcserver.New(f.server, nil)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(listener) }()
 	f.tb.Cleanup(func() {

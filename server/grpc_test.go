@@ -23,6 +23,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/server/grpcserver"
 )
 
 // TestErrorsAreTheSame on both listeners, code, words and every detail.
@@ -193,7 +194,7 @@ func TestNativeProbes(t *testing.T) {
 	}
 	held, release := context.WithCancel(t.Context())
 	defer release()
-	for range server.ConnProbes {
+	for range grpcserver.MaxProbes {
 		f.must(reflect(held, conn))
 	}
 	if err := reflect(t.Context(), conn); status.Code(err) != codes.ResourceExhausted {

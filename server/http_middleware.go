@@ -28,8 +28,6 @@ const (
 	keyRequestID contextKey = iota
 	keyCaller
 	keyWriter
-	keyInbound
-	keyPace
 	keyPeer
 )
 

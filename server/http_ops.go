@@ -52,7 +52,7 @@ func (o *Ops) HTTPServer() *http.Server {
 	})
 	return &http.Server{
 		Handler:           o.guarded(mux),
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: opsTime, WriteTimeout: opsTime, IdleTimeout: idleTimeout,
+		ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: opsTime, WriteTimeout: opsTime, IdleTimeout: IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 	}
 }

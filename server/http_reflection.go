@@ -5,9 +5,6 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Rules of this file: reflection needs no key, and an answer is ten thousand times its
@@ -19,13 +16,15 @@ const maxQuestions = 30
 
 var errQuestions = fmt.Errorf("a stream answers %d questions; open another one", maxQuestions)
 
-// questionCounter counts the questions of one stream.
-type questionCounter int
+// QuestionCounter counts the questions of one stream.
+type QuestionCounter int
 
-// more reports whether there may be one more.
-func (a *questionCounter) more() bool {
-	*a++
-	return *a <= maxQuestions
+// Next counts a question, and fails when there are too many.
+func (c *QuestionCounter) Next() error {
+	if *c++; *c > maxQuestions {
+		return connect.NewError(connect.CodeResourceExhausted, errQuestions)
+	}
+	return nil
 }
 
 // questionLimit bounds the questions of streams on the main port.
@@ -48,32 +47,13 @@ func (questionLimit) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 
 type countedConn struct {
 	connect.StreamingHandlerConn
-	asks questionCounter
+	questions QuestionCounter
 }
 
 // Receive implements connect.StreamingHandlerConn.
 func (c *countedConn) Receive(m any) error {
-	if !c.asks.more() {
-		return connect.NewError(connect.CodeResourceExhausted, errQuestions)
+	if err := c.questions.Next(); err != nil {
+		return err
 	}
 	return c.StreamingHandlerConn.Receive(m)
-}
-
-// boundQuestions bounds the questions of streams on the native port. The contract's streams
-// take one message.
-func boundQuestions(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	return next(srv, &askedStream{ServerStream: stream})
-}
-
-type askedStream struct {
-	grpc.ServerStream
-	asks questionCounter
-}
-
-// RecvMsg implements grpc.ServerStream.
-func (s *askedStream) RecvMsg(m any) error {
-	if !s.asks.more() {
-		return status.Error(codes.ResourceExhausted, errQuestions.Error())
-	}
-	return s.ServerStream.RecvMsg(m)
 }

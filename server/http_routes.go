@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// readHeaderTimeout bounds the time until a request's headers are read.
-	readHeaderTimeout = 10 * time.Second
-	// idleTimeout closes connections on which nobody asks for anything.
-	idleTimeout = 3 * time.Minute
+	// ReadHeaderTimeout bounds the time until a request's headers are read.
+	ReadHeaderTimeout = 10 * time.Second
+	// IdleTimeout closes connections on which nobody asks for anything.
+	IdleTimeout = 3 * time.Minute
 	// maxHeaderBytes bounds a request's headers, its URL included. The longest lawful GET
 	// has half of it.
 	maxHeaderBytes = 32 << 10
-	// maxProbeMessage bounds a message of health and reflection, which anybody may send.
-	maxProbeMessage = 4 << 10
-	// http2Streams bounds the calls of one HTTP/2 connection at a time, on each listener;
+	// MaxProbeMessage bounds a message of health and reflection, which anybody may send.
+	MaxProbeMessage = 4 << 10
+	// MaxCallsPerConnection bounds the calls of one HTTP/2 connection at a time, on each listener;
 	// http2Window what they may send ahead of the reader, together, on the main one.
-	http2Streams = 250
-	http2Window  = 256 << 10
+	MaxCallsPerConnection = 250
+	http2Window           = 256 << 10
 	// compressFrom is the size of an answer that is worth compressing. Clients of
 	// Connect accept gzip by themselves, and below a few packets it costs more
 	// time than it saves.
@@ -54,9 +54,9 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Addr: addr, Handler: handler, Protocols: protocols,
-		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: ReadHeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: http2Streams, MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window,
+			MaxConcurrentStreams: MaxCallsPerConnection, MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window,
 		},
 	}
 }
@@ -84,19 +84,19 @@ func (s *Server) routes() http.Handler {
 	api := func(path string, h http.Handler) {
 		mux.Handle(path, protected(s.checkSite(s.authenticated(s.withMessage(h)))))
 	}
-	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
-	connections := &connectionService{Server: s}
-	api(fireoncev1connect.NewConnectionServiceHandler(connections, options...))
-	api(fireoncev1connect.NewScheduleServiceHandler(&scheduleService{Server: s}, options...))
-	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
-	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
-	small, few := connect.WithReadMaxBytes(maxProbeMessage), connect.WithInterceptors(questionLimit{})
+	api(fireoncev1connect.NewJobServiceHandler(s.services.Jobs, options...))
+	api(fireoncev1connect.NewConnectionServiceHandler(s.services.Connections, options...))
+	api(fireoncev1connect.NewScheduleServiceHandler(s.services.Schedules, options...))
+	api(fireoncev1connect.NewStatsServiceHandler(s.services.Stats, options...))
+	api(fireoncev1connect.NewAccessServiceHandler(s.services.Access, options...))
+	small, few := connect.WithReadMaxBytes(MaxProbeMessage), connect.WithInterceptors(questionLimit{})
 	probe := func(path string, h http.Handler) { mux.Handle(path, protected(s.checkSite(refuseCompressed(h)))) }
 	probe(grpchealth.NewHandler(s.health, small))
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
+	connections := &connectionService{Server: s}
 	mux.HandleFunc("GET "+oauth.StartPath, connections.browserHandler(connections.oauthStart))
 	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))
 	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", connections.browserHandler(connections.oauthCallback))

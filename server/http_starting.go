@@ -21,7 +21,7 @@ func Starting() http.Handler {
 	h := newHealth()
 	h.stop()
 	mux := http.NewServeMux()
-	mux.Handle(grpchealth.NewHandler(h, connect.WithReadMaxBytes(maxProbeMessage)))
+	mux.Handle(grpchealth.NewHandler(h, connect.WithReadMaxBytes(MaxProbeMessage)))
 	mux.HandleFunc("GET /{$}", startingPage)
 	mux.HandleFunc("GET "+statusPath, startingPage)
 	mux.HandleFunc("/", refuseStarting)

@@ -187,6 +187,7 @@ type Server struct {
 	rules       protovalidate.Validator
 	methods     map[string]method
 	budget      requestBudget
+	services    Services
 	handler     http.Handler
 	outage      *outage
 	// turnedAway bounds what refusals write to the log.
@@ -258,6 +259,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.rules, err = contract.Rules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
+	}
+	s.services = Services{
+		Jobs: &jobService{Server: s}, Connections: &connectionService{Server: s}, Schedules: &scheduleService{Server: s},
+		Stats: newStatsService(s), Access: &accessService{Server: s},
 	}
 	s.handler = s.routes()
 	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })

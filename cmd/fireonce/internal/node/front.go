@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/server/grpcserver"
 )
 
 // Rules of this file: the port is open from the beginning of the start, before the database is.
@@ -110,7 +111,7 @@ func (n *Node) listenGRPC(addr *net.TCPAddr) (err error) {
 	if n.tls != nil {
 		secure = n.tls.Config("h2")
 	}
-	n.grpc = n.server.GRPCServer(secure)
+	n.grpc = grpcserver.New(n.server, secure)
 	return nil
 }
 

@@ -1,13 +1,14 @@
-package server
+package grpcserver
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/mem"
 
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/server"
 )
 
 // crumbled is a transport to which a message came in frames of one byte each.
@@ -40,14 +41,17 @@ func (*crumbled) RecvCompress() string { return "" }
 // TestCrumbsAreCopied: a message that comes byte by byte is whole, and never more than a
 // step of it is held as the objects that came.
 func TestCrumbsAreCopied(t *testing.T) {
-	for _, size := range []int{0, 1, framesStep, framesStep + 1, firstReservation, 100_000, 1 << 20} {
-		limits := limitsOf(0, 0)
-		s := &Server{cfg: Config{Limits: limits}, budget: newRequestBudget(limits)}
+	for _, size := range []int{0, 1, framesStep, framesStep + 1, 4 << 10, 100_000, 1 << 20} {
 		in := &crumbled{text: strings.Repeat("ab", size)[:size]}
 		want := in.text
-		got, err := (&native{Server: s}).readMessage(t.Context(), fireoncev1connect.JobServiceScheduleJobProcedure, in, s.budget.reserve("a", limits.Request))
-		if err != nil || string(got) != want {
-			t.Errorf("%d bytes: %d, %v", size, len(got), err)
+		var head [server.FrameHeader]byte
+		if err := in.ReadMessageHeader(head[:]); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, size+1)
+		n, err := io.ReadFull(&framesBody{in: in, left: server.FrameSize(head)}, got)
+		if ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); !ended || string(got[:n]) != want {
+			t.Errorf("%d bytes: read %d, %v", size, n, err)
 		}
 		if in.most > framesStep {
 			t.Errorf("%d bytes: %d frames are held", size, in.most)

@@ -1,4 +1,4 @@
-package server
+package grpcserver
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Rules of this file: a reader that takes nothing is told so and left. What it
+// Rules of this file: a reader that takes nothing is logged so and left. What it
 // has not taken stays with its connection until it does, so a connection on
 // which that happens again and again is closed.
 
@@ -49,16 +49,16 @@ func paceOf(ctx context.Context) *pace {
 	return p
 }
 
-// nativeConns takes connections, with TLS or as they are, and remembers each beside its
+// credentialsOfConns takes connections, with TLS or as they are, and remembers each beside its
 // calls.
-type nativeConns struct {
+type credentialsOfConns struct {
 	secure *tls.Config // nil: no TLS
 	log    *slog.Logger
-	told   *rate.Sometimes
+	logged *rate.Sometimes
 }
 
-// nativeConn is what is known of a connection.
-type nativeConn struct {
+// conn is what is known of a connection.
+type conn struct {
 	credentials.CommonAuthInfo
 	conn   net.Conn
 	scheme string
@@ -68,17 +68,17 @@ type nativeConn struct {
 }
 
 // connOf returns the connection of a call; nil: not known.
-func connOf(ctx context.Context) *nativeConn {
+func connOf(ctx context.Context) *conn {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil
 	}
-	c, _ := p.AuthInfo.(*nativeConn)
+	c, _ := p.AuthInfo.(*conn)
 	return c
 }
 
 // AuthType implements credentials.AuthInfo.
-func (c *nativeConn) AuthType() string { return c.scheme }
+func (c *conn) AuthType() string { return c.scheme }
 
 // The schemes of connections, as grpc-go names them.
 const (
@@ -90,9 +90,9 @@ const (
 var errNoHTTP2 = errors.New("the client did not offer the protocol h2 (ALPN)")
 
 // ServerHandshake implements credentials.TransportCredentials. grpc-go bounds its time.
-func (n *nativeConns) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (n *credentialsOfConns) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if n.secure == nil {
-		return c, &nativeConn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, conn: c, scheme: schemePlain}, nil
+		return c, &conn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, conn: c, scheme: schemePlain}, nil
 	}
 	secured := tls.Server(c, n.secure)
 	err := secured.HandshakeContext(context.Background())
@@ -104,25 +104,25 @@ func (n *nativeConns) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInf
 		_ = c.Close()
 		return nil, nil, err
 	}
-	info := &nativeConn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, conn: c, scheme: schemeSecure}
+	info := &conn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, conn: c, scheme: schemeSecure}
 	return secured, info, nil
 }
 
-// handshakesTold lies between two log lines about handshakes that failed: anybody can
+// handshakeLogEvery lies between two log lines about handshakes that failed: anybody can
 // make them fail.
-const handshakesTold = time.Second
+const handshakeLogEvery = time.Second
 
-func (n *nativeConns) failed(c net.Conn, err error) {
-	n.told.Do(func() { n.log.Warn("a TLS handshake failed", "peer", c.RemoteAddr().String(), "err", err) })
+func (n *credentialsOfConns) failed(c net.Conn, err error) {
+	n.logged.Do(func() { n.log.Warn("a TLS handshake failed", "peer", c.RemoteAddr().String(), "err", err) })
 }
 
 // ClientHandshake implements credentials.TransportCredentials. Servers make none.
-func (*nativeConns) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (*credentialsOfConns) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("no client's credentials")
 }
 
 // Info implements credentials.TransportCredentials.
-func (n *nativeConns) Info() credentials.ProtocolInfo {
+func (n *credentialsOfConns) Info() credentials.ProtocolInfo {
 	if n.secure == nil {
 		return credentials.ProtocolInfo{SecurityProtocol: schemePlain}
 	}
@@ -130,10 +130,10 @@ func (n *nativeConns) Info() credentials.ProtocolInfo {
 }
 
 // Clone implements credentials.TransportCredentials. There is nothing to change.
-func (n *nativeConns) Clone() credentials.TransportCredentials { return n }
+func (n *credentialsOfConns) Clone() credentials.TransportCredentials { return n }
 
 // OverrideServerName implements credentials.TransportCredentials.
-func (*nativeConns) OverrideServerName(string) error { return nil }
+func (*credentialsOfConns) OverrideServerName(string) error { return nil }
 
 // closeAfterMany closes the connection of a stream that was cut off, if it is
 // one of many.
