@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: who has a key makes no right that he does not have, and learns
-// nothing of another project. A key is in the answer to who made it, and in no log.
+// Rules of this file: the holder of a key creates no right that it lacks, and learns nothing of
+// another project. A key is in the answer to its creator, and in no log.
 
 // accessService answers fireonce.v1.AccessService.
 type accessService struct {
@@ -59,7 +59,7 @@ func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.Create
 	return &fireoncev1.CreateApiKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
 }
 
-// newKeyFor says what a key is to be, if its maker may make it.
+// newKeyFor returns the key that a request asks for, if its caller may create it.
 func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey, error) {
 	n := store.NewAPIKey{
 		Project: req.GetProjectId(), NewProject: req.GetCreateProject(), Name: req.GetName(),
@@ -120,8 +120,8 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	return out, nil
 }
 
-// tokenOfKey puts the id of an API key, 16 letters, where a token has the 16 bytes of
-// another one. keyAfter takes it out; the zero place is before the first.
+// tokenOfKey puts the id of an API key, 16 letters, in the place of the 16 bytes of another id.
+// keyOfToken takes it out; the zero token is before the first key.
 func tokenOfKey(id string) (out job.ID) {
 	copy(out[:], id)
 	return out

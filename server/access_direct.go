@@ -15,10 +15,9 @@ import (
 // direct answers AccessService in the same process, to the operator.
 type direct struct{ service accessService }
 
-// Direct gives AccessService on an open store, for who holds the database itself and
-// is its operator by that: under the same rules as behind a port. Without a vault
-// only API keys are served. Errors that a client would see are its *connect.Error,
-// all others come as they are.
+// Direct serves AccessService on an open store, under the same rules as behind a port. Its caller
+// holds the database itself, and so acts as the operator. Without a vault only API keys are
+// served. Errors that a client would see are *connect.Error, all others are returned as they are.
 func Direct(ctx context.Context, s Store, v Vault) (fireoncev1connect.AccessServiceClient, error) {
 	meta, err := s.Meta(ctx)
 	if err != nil {

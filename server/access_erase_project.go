@@ -87,8 +87,8 @@ func (s *accessService) putRest(out *fireoncev1.EraseProjectResponse, rest store
 	}
 }
 
-// deleteToErase deletes a connection of a project in which no job is left. What somebody
-// else changes meanwhile the next step finds.
+// deleteToErase deletes a connection of a project in which no job is left. The next step sees
+// what another caller changes meanwhile.
 func (s *accessService) deleteToErase(ctx context.Context, project string, id job.ID) error {
 	conn, err := s.store.Connection(ctx, store.Ref{Project: project, ID: id})
 	if err != nil {

@@ -121,8 +121,8 @@ func TestDeleteJobRefuses(t *testing.T) {
 	})
 }
 
-// TestEraseProject: nobody works in the project any more, and what is left of it says
-// when to come again.
+// TestEraseProject: a project without live keys is erased, and the answer about what stays says
+// when to repeat the call.
 func TestEraseProject(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestEraseProject(t *testing.T) {
 			if got, err = try(""); err != nil || !proto.Equal(got, &fireoncev1.EraseProjectResponse{Done: true}) {
 				t.Errorf("a repeat: %v, %v", got, err)
 			}
-			// Its keys stay bound for whoever works in the project later.
+			// Its idempotency keys stay bound for later API keys of the project.
 			again := bring(t.Context(), f.issue("shop", server.Scopes()).Reveal())
 			_, err = askWith[fireoncev1.GetJobResponse](again, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND)

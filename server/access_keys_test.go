@@ -89,8 +89,8 @@ func TestKeysOverTheAPI(t *testing.T) {
 	}
 }
 
-// TestWhoMakesKeys: nobody gives what he has not, and nobody but the operator reaches
-// another project, or tells whether there is one.
+// TestWhoMakesKeys: a caller cannot pass on a scope that it lacks, and only the operator reaches
+// another project, or learns whether it exists.
 func TestWhoMakesKeys(t *testing.T) {
 	f := start(t, withOperator)
 	c := overConnect(f)
@@ -126,7 +126,7 @@ func TestWhoMakesKeys(t *testing.T) {
 			t.Errorf("%v", e)
 		}
 	}
-	// The operator reaches all, and his own project is one of them.
+	// The operator reaches all projects, and its own is one of them.
 	made, err = makeKey(operator, c, "", server.Scopes())
 	f.must(err)
 	if made.GetApiKey().GetProjectId() != server.DefaultProject || len(made.GetApiKey().GetScopes()) != len(server.Scopes()) {
@@ -222,7 +222,8 @@ func (u unconfirmed) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store
 	return store.APIKey{}, errors.Join(err, store.ErrUnconfirmed)
 }
 
-// TestKeyUnconfirmed: whose key may have been made is told which one to revoke.
+// TestKeyUnconfirmed: the error for a key that may have been created names it, so that it can be
+// revoked.
 func TestKeyUnconfirmed(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Store = unconfirmed{c.Store} })
 	c := overGRPC(f)

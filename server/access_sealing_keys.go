@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// resealPage is how many credentials a RotateSealingKey looks at when it does not say:
-// one transaction, and what of their seals is in memory.
+// resealPage is how many credentials one RotateSealingKey reseals unless it says: they share a
+// transaction, and their seals are in memory together.
 const resealPage = 100
 
 // ListSealingKeys implements the RPC.

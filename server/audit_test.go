@@ -15,7 +15,7 @@ func called(name string) func(*store.NewAPIKey) {
 	return func(k *store.NewAPIKey) { k.Name = name }
 }
 
-// TestConnectionActors: a connection tells who made it and who changed it last, and the
+// TestConnectionActors: a connection names its creator and the actor of its last change, and the
 // log has a line for each change, without values.
 func TestConnectionActors(t *testing.T) {
 	for name, dial := range protocols {

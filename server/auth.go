@@ -17,10 +17,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: who calls is told by the key alone, and so is the project.
-// What is known of a key is read from the store at most every few seconds, so a
-// revoked key is refused within that time. A key is compared in the same time
-// whatever is wrong with it; only who has the right one is told that it is over.
+// Rules of this file: the key alone identifies the caller and its project. A key is read from the
+// store again after a few seconds, so a revoked key is refused within that time. The comparison
+// of a key takes the same time whatever is wrong with it; only the holder of the right one learns
+// that it has expired or was revoked.
 
 // authenticator identifies callers by their keys, and bounds how often they call.
 type authenticator struct {
@@ -50,7 +50,7 @@ func newAuthenticator(cfg Config, quotaLog *quotaLog, outage *outage) *authentic
 	}
 }
 
-// admitted tells who calls a procedure, and refuses who may not.
+// admitted returns the caller of a procedure, and refuses a caller that may not call it.
 func (a *authenticator) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
 	who, refused := a.identify(ctx, authorization)
 	if refused == nil {
@@ -62,7 +62,7 @@ func (a *authenticator) admitted(ctx context.Context, authorization, procedure s
 	return who, refused
 }
 
-// identify tells who comes with a key, or comes where none is required.
+// identify returns the caller that a key belongs to, or the operator where no key is required.
 func (a *authenticator) identify(ctx context.Context, authorization string) (caller, *fault) {
 	scheme, text, _ := strings.Cut(authorization, " ")
 	text = strings.TrimSpace(text)
@@ -89,7 +89,7 @@ func unknownKey() *fault {
 		"no API key, or one that is not known; send it as Authorization: Bearer KEY")
 }
 
-// holder tells whose a key of the store is.
+// holder returns the caller that a key of the store belongs to.
 func (a *authenticator) holder(ctx context.Context, text string) (caller, *fault) {
 	key, err := apikey.Parse(text)
 	if err != nil {
@@ -117,8 +117,8 @@ func (a *authenticator) holder(ctx context.Context, text string) (caller, *fault
 	return caller{project: k.Project, actor: actorOf(k.APIKey), scopes: k.Scopes, key: k.ID}, nil
 }
 
-// actorOf names a key in events, logs and connections. A name may be used again when
-// its key is over; the id tells the two apart.
+// actorOf names a key in events, logs and connections. A name may be used again when its key has
+// ended; the id distinguishes the two.
 func actorOf(k store.APIKey) string {
 	if k.Name == "" {
 		return "api:" + k.ID
@@ -126,8 +126,8 @@ func actorOf(k store.APIKey) string {
 	return "api:" + k.Name + "/" + k.ID
 }
 
-// stillAdmitted refuses a caller whose key has ended since its call began. What
-// cannot be told now ends no call.
+// stillAdmitted refuses a caller whose key has ended since its call began. A key that cannot be
+// read now ends no call.
 func (a *authenticator) stillAdmitted(ctx context.Context) error {
 	who := callerOf(ctx)
 	if who.key == "" {
@@ -139,7 +139,7 @@ func (a *authenticator) stillAdmitted(ctx context.Context) error {
 	return nil
 }
 
-// keyOver refuses who had a right key.
+// keyOver refuses a caller whose key was right before.
 func keyOver(id string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
 		"this API key was revoked, or its time is over; the operator gives another one", "api_key_id", id)
@@ -156,7 +156,7 @@ func (a *authenticator) keyUnread(ctx context.Context, err error) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call")
 }
 
-// authenticated lets calls pass whose caller is known and may make them.
+// authenticated passes the calls whose caller is known and may make them.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -174,5 +174,5 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// realm is what a refused caller is told in the header WWW-Authenticate.
+// realm is the header WWW-Authenticate of a refusal.
 const realm = `Bearer realm="fireonce"`

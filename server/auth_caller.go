@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// caller is who asks.
+// caller makes a call.
 type caller struct {
 	project string
 	actor   string // as events and resolutions name it
-	// all is the operator, or everybody where no key is required.
+	// all is set for the operator, and for every caller where no key is required.
 	all    bool
 	scopes []string
 	// key is the id of the key of the store that the caller has; empty: it has none.

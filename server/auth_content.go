@@ -13,7 +13,7 @@ import (
 //   - the table says which fields are content. A message that had one, and has it no more,
 //     says so in contentWithheld. The reason of a state has other words instead (blockedWords);
 //   - one walk takes content out of every answer and event, so no handler has to think of it;
-//   - a filter that finds jobs by their content tells of it, and needs the scope, too
+//   - a filter that finds jobs by their content reveals it, and needs the scope, too
 //     (jobs_list.go).
 
 // contentWithheld is the field by which a message says that content was taken out of it.

@@ -105,7 +105,7 @@ var receiptOf = map[string]receipt{
 	fireoncev1connect.JobServiceBulkRetryJobsProcedure:   {ScopeJobsRead, keptOfBulk},
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
 
-	fireoncev1connect.JobServiceDeleteJobProcedure: wholeAnswer, // names nobody
+	fireoncev1connect.JobServiceDeleteJobProcedure: wholeAnswer, // names no person
 	fireoncev1connect.JobServiceRunDueProcedure:    wholeAnswer, // has a count and a time
 
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   wholeAnswer,

@@ -59,7 +59,7 @@ func TestEveryAnswerIsClassified(t *testing.T) {
 		}
 		classified++
 		if scope == "" {
-			scope = server.ScopeOf(p) // whoever may call it sees all
+			scope = server.ScopeOf(p) // every caller sees all
 		}
 		for _, need := range guards(m.Output(), map[protoreflect.FullName]bool{}) {
 			if need != scope {
@@ -403,8 +403,8 @@ func TestAccountIsNotTold(t *testing.T) {
 	}
 }
 
-// TestStoredCredentialIsNotQuoted: what a platform says of a stored credential is told to
-// those who may read connections, also when it makes a change fail.
+// TestStoredCredentialIsNotQuoted: only callers that may read connections see what a platform
+// says of a stored credential, also when it makes a change fail.
 func TestStoredCredentialIsNotQuoted(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 )
 
-// Rules of this file: what a key may do is the table, and nothing else. Scopes
-// include no others. An RPC that the table does not name is nobody's.
+// Rules of this file: the table alone says what a key may do. No scope includes another. An RPC
+// that the table does not name cannot be called.
 
 // What an API key may be allowed to do.
 const (
@@ -22,8 +22,8 @@ const (
 	// ScopeJobsWrite: schedule jobs, change and cancel them, and try again what has
 	// failed.
 	ScopeJobsWrite = "jobs:write"
-	// ScopeJobsResolve: decide what became of an attempt that nobody knows about. To
-	// say that it had no effect may send it twice.
+	// ScopeJobsResolve: decide the outcome of an attempt that Fireonce cannot find out. The
+	// decision that it had no effect may send it twice.
 	ScopeJobsResolve = "jobs:resolve"
 	// ScopeJobsDelete: erase jobs that have ended.
 	ScopeJobsDelete = "jobs:delete"
@@ -46,7 +46,7 @@ const (
 	ScopeAdmin = "admin"
 )
 
-// Scopes gives all of them.
+// Scopes returns all of them.
 func Scopes() []string {
 	return []string{
 		ScopeJobsRead, ScopePayloadsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeJobsDelete, ScopeEffectKeysWrite,

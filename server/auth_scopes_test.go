@@ -33,7 +33,7 @@ const (
 
 func requireKey(c *server.Config) { c.RequireKey = true }
 
-// issue stores an API key, and gives it as its holder has it.
+// issue stores an API key, and returns it as its holder has it.
 func (f *fixture) issue(project string, scopes []string, edit ...func(*store.NewAPIKey)) apikey.Key {
 	f.tb.Helper()
 	key, err := apikey.New()
@@ -52,8 +52,8 @@ func without(scope string) []string {
 	return slices.DeleteFunc(server.Scopes(), func(s string) bool { return s == scope })
 }
 
-// invoke calls any procedure of the contract and gives what it answered as JSON; of
-// a stream its first messages, up to the one that holds until.
+// invoke calls any procedure of the contract and returns its answer as JSON; of a stream its
+// first messages, up to the one that holds until.
 func invoke(ctx context.Context, c client, procedure string, req proto.Message, until string) (string, error) {
 	if stream, ok := req.(*fireoncev1.StreamJobEventsRequest); ok {
 		s := c.stream(ctx, stream)
@@ -195,7 +195,7 @@ var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkResolveJobs", "BatchScheduleJobs",
 	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
 	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
-	"RunDue", // works for all projects, and tells of none
+	"RunDue", // works for all projects, and names none
 }
 
 // procedures are those of the contract, each with a request.
@@ -219,8 +219,8 @@ func procedures(t *testing.T, requests map[string]proto.Message) []string {
 	return out
 }
 
-// TestProjectsApart: whoever has a key of one project finds nothing of another one,
-// changes nothing of it, and cannot tell that it is there.
+// TestProjectsApart: a key of one project finds nothing of another one, changes nothing of it,
+// and does not reveal that it exists.
 func TestProjectsApart(t *testing.T) {
 	const canary = "only-for-the-default-project"
 	for name, dial := range protocols {
@@ -351,8 +351,8 @@ func (f *fixture) asStored(text string) store.Connection {
 	return conn
 }
 
-// TestScopes: every RPC is refused to whoever has all scopes but the one it needs,
-// before its request is looked at, and to nobody who has that one alone.
+// TestScopes: every RPC refuses a key with all scopes but the one that it needs, before its
+// request is read, and serves a key with that one alone.
 func TestScopes(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

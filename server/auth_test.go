@@ -62,7 +62,7 @@ func TestAPIKeys(t *testing.T) {
 			if e := wantReason(t, list(t, c, text), credentialInvalid); !strings.Contains(e.msg, "revoked") {
 				t.Errorf("words for a revoked key: %s", e.msg)
 			}
-			// Only who has the key is told so.
+			// Only the holder of the key learns that.
 			if e := wantReason(t, list(t, c, wrong.Reveal()), credentialInvalid); strings.Contains(e.msg, "revoked") {
 				t.Errorf("words for a stranger: %s", e.msg)
 			}
@@ -117,8 +117,8 @@ func TestOperatorsKey(t *testing.T) {
 	}
 }
 
-// TestNoKeyRequired: without a key everybody is the default project's. Who comes with
-// a key is its project's all the same, or nobody.
+// TestNoKeyRequired: a caller without a key belongs to the default project. A caller with a key
+// belongs to the key's project all the same, or is refused.
 func TestNoKeyRequired(t *testing.T) {
 	f := start(t)
 	key := f.issue("shop", server.Scopes())
@@ -144,7 +144,7 @@ func TestNoKeyRequired(t *testing.T) {
 	}
 }
 
-// asked counts the reads of keys, and fails them when it is told to.
+// asked counts the reads of keys, and fails them on demand.
 type asked struct {
 	server.Store
 	reads  *atomic.Int64

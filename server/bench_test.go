@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// BenchmarkScheduleJob stores jobs from 64 clients at once, each answer durable.
+// BenchmarkScheduleJob stores jobs from 64 concurrent clients, each answer durable.
 func BenchmarkScheduleJob(b *testing.B) {
 	for name, dial := range protocols {
 		b.Run(name, func(b *testing.B) {

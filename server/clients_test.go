@@ -33,7 +33,7 @@ type client struct {
 	stream func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed
 }
 
-// feed is an open stream: next gives messages until io.EOF or a *wireError.
+// feed is an open stream: next returns messages until io.EOF or a *wireError.
 type feed struct {
 	next  func() (*fireoncev1.JobEvent, error)
 	close func()
@@ -115,7 +115,7 @@ func overEach(t *testing.T, fn func(t *testing.T, f *fixture, c client)) {
 	}
 }
 
-// ask calls a procedure and gives its answer.
+// ask calls a procedure and returns its answer.
 func ask[Res any, Message interface {
 	*Res
 	proto.Message

@@ -14,14 +14,14 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a platform is asked whose account a credential is, read-only and
-// never for long. A connection is one account for as long as it lives: what is in
-// doubt about its jobs is looked up there.
+// Rules of this file: the platform is asked for the account of a credential, by one read of
+// bounded time. A connection belongs to one account as long as it exists: the outcomes of its
+// jobs are looked up there.
 
 // testTime bounds what one call asks of a platform.
 const testTime = 10 * time.Second
 
-// codeOf gives a connection's connector.
+// codeOf returns a connection's connector.
 func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, error) {
 	code, known := s.cfg.Connectors.Get(conn.Connector)
 	if !known {
@@ -58,9 +58,9 @@ func unsealable(conn store.Connection, cause error) error {
 		"connection_id", conn.ID.String()), cause)
 }
 
-// checkSeal makes sure that a connection is what its present credential was sealed for:
-// a new one must not be sealed for what somebody has made of the row in the database. A
-// credential whose key is lost may be replaced.
+// checkSeal makes sure that a connection is what its present credential was sealed for: a new one
+// must not be sealed for a row that was changed in the database by other means. A credential
+// whose key is lost may be replaced.
 func (s *connectionService) checkSeal(ctx context.Context, conn store.Connection) error {
 	if _, err := s.credentialOf(ctx, conn); err != nil && !errors.Is(err, vault.ErrKeyID) {
 		return err
@@ -86,9 +86,8 @@ func testOpening(conn store.Connection, settings []byte, class job.Class, cred c
 	return connector.Opening{Connection: conn.ID, Settings: settings, Class: class, Credential: cred, Fresh: true}
 }
 
-// checkAccount checks settings and credential, and makes sure that they are of the
-// connection's account, as far as the platform tells. It gives the account, where it
-// is known.
+// checkAccount checks settings and credential, and that they belong to the connection's account,
+// as far as the platform says. It returns the account, where it is known.
 func (s *connectionService) checkAccount(
 	ctx context.Context, code connector.Connector, conn store.Connection, settings []byte, cred connector.Credential,
 ) (string, error) {
@@ -123,9 +122,10 @@ func (s *connectionService) checkAccount(
 	}
 }
 
-// checkTestFailure says what it means that a platform did not tell whose account a credential
-// is; nil: nothing. One that the platform refuses is of no use. Where the account is
-// known, nobody may take its place unseen. quote allows to repeat the platform's words.
+// checkTestFailure returns the error for a platform that did not name the account of a
+// credential; nil: the credential may be stored. A credential that the platform refuses is not
+// stored. Where the account is known, no other may replace it unseen. quote allows to repeat the
+// platform's words.
 func (s *connectionService) checkTestFailure(conn store.Connection, err error, quote bool) error {
 	kind, msg := failureOf(err)
 	if !quote {
@@ -150,7 +150,7 @@ func platformUnavailable(conn job.ID, why string) *fault {
 	return f
 }
 
-// failureOf gives the kind of a connector's failure, and words for a user.
+// failureOf returns the kind of a connector's failure, and words for a user.
 func failureOf(err error) (job.FailureKind, string) {
 	var refusal *connector.Refusal
 	if errors.As(err, &refusal) {

@@ -9,16 +9,16 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a connection is read, the change is decided, and it is written
-// for the version that was read; if somebody came between, all again. What is in
-// place already succeeds before the etag is compared, and the etag comes before every
-// check, because the client judged by another state.
+// Rules of this file: a connection is read, the change is decided, and it is written for the
+// version that was read. If the connection has changed between, all of that is repeated. A change
+// that is in place already succeeds before the etag is compared. The etag is compared before
+// every check, because the client judged by another state.
 
 // connectionChange is what a client wants of one connection.
 type connectionChange struct {
 	of   connectionNamed
 	etag string
-	// inPlace tells whether a connection is as it is wanted.
+	// inPlace reports whether a connection has the change already.
 	inPlace func(ctx context.Context, conn store.Connection) (bool, error)
 	// change decides what is to be written.
 	change func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error)

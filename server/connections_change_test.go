@@ -176,7 +176,8 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// TestResumeExpiresMany: more than one batch, and what is not missed runs at once.
+// TestResumeExpiresMany: more than one batch expires, and a job that was not missed runs
+// immediately.
 func TestResumeExpiresMany(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
@@ -238,7 +239,7 @@ func TestUpdateConnection(t *testing.T) {
 	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {
 		t.Errorf("cleared: %v, %v", got, err)
 	}
-	// Settings have the class of new jobs follow, at once.
+	// The class of new jobs follows the settings, immediately.
 	old := f.schedule(f.request("old", at(f.clock.Now().Add(time.Hour)), on(id)))
 	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
 	if err != nil || got.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED {
@@ -450,8 +451,8 @@ func (h homed) Test(context.Context, connector.Opening) (connector.Tested, error
 	return connector.Tested{Identity: "account-1"}, nil
 }
 
-// TestSecretsStayWithTheirServer: who may change settings and not read the secret
-// cannot have it sent to a server of his own, not even to be asked whose it is.
+// TestSecretsStayWithTheirServer: a caller that may change settings and not read the secret
+// cannot have it sent to a server of its own, not even by the check of its account.
 func TestSecretsStayWithTheirServer(t *testing.T) {
 	var asked atomic.Int32
 	f := start(t, func(c *server.Config) {

@@ -27,7 +27,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 }
 
 // createConnection stores a connection. learn, if it is not nil, names the account that a
-// connection belongs to, before it is stored: nobody sees it without its account.
+// connection belongs to, before it is stored, so that no read sees it without its account.
 func (s *connectionService) createConnection(
 	ctx context.Context, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
 ) (*fireoncev1.CreateConnectionResponse, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// social is a connector whose platform tells whose account a token is: what is before
-// its first dash.
+// social is a connector whose platform names the account of a token: what is before its first
+// dash.
 type social struct {
 	stub
 	tests func() // called with each test

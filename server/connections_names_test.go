@@ -30,7 +30,7 @@ func TestLostLogin(t *testing.T) {
 	if want := map[string]string{"idempotency_key": "user-42:member"}; !maps.Equal(e.detail.GetMetadata(), want) {
 		t.Errorf("before the login has ended: %v", e.detail.GetMetadata())
 	}
-	_, _ = f.endLogin(c, begun.GetState(), "ann") // nobody reads the answer
+	_, _ = f.endLogin(c, begun.GetState(), "ann") // the answer is not read
 	conn, err := byKey()
 	if err != nil || conn.GetIdempotencyKey() != "user-42:member" || conn.GetAccountIdentity() != "ann" || conn.GetCredentialFingerprint() == "" {
 		t.Fatalf("after it: %v, %v", conn, err)

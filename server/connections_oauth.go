@@ -19,8 +19,8 @@ import (
 // Rules of this file:
 //   - a login ends at one place: at CompleteOAuth, which only the project that began it can
 //     call, or at this server's own page (connections_oauth_page.go);
-//   - a state ends one login: nobody keeps the state, and the login is gone from the store
-//     before its code is used;
+//   - a state ends one login: no state is kept, and the login is deleted from the store before
+//     its code is used;
 //   - a code is used once, and its exchange goes on when the client has gone;
 //   - code, tokens and verifier are in no error and no log.
 
@@ -67,7 +67,7 @@ func endsHere(req *fireoncev1.StartOAuthRequest) bool {
 	return req.GetRedirectUrl() == "" && req.GetReturnUrl() == ""
 }
 
-// loginTarget checks what a login is for, and gives the connector and its settings.
+// loginTarget checks what a login is for, and returns the connector and its settings.
 func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.StartOAuthRequest) (name string, settings []byte, err error) {
 	if create := req.GetCreate(); create != nil {
 		return s.newLoginTarget(create)
@@ -264,7 +264,7 @@ func (s *connectionService) takeLogin(ctx context.Context, project, state string
 
 // asStarter returns a context in which the project that began a login is the caller.
 func asStarter(ctx context.Context, login *openLogin) context.Context {
-	who := callerOf(ctx) // nobody, where a browser comes back to the callback page
+	who := callerOf(ctx) // none, where a browser comes back to the callback page
 	who.project, who.actor = login.Project, login.Actor
 	return context.WithValue(ctx, keyCaller, who)
 }
@@ -273,9 +273,9 @@ func unfinished(msg string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, msg)
 }
 
-// completeLogin makes of a code what the login is for. The login is taken.
+// completeLogin exchanges a code for what the login is for. The login was taken before.
 func (s *connectionService) completeLogin(ctx context.Context, login *openLogin, code string) (*fireoncev1.CompleteOAuthResponse, error) {
-	// The login is gone: nobody can come again with this code.
+	// The login is gone: this code cannot come again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.MaxDeadline)
 	defer cancel()
 	ctx = asStarter(ctx, login)
@@ -339,8 +339,8 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 	return &fireoncev1.CompleteOAuthResponse{Connection: rotated.GetConnection()}, nil
 }
 
-// ofLogin gives the fields in which a login's connection differs from a stored one the
-// paths of the request that began the login.
+// ofLogin renames the fields in which a login's connection differs from a stored one to the paths
+// of the request that began the login.
 func ofLogin(err error) error {
 	f := new(fault)
 	if !errors.As(err, &f) || f.conflict == nil {
@@ -366,8 +366,8 @@ func (s *connectionService) accountOf(ctx context.Context) func(connector.Connec
 	}
 }
 
-// freshened gives a connection's credential, renewed if it has ended, or why that is
-// not possible.
+// freshened returns a connection's credential, renewed if it has expired, or the answer that says
+// why that failed.
 func (s *connectionService) freshened(
 	ctx context.Context, conn store.Connection, cred connector.Credential,
 ) (connector.Credential, *fireoncev1.TestConnectionResponse) {

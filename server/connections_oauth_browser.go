@@ -12,15 +12,14 @@ import (
 	"github.com/fireonce/fireonce/internal/oauth"
 )
 
-// Rules of this file: a login that ends at this server's own page goes through one
-// browser, and its person knows for whom it is.
+// Rules of this file: a login that ends at this server's own page goes through one browser, and
+// its person sees the project and the connection that it is for.
 //   - The browser gets a cookie where it begins the login. What comes back from the platform
 //     is looked at only with this cookie.
-//   - A code is used when the person has confirmed, on a page that names the project and
-//     the connection: who sends a link to somebody else can have a login begun, and cannot
-//     have it confirmed.
-//   - Only a navigation counts: what looks at links before people do, and what other sites
-//     embed, gets nothing and uses nothing up.
+//   - A code is used when the person has confirmed, on a page that names the project and the
+//     connection: a link that is sent to another person can begin a login, and cannot confirm it.
+//   - Only a navigation counts: programs that open links before people do, and pages of other
+//     sites that embed one, get nothing and use nothing up.
 //   - A login that ends at an application is handed over, and stays open for it.
 
 // The bounds of what a platform sends along, in bytes: CompleteOAuth's.
@@ -64,8 +63,8 @@ func (s *connectionService) browserHandler(answer func(ctx context.Context, w ht
 	}
 }
 
-// navigates reports whether a request may be a person's browser that goes to a page, as
-// far as the browser tells. A form comes from our own page.
+// navigates reports whether a request may be a browser that opens a page, by the headers that
+// browsers send. A form comes from our own page.
 func navigates(r *http.Request) bool {
 	h := r.Header
 	if h.Get("Sec-Purpose") != "" || h.Get("Purpose") == "prefetch" {
@@ -78,8 +77,8 @@ func navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet || is("Sec-Fetch-Site", "same-origin")
 }
 
-// oauthStart is GET /oauth/start: it remembers the browser, and sends it to the platform.
-// It changes nothing here, so that what opens links before people do spoils no login.
+// oauthStart is GET /oauth/start: it remembers the browser, and sends it to the platform. It
+// changes nothing here, so that programs that open links before people do spoil no login.
 func (s *connectionService) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	ticket := r.URL.Query().Get(oauth.TicketParam)
 	if len(ticket) > maxState || !stateForm.MatchString(ticket) {

@@ -250,8 +250,8 @@ func TestLoginAtOurPage(t *testing.T) {
 	})
 }
 
-// A login of one person is of no use in the browser of another one: neither a code that
-// somebody brings, nor a link to the platform that somebody sends.
+// A login of one person is of no use in the browser of another one: neither a code that another
+// person brings, nor a link to the platform that another person sends.
 func TestLoginIsOneBrowsers(t *testing.T) {
 	const elsewhere = "not begun in this browser"
 	inBrowser(t, "another browser", func(t *testing.T, b *browser, p *tokens) {
@@ -544,7 +544,7 @@ func TestCompleteChecksWhereTheCodeCame(t *testing.T) {
 	})
 }
 
-// The pages are for browsers, which have no key; the login tells whose it is.
+// The pages are for browsers, which have no key; the login names its project.
 func TestPagesNeedNoKey(t *testing.T) {
 	_, with := withOAuth(t)
 	b := start(t, with, func(c *server.Config) { c.APIKey = "open-sesame-0123456789" }).browser()

@@ -36,8 +36,8 @@ const (
 	doneURL     = "https://app.example.org/done?user=7"
 )
 
-// member is a connector whose platform tells whose account a token is: what is before
-// its first dash.
+// member is a connector whose platform names the account of a token: what is before its first
+// dash.
 type member struct {
 	stub
 	// asked, when set, runs while the platform is asked whose a token is.
@@ -100,7 +100,7 @@ func (p *tokens) asked() url.Values {
 	return p.last
 }
 
-// withOAuth gives a server a connector "member" with an app "app", and its platform.
+// withOAuth adds to a server a connector "member" with an app "app", and its platform.
 func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 	t.Helper()
 	p := &tokens{used: map[string]bool{}}
@@ -132,7 +132,8 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 	}
 }
 
-// onlyMember gives a server the connector "member" alone, with what runs when it is asked.
+// onlyMember makes a server with the connector "member" alone, which calls asked for each
+// question.
 func onlyMember(t *testing.T, asked func(token string)) func(*server.Config) {
 	t.Helper()
 	registry, err := connector.NewRegistry(member{stub{"member", []job.Class{job.Opaque}, false}, asked})
@@ -408,7 +409,7 @@ func TestLoginTakesTooLong(t *testing.T) {
 	}
 }
 
-// freshening gives another credential in place of every one.
+// freshening returns another credential in place of every one.
 type freshening struct{ token string }
 
 func (r freshening) Fresh(_ context.Context, _ store.Connection, cred connector.Credential) (connector.Credential, error) {

@@ -67,7 +67,7 @@ func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.T
 	return &fireoncev1.TestConnectionResponse{Detail: text(detail), FailureKind: failureToWire(kind), PlatformReached: reached}
 }
 
-// isPlatformAnswer tells whether a failure is a platform's answer.
+// isPlatformAnswer reports whether a failure is a platform's answer.
 func isPlatformAnswer(kind job.FailureKind) bool {
 	return kind == job.FailAuth || kind == job.FailPermanent || kind == job.FailRateLimited
 }

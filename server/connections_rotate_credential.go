@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// RotateCredential implements the RPC. The same credential again changes nothing,
-// unless it is held: then whoever gives it wants it tried once more.
+// RotateCredential implements the RPC. The same credential again changes nothing, unless the
+// platform refused it before: then it is tried once more.
 func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error) {
 	if err := noUnknown(req); err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func TestFingerprintsAreSalted(t *testing.T) {
 	}
 }
 
-// bent is a store whose rows of logins somebody has changed.
+// bent is a store whose rows of logins were tampered with.
 type bent struct {
 	server.Store
 	change func(*store.Login)

@@ -41,7 +41,7 @@ func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev
 	return &fireoncev1.UpdateConnectionResponse{Connection: out}, err
 }
 
-// connectionUpdate gives what of a request a connection has otherwise.
+// connectionUpdate returns the change from a connection to what a request wants.
 func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (store.ConnectionChange, error) {
 	var c store.ConnectionChange
 	for _, path := range req.GetUpdateMask().GetPaths() {
@@ -73,8 +73,8 @@ func connectionUpdate(req *fireoncev1.UpdateConnectionRequest, conn store.Connec
 	return c, nil
 }
 
-// newSettings gives the settings that a mask names, encoded. They must be of the
-// connector's kind.
+// newSettings returns the settings that a mask names, encoded. They must be of the connector's
+// kind.
 func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName string) ([]byte, error) {
 	if want := settingsFor(connectorName).Name(); path != string(want) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
@@ -87,10 +87,10 @@ func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName st
 }
 
 // checkTarget has the connector check new settings, with the credential that there is, and
-// completes what is known of the target. It returns the credential's new seal, or nil
-// where there is none. A caller who may change settings cannot read the credential, so
-// they cannot have it sent to a server of their own either; and what is in doubt about
-// the connection's jobs is looked up where they were sent.
+// completes what is known of the target. It returns the credential's new seal, or nil where there
+// is none. A caller that may change settings cannot read the credential, so it cannot have it
+// sent to a server of its own either. The outcomes of the connection's jobs are looked up where
+// they were sent.
 func (s *connectionService) checkTarget(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
 	code, err := s.codeOf(conn)
 	if err != nil {

@@ -190,7 +190,7 @@ func badField(field, rule, msg string) *fault {
 	return invalid(false, &fireoncev1.FieldViolation{Field: field, Rule: rule, Message: msg})
 }
 
-// notFoundAs gives the store's ErrNotFound the meaning that it has here.
+// notFoundAs returns f in the place of the store's ErrNotFound.
 func notFoundAs(err error, f *fault) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return f
@@ -325,10 +325,9 @@ var settingsPaths = map[string]string{
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       "create.connection.",
 }
 
-// inRequest gives what an error says about fields the paths that these have in an RPC's
-// request. A path that leads out of the request ends where it does: what a call says about
-// something that is stored already, or what a connector says of its own, is about the
-// request as a whole.
+// inRequest returns an error with the paths that its fields have in an RPC's request. A path that
+// leads out of the request is cut there: an error about stored data, or about a connector itself,
+// is about the request as a whole.
 func inRequest(err error, procedure string) error {
 	rpcs, failed := contractMethods()
 	rpc, known := rpcs[procedure]
@@ -359,7 +358,7 @@ func under(at, path string) string {
 	return at + "." + path
 }
 
-// settingsIn gives a connector's verdict on settings the path that they have in an RPC's
+// settingsIn returns a connector's error about settings with the path that they have in an RPC's
 // request.
 func settingsIn(wrong connector.InputError, procedure string) *connector.InputError {
 	rest, ok := strings.CutPrefix(wrong.Field, "settings")

@@ -364,8 +364,8 @@ func TestPathsOfRules(t *testing.T) {
 	}
 }
 
-// TestPathsOfElements gives each list and map of each request more elements than it may
-// have: the violation names it.
+// TestPathsOfElements: a list or map with more elements than it may have is named by the
+// violation, in each request.
 func TestPathsOfElements(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -12,31 +12,31 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: a request that breaks the contract's rules is told how, but what
-// is told is bounded, and so is what is computed for it: a breach costs a hundred times
-// the element that has it. A request of few elements gets all its breaches, one of many
-// gets the first.
+// Rules of this file: the error names the rules that a request breaks. Its size is bounded, and
+// so is the work for it: a violation costs a hundred times the element that has it. The error of
+// a request of few elements names all violations, that of one of many names the first.
 
 const (
-	// maxViolations and longestBreaches bound what is told of the breaches of a request.
+	// maxViolations and longestBreaches bound the violations that an error names, and their
+	// bytes.
 	maxViolations     = 20
 	maxViolationBytes = 4 << 10
-	// maxElementsChecked is the number of elements of lists and maps up to which all breaches
+	// maxElementsChecked is the number of elements of lists and maps up to which all violations
 	// are looked for.
 	maxElementsChecked = 2 * maxViolations
-	// moreViolations is added when there may be more than are told.
+	// moreViolations is added to the error when there may be others.
 	moreViolations = "; there may be more"
 )
 
-// ruleViolations are what a request breaks; nil: nothing.
+// ruleViolations are the rules that a request breaks; nil: none.
 type ruleViolations struct {
 	found *protovalidate.ValidationError
 	// more says that there may be others.
 	more bool
 }
 
-// violationsOf checks a message. all allows to look for more than the first breach. The
-// error is one of the rules themselves.
+// violationsOf checks a message. all allows to look for more than the first violation. The error
+// is one of the rules themselves.
 func violationsOf(rules protovalidate.Validator, m proto.Message, all bool) (*ruleViolations, error) {
 	first := rules.Validate(m, protovalidate.WithFailFast())
 	if first == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
-// Rules of this file: whatever is wrong with a request is a list of FieldViolation, in
-// one grammar of paths and in sentences (contract.Sentence).
+// Rules of this file: every error about a request is a list of FieldViolation, with one grammar
+// of paths and with sentences (contract.Sentence).
 
 // longestPath bounds the path of a field: a key of a map may be as long as a request.
 const longestPath = 256
 
-// violation returns one breach of the contract's rules as clients get it.
+// violation returns one violation of the contract's rules as clients get it.
 func violation(v *protovalidate.Violation) *fireoncev1.FieldViolation {
 	return &fireoncev1.FieldViolation{
 		Field: fieldPath(v.Proto.GetField()),
@@ -44,7 +44,7 @@ func fieldPath(p *validate.FieldPath) string {
 	}
 }
 
-// cut cuts a text to so many bytes, between two letters.
+// cut shortens a text to so many bytes, between two letters.
 func cut(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")

@@ -13,18 +13,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: streams that want the same events from the same place on
-// read them together: once from the store, made into messages once. What is
-// shared belongs to one generation of the tail, so it was read after everybody
-// who uses it had asked to be woken: what it lacks wakes them again. A stream
-// that is slow keeps its own page and nothing else; when it goes on, it reads
-// from its own place, alone if nobody else is there.
+// Rules of this file: streams that want the same events from the same position share one read of
+// the store, and its messages. A shared read belongs to one generation of the tail. It began
+// after all streams that use it had asked to be woken, so events that it lacks wake them again. A
+// slow stream keeps its own page and nothing else. It goes on from its own position, alone if no
+// other stream is there.
 
-// maxSharedReads bounds the different reads that are shared in one generation; who
-// comes after those reads alone.
+// maxSharedReads bounds the different reads that are shared in one generation; streams beyond it
+// read alone.
 const maxSharedReads = 64
 
-// eventBatch is one page of events, ready to be sent to whoever asked for it.
+// eventBatch is one page of events, ready to be sent.
 type eventBatch struct {
 	page     store.EventPage
 	messages []*fireoncev1.StreamJobEventsResponse // are never written to
@@ -39,14 +38,14 @@ type eventFanout struct {
 	batches    map[string]*eventBatch
 }
 
-// get gives what read gives, or has given to another stream of this generation.
-// The read ends with no stream, so that one that leaves fails nobody else.
+// get returns the batch that read returns, or has returned to another stream of this generation.
+// The read does not end with a stream, so that a stream that leaves fails no other.
 func (s *eventFanout) get(ctx context.Context, generation <-chan struct{}, key string, read func(context.Context) *eventBatch) *eventBatch {
 	b, first := s.join(generation, key)
 	if first {
 		go func() {
 			defer close(b.done)
-			// A panic here would be nobody's call: it must not end the process.
+			// A panic here belongs to no call: it must not end the process.
 			defer func() {
 				if cause := recover(); cause != nil {
 					b.err = fmt.Errorf("panic: %v", cause)

@@ -15,16 +15,15 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a stream reads the event log from a position on, a page
-// at a time, and sends what it reads with the position to go on from. When the
-// log has grown the tail says so; a heartbeat is a reason to look too. Streams
-// at one place read together (events_fanout.go). No page
-// is read before the one before it is sent, so a reader that is slow slows
-// nobody else, and one that takes nothing for a while is cut off. Positions are
-// of one incarnation of the database: a stream ends when that does.
+// Rules of this file: a stream reads the event log from a position on, a page at a time, and
+// sends what it reads with the position to go on from. The tail wakes it when the log has grown;
+// a heartbeat makes it read, too. Streams at one position read together (events_fanout.go). A
+// page is read when the one before it is sent, so a slow reader slows no other, and a reader that
+// takes nothing for a while is cut off. Positions belong to one incarnation of the database: a
+// stream ends when that does.
 
 const (
-	// eventPageSize bounds what one read of the log gives.
+	// eventPageSize bounds the events of one read of the log.
 	eventPageSize = 100
 	// streamJitter is the largest part of a stream's life that is taken off, so
 	// that streams that began together do not come back together.
@@ -144,7 +143,7 @@ func (f *feed) ofJob() {
 	f.kind, f.job, f.query.Job, f.query.Jobs = jobCursor, f.query.Jobs[0], f.query.Jobs[0], nil
 }
 
-// soleJob tells whether a filter selects one job and nothing else.
+// soleJob reports whether a filter selects one job and nothing else.
 func (f *feed) soleJob() (job.ID, bool) {
 	q := f.query
 	if len(q.Jobs) != 1 || len(q.Connections) > 0 || !q.Schedule.IsZero() || len(q.Labels) > 0 || q.Ended {
@@ -194,7 +193,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	}
 }
 
-// checkPosition refuses a place that the log has not come to.
+// checkPosition refuses a position that the log has not reached.
 func (f *feed) checkPosition(page store.EventPage) error {
 	if f.kind == logCursor && f.query.After > page.End {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
@@ -235,7 +234,7 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch
 	if generation == nil {
 		b = f.load(ctx)
 	} else {
-		own := *f // whoever reads may leave before the read is done
+		own := *f // the stream may leave before the read is done
 		b = f.server.fanout.get(ctx, generation, f.key(), own.load)
 	}
 	if b.err == nil {
@@ -259,7 +258,7 @@ func (f *feed) load(ctx context.Context) *eventBatch {
 	return &eventBatch{page: page, messages: messages, err: err}
 }
 
-// expired tells a cursor that a restore made useless from one that is too old.
+// expired distinguishes a cursor that a restore made useless from one that is too old.
 func (f *feed) expired(ctx context.Context, err error) error {
 	meta, failed := f.server.store.Meta(ctx)
 	if failed != nil || f.query.Incarnation == 0 || f.query.Incarnation == meta.Incarnation {
@@ -293,8 +292,8 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 	return out, nil
 }
 
-// sendAll sends a page's events and moves the place. It asks before each event whether
-// the key is still admitted: a slow reader may take minutes for a page.
+// sendAll sends a page's events and moves the position. It checks the key before each event: a
+// slow reader may take minutes for a page.
 func (f *feed) sendAll(ctx context.Context, b *eventBatch) error {
 	for _, m := range b.messages {
 		if refused := f.server.auth.stillAdmitted(ctx); refused != nil {

@@ -45,7 +45,7 @@ func (c client) open(t *testing.T, edit ...func(*streamRequest)) feed {
 	return s
 }
 
-// changes reads n changes, and gives the cursor after the last.
+// changes reads n changes, and returns the cursor after the last.
 func (s feed) changes(t *testing.T, n int) (out []*fireoncev1.JobChanged, cursor string) {
 	t.Helper()
 	for len(out) < n {

@@ -18,8 +18,8 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// pipes is a network inside a test's bubble: nothing of it waits for the
-// outside, so time there moves when everybody waits.
+// pipes is a network inside a test's bubble: nothing of it waits for the outside, so time there
+// moves when all goroutines wait.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}

@@ -10,18 +10,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: while anybody follows, one look at the log's end, at
-// least every poll interval and soon after each hint of the store, serves every
-// stream of this server. A stream reads for itself only when the log has grown,
-// or a hint said so, so a thousand idle ones cost the store what one does. The
-// look is the truth; the hint only makes it come sooner. A hint wakes them also
-// when the end stands where it was: one job's events may be read before the end
+// Rules of this file: while there are followers, one poll of the log's end serves every stream of
+// this server. It runs at least every poll interval, and soon after each hint of the store. A
+// stream reads for itself only when the log has grown, or after a hint, so a thousand idle
+// streams cost the store what one does. The poll decides; a hint only makes it come sooner. A
+// hint wakes streams also when the end has not moved: one job's events may be read before the end
 // of the whole log has passed them.
 
-// pollGap is the shortest time between two looks when hints come thick.
+// pollGap is the shortest time between two polls when hints are frequent.
 const pollGap = 20 * time.Millisecond
 
-// watchedLog is a log that tells when it has grown.
+// watchedLog is a log that sends a hint when it has grown.
 type watchedLog interface {
 	store.EventLog
 	store.Notifier
@@ -43,7 +42,7 @@ func newTail(s watchedLog, poll, limit time.Duration) *tail {
 	return &tail{store: s, poll: poll, limit: limit, grown: make(chan struct{})}
 }
 
-// follow keeps the look going until leave is called.
+// follow keeps the polls running until leave is called.
 func (t *tail) follow(ctx context.Context) (leave func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +61,8 @@ func (t *tail) follow(ctx context.Context) (leave func()) {
 	}
 }
 
-// next gives the channel that is closed when the log may have grown from now on. Ask
-// for it before the log is read, so that nothing falls between the two.
+// next returns the channel that is closed when the log may have grown from now on. Call it before
+// the log is read, so that no growth is missed between the two.
 func (t *tail) next() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +76,7 @@ func (t *tail) wake() {
 	t.grown = make(chan struct{})
 }
 
-// run looks until nobody follows.
+// run polls until the last follower leaves.
 func (t *tail) run(ctx context.Context) {
 	hints, unwatch := t.store.Watch(store.WatchEvents)
 	defer unwatch()
@@ -88,7 +87,7 @@ func (t *tail) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		// Who follows reads too after a failure, and tells its client.
+		// A follower reads after a failure, too, and returns the error to its client.
 		if err != nil || hinted || page.End != end || page.Incarnation != incarnation {
 			t.wake()
 		}
@@ -106,8 +105,7 @@ func (t *tail) look(ctx context.Context) (store.EventPage, error) {
 	return logEnd(ctx, t.store, DefaultProject)
 }
 
-// wait waits for the next look, and tells whether it follows a hint; not more:
-// there is none.
+// wait waits for the next poll, and reports whether it follows a hint; not more: there is none.
 func (t *tail) wait(ctx context.Context, hints <-chan struct{}, looked time.Time) (hinted, more bool) {
 	poll := time.NewTimer(t.poll)
 	defer poll.Stop()

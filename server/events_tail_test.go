@@ -65,7 +65,7 @@ func TestIdleStreamsShareTheLook(t *testing.T) {
 	})
 }
 
-// silent is a store that gives no hints: what is written is found by polling.
+// silent is a store that sends no hints: writes are found by polling.
 type silent struct{ server.Store }
 
 func (silent) Watch(store.WatchKind) (<-chan struct{}, func()) { return nil, func() {} }

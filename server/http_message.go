@@ -21,10 +21,10 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 )
 
-// Rules of this file: the message of a call is taken in before a handler sees it: read and
-// decompressed up to its method's own limit, held against what all calls may use, and
-// counted. What follows gets it whole, not compressed, and alone. Of a body in a form
-// that is not known here nothing is read.
+// Rules of this file: the message of a call is read before a handler sees it: it is decompressed
+// up to its method's own limit, reserved in the budget of all calls, and its elements are
+// counted. The handler reads one whole message that is not compressed. A body in an unknown form
+// is not read.
 
 // bodyTime is the time for a message that holds more than firstStep to arrive, as long as
 // it is small. A large one has Limits.MaxDeadline, and so has one that holds little: a
@@ -43,7 +43,7 @@ type message struct {
 	buf       []byte // begins with the frame's header, if the form has one
 }
 
-// withMessage takes the message of each call in.
+// withMessage reads the message of each call.
 func (s *Server) withMessage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, known := s.methods[r.URL.Path]
@@ -72,7 +72,7 @@ func (s *Server) withMessage(next http.Handler) http.Handler {
 	})
 }
 
-// release gives back what the message holds. It may be called again.
+// release returns the memory that the message holds. It may be called again.
 func (m *message) release() {
 	m.held.Release()
 	putBuffer(m.buf)
@@ -305,10 +305,10 @@ func tooLargeReason(procedure string) fireoncev1.ErrorReason {
 	return fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
 }
 
-// drain reads a body that nobody wants, up to twice the limit: an HTTP/1 client
-// that writes all before it reads would lose the answer to a reset of the
-// connection, and repeat the call for ever. One that asked first (Expect) and
-// those of HTTP/2 get their answer before the body.
+// drain reads a body that is not used, up to twice the limit: an HTTP/1 client that writes all
+// before it reads would lose the answer to a reset of the connection, and repeat the call
+// forever. A client that asked first (Expect), and those of HTTP/2, get the answer before the
+// body.
 func drain(r *http.Request, limit int64) {
 	if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
@@ -327,7 +327,7 @@ func (s *Server) turnAwayError(w http.ResponseWriter, r *http.Request, err error
 	_ = writeErrors.Write(w, r, wire) // a client that has gone gets no answer
 }
 
-// refuseCompressed lets nothing be decompressed for a caller who needs no key.
+// refuseCompressed keeps callers without a key from having anything decompressed.
 func refuseCompressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		zipped := r.URL.Query().Has("compression")

@@ -73,8 +73,8 @@ func TestTooManyElementsByGET(t *testing.T) {
 	}
 }
 
-// TestBreachesAreBounded: what a request is told of its breaches has a limit, one by one
-// and in a batch.
+// TestBreachesAreBounded: an error names a bounded part of a request's violations, one by one and
+// in a batch.
 func TestBreachesAreBounded(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)

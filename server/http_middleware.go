@@ -14,8 +14,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Rules of this file: what can be said without a request's body is said before
-// the body is read, in the words of the protocol that the client speaks.
+// Rules of this file: a call that can be refused by its headers is refused before its body is
+// read, in the protocol that the client speaks.
 
 const requestIDHeader = "X-Request-Id"
 
@@ -36,13 +36,13 @@ func requestID(ctx context.Context) string {
 	return id
 }
 
-// writerOf gives the controls of the response, which only streams need.
+// writerOf returns the controls of the response, which only streams need.
 func writerOf(ctx context.Context) *http.ResponseController {
 	c, _ := ctx.Value(keyWriter).(*http.ResponseController)
 	return c
 }
 
-// withRequestID gives every request an id, the client's own where it is fit.
+// withRequestID assigns every request an id, the client's own where it is fit.
 func withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
@@ -57,10 +57,9 @@ func withRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// withDeadlines bounds the time that a body and an answer may take, whoever sends it and
-// wherever to: before it answers a request that it turns away, net/http reads what it
-// is still owed of the body, and waits for that as long as it may. A stream sets
-// deadlines of its own.
+// withDeadlines bounds the time that a body and an answer may take, of every client and on every
+// path: before net/http answers a request that is turned away, it reads the rest of the body, and
+// waits for that as long as it may. A stream sets deadlines of its own.
 func (s *Server) withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not every transport has deadlines; the connection's own limits hold then.
@@ -150,7 +149,7 @@ func hostOf(hostport string) (host string, ok bool) {
 // however short it is, for as long as the request lasts.
 const maxHeaderLines = 128
 
-// limitHeaders refuses a flood of headers, and lets go of them at the same time.
+// limitHeaders refuses a flood of headers, and drops them.
 func limitHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lines := headerLines(r.Header)
@@ -176,8 +175,8 @@ func tooManyHeaders(lines int) string {
 	return fmt.Sprintf("the request has %d headers; at most %d are read", lines, maxHeaderLines)
 }
 
-// protected keeps answers out of other web pages and out of caches: they belong to the
-// caller's key, and are data.
+// protected keeps answers out of other web pages and out of caches: they are data that belongs to
+// the caller's key.
 func protected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -212,7 +211,7 @@ func (s *Server) checkSite(next http.Handler) http.Handler {
 // writeErrors writes errors in the protocol of the request.
 var writeErrors = connect.NewErrorWriter()
 
-// turnAway answers a call whose body nobody has read.
+// turnAway answers a call whose body was not read.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
 	s.logTurnedAway(r.Context(), r.URL.Path, f)
 	_ = writeErrors.Write(w, r, f.wire()) // a client that has gone gets no answer

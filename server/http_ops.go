@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/internal/metrics"
 )
 
-// Rules of this file: what operators' programs ask is on a listener of its own. It asks
-// for no key, so it tells numbers and states, and nothing that a client wrote.
+// Rules of this file: operators' programs have a listener of their own. It needs no key, so its
+// answers have numbers and states, and nothing that a client wrote.
 
 const (
 	// opsTime bounds a request to the operations listener and its answer.
@@ -34,7 +34,7 @@ func NewOps(m *metrics.Metrics, loopback bool, allowedHosts []string) *Ops {
 	return &Ops{metrics: m.Handler(), anyHost: !loopback, allowedHosts: allowedHosts}
 }
 
-// Serve tells that the server is ready.
+// Serve is called when the server is ready.
 func (o *Ops) Serve(s *Server) { o.server.Store(s) }
 
 // HTTPServer makes the server of the listener.

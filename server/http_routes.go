@@ -16,12 +16,12 @@ import (
 const (
 	// ReadHeaderTimeout bounds the time until a request's headers are read.
 	ReadHeaderTimeout = 10 * time.Second
-	// IdleTimeout closes connections on which nobody asks for anything.
+	// IdleTimeout closes connections that make no call.
 	IdleTimeout = 3 * time.Minute
 	// maxHeaderBytes bounds a request's headers, its URL included. The longest lawful GET
 	// has half of it.
 	maxHeaderBytes = 32 << 10
-	// MaxProbeMessage bounds a message of health and reflection, which anybody may send.
+	// MaxProbeMessage bounds a message of health and reflection, which need no key.
 	MaxProbeMessage = 4 << 10
 	// MaxCallsPerConnection bounds the calls of one HTTP/2 connection at a time, on each listener;
 	// http2Window what they may send ahead of the reader, together, on the main one.

@@ -14,18 +14,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what a server says of itself beside the API. A
-// quarantined database stops the sending and nothing else: jobs are still
-// stored and read. So a quarantined server is healthy, or a balancer would take
-// away the very calls that work; it is said in words on every surface instead:
-// here, in GetStats, and in blocked_reason of every job that waits.
+// Rules of this file: a quarantined database stops the sending and nothing else: jobs are still
+// stored and read. So a quarantined server is healthy, or a balancer would take away the very
+// calls that work. Every surface names the quarantine instead: these pages, GetStats, and
+// blocked_reason of every job that waits.
 
 const statusPath = "/status"
 
-// landingWait is how long a person waits to be told about the database.
+// landingWait bounds the wait for the database's description.
 const landingWait = 2 * time.Second
 
-// landing tells a person what has answered. Anybody may ask, so it names no version.
+// landing is a page that says what this port is. It needs no key, so it names no version.
 func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -65,9 +64,9 @@ type statusReport struct {
 	Engine      string `json:"engine"`
 	StoreID     string `json:"store_id"`
 	Incarnation int64  `json:"incarnation"`
-	// QuarantineReason says why nothing is being sent; empty: all is well.
+	// QuarantineReason says why nothing is sent; empty: there is no quarantine.
 	QuarantineReason string `json:"quarantine_reason"`
-	// ClockDoubt says what is not believed of the time; null: all is well.
+	// ClockDoubt says why the clock is suspect; null: it is not.
 	ClockDoubt *clockReport `json:"clock_doubt"`
 	// TZData says which time zone data schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
@@ -118,7 +117,7 @@ type vitalsReport struct {
 	HeldConnections       int64   `json:"held_connections"`
 }
 
-// reportVitals gives the measurement that GET /metrics gives, too.
+// reportVitals returns the measurement that GET /metrics has, too.
 func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
 	r, _ := s.cfg.Metrics.Vitals(ctx) // an old measurement says how old it is
 	if r.At.IsZero() {

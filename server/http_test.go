@@ -27,7 +27,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// do sends one request as it is and gives the answer with its body.
+// do sends one request as it is and returns the answer with its body.
 func (f *fixture) do(method, path, body string, header map[string]string) (*http.Response, string) {
 	f.tb.Helper()
 	r, err := http.NewRequestWithContext(f.tb.Context(), method, "http://"+f.addr+path, strings.NewReader(body))
@@ -168,8 +168,8 @@ func TestTooLargeIsHeard(t *testing.T) {
 	}
 }
 
-// TestBodiesThatDoNotCome: who sends the head of a request and then nothing keeps no
-// connection, though he has no key and wherever he calls.
+// TestBodiesThatDoNotCome: a client that sends the head of a request and then nothing loses its
+// connection, with a key or without one and on every path.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	t.Parallel()
 	hasty := func(c *server.Config) { c.Limits.MaxDeadline = 50 * time.Millisecond }
@@ -409,7 +409,7 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// timed is a store that tells how long its callers would wait.
+// timed is a store that records how long its callers would wait.
 type timed struct {
 	server.Store
 	left chan time.Duration

@@ -11,10 +11,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: calls that are turned away cost little, also in the log. Of each
-// reason the first one in a second has a line of its own; the others share one line at
-// the second's end, with their number and the first of their peers. A peer has the name
-// that its quotas have (quota_peers.go).
+// Rules of this file: refused calls cost little, also in the log. Of each reason the first one in
+// a second has a line of its own; the others share one line at the second's end, with their
+// number and the first of their peers. A peer has the name that its quotas have (quota_peers.go).
 
 const (
 	// turnedAwayEvery is the time that one line of the log stands for.

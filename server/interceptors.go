@@ -89,8 +89,8 @@ func (s *Server) logCalls() interceptor {
 	}
 }
 
-// clientLeft reports whether a stream ended because its client has left: that is how a
-// watch ends, and nobody's business.
+// clientLeft reports whether a stream ended because its client has left: that is how a watch
+// ends, and no failure.
 func clientLeft(ctx context.Context, spec connect.Spec, err error) bool {
 	return err != nil && spec.StreamType != connect.StreamTypeUnary && errors.Is(ctx.Err(), context.Canceled)
 }
@@ -115,7 +115,7 @@ func (s *Server) requireCaller() interceptor {
 	}
 }
 
-// clampDeadline gives every unary call an end. A stream has its own.
+// clampDeadline sets a deadline for every unary call. A stream has its own.
 func (s *Server) clampDeadline() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		if spec.StreamType != connect.StreamTypeUnary {

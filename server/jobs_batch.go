@@ -13,11 +13,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the items of a batch are decided as if they came one
-// after another, each on its own, and all that pass are stored by one write, or by several
-// where one replies to another. A request that fails a check, or is only to be validated, is looked up by its
-// key as in jobs_schedule.go; it waits for the write when an earlier item of the
-// batch may bind that key.
+// Rules of this file: each item of a batch is decided on its own, as if they came one after
+// another. One write stores all that pass, or several where one replies to another. An item that
+// fails a check, or is only validated, is looked up by its key as in jobs_schedule.go; the
+// look-up waits for the write when an earlier item of the batch may bind that key.
 
 // batch is one BatchScheduleJobs under way.
 type batch struct {
@@ -64,7 +63,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 	return &fireoncev1.BatchScheduleJobsResponse{Results: b.results}, nil
 }
 
-// take checks one item. It fails for what no other item would survive either.
+// take checks one item. It fails with errors that every other item would have, too.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
 	if !fastPathValid(req) {
 		broken, err := violationsOf(b.server.rules, req, b.broken < maxViolations)
@@ -161,16 +160,15 @@ func (b *batch) fail(ctx context.Context, i int, err error) {
 	}
 }
 
-// ofItem tells whether an error is a verdict on what was asked, and none on
-// the store or this server.
+// ofItem reports whether an error is about the request, and not about the store or this server.
 func ofItem(err error) bool {
 	return errors.As(err, new(*fault)) || errors.As(err, new(*job.StateError)) || errors.As(err, new(*connector.InputError))
 }
 
-// itemError is what an item's own call, of a procedure, would have failed with.
+// itemError returns the error that an item's own call of a procedure would have had.
 func (s *Server) itemError(ctx context.Context, procedure string, err error) *fireoncev1.ItemError {
 	err = inRequest(err, procedure)
-	// Up to 500 items of a small request may be wrong: the usual error goes no long way.
+	// Up to 500 items of a small request may be wrong: the common error takes a short way.
 	if f := new(fault); errors.As(err, &f) {
 		return &fireoncev1.ItemError{Code: int32(f.code()), Message: f.msg, Detail: f.detail()}
 	}

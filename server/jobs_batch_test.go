@@ -146,7 +146,7 @@ func TestBatchOneKeyTwice(t *testing.T) {
 	})
 }
 
-// TestBatchLateRepeat: a batch that is repeated a day late gives the same jobs.
+// TestBatchLateRepeat: a batch that is repeated a day late returns the same jobs.
 func TestBatchLateRepeat(t *testing.T) {
 	f := start(t)
 	c := overGRPC(f)
@@ -184,8 +184,8 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
-// TestConcurrentBatches sends one batch many times at once: each job is made
-// by exactly one of them.
+// TestConcurrentBatches sends one batch many times concurrently: each job is created by exactly
+// one of them.
 func TestConcurrentBatches(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)

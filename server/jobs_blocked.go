@@ -10,23 +10,23 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: blocked_reason says what keeps a job back beside its own
-// time, the widest cause first: the database, the job it replies to, its last
-// attempt's own reason, its connection. It is a help: where it cannot be read
-// the answer goes without it, because what the call was for is done.
+// Rules of this file: blocked_reason says why a job does not start although its time has come.
+// The widest cause comes first: the database, the job that it replies to, its last attempt's own
+// reason, its connection. An answer goes without it where it cannot be read, because the call
+// itself has succeeded.
 
 const (
-	// metaMaxAge is how old the server's knowledge of the database may be.
+	// metaMaxAge is how old the cached description of the database may be.
 	metaMaxAge = time.Second
 	// quarantineWords are for users: the reason itself names machines.
 	quarantineWords = "Nothing is being sent: the database may be a copy or an old state. An operator must run `fireonce recover`."
-	// clockStands and clockGoesOn say what a doubt of the clock means.
+	// clockStands and clockGoesOn say what a suspect clock means for sending.
 	clockStands = "Nothing is being sent until the time is believed again"
 	clockGoesOn = "Jobs are sent by the time that was believed before"
 )
 
-// clockToWire describes a doubt of the clock; nil: there is none.
-func clockToWire(d store.SuspectClock) *fireoncev1.ClockDoubt {
+// clockToWire describes a suspect clock; nil: it is not suspect.
+func clockToWire(d store.ClockDoubt) *fireoncev1.ClockDoubt {
 	if d.Why == "" {
 		return nil
 	}
@@ -35,8 +35,8 @@ func clockToWire(d store.SuspectClock) *fireoncev1.ClockDoubt {
 	}
 }
 
-// clockWords describe a doubt of the clock; empty: there is none.
-func clockWords(d store.SuspectClock) string {
+// clockWords describe a suspect clock; empty: it is not suspect.
+func clockWords(d store.ClockDoubt) string {
 	switch {
 	case d.Why == "":
 		return ""

@@ -153,7 +153,7 @@ func (s *jobService) newBulkRun(ctx context.Context, b bulk) (*bulkRun, [ownerLe
 	return r, owner, nil
 }
 
-// selects tells whether a job is meant, and is as it was when the client looked.
+// selects reports whether a job is meant, and has not changed since the client's dry run.
 func (r *bulkRun) selects(snap job.Snapshot) bool {
 	return r.asOf.IsZero() || !snap.Updated.After(r.asOf)
 }
@@ -193,8 +193,8 @@ func (r *bulkRun) inTurn(jobs []job.Snapshot) (now, later []job.Snapshot) {
 	return now, later
 }
 
-// again reads jobs anew, now that those that they reply to were taken. In a dry run
-// nothing was: the replies are as they would be.
+// again reads jobs again after the jobs that they reply to were written. A dry run writes
+// nothing: there the replies are as they would be.
 func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapshot, error) {
 	if r.call.dryRun {
 		out := slices.Clone(jobs)
@@ -223,7 +223,7 @@ func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, err
 	return page.Jobs, nil
 }
 
-// runAll decides and writes, again for those that somebody else moved meanwhile.
+// runAll decides and writes, and repeats both for the jobs that changed meanwhile.
 func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 	for range maxDecisions {
 		changes := r.decide(ctx, jobs)
@@ -267,7 +267,7 @@ func (r *bulkRun) decide(ctx context.Context, jobs []job.Snapshot) []store.Chang
 	return changes
 }
 
-// write stores the decisions and gives the jobs that had moved.
+// write stores the decisions and returns the jobs that had changed.
 func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []job.ID, err error) {
 	if len(changes) == 0 {
 		return nil, nil

@@ -171,7 +171,7 @@ func TestBulkRetryTakesNoJobTwice(t *testing.T) {
 		wantCounts(t, dry, 1, 1, 0)
 		f.clock.advance(time.Second)
 		f.schedule(f.request("b"))
-		f.fail() // after the dry run: nobody has seen it
+		f.fail() // after the dry run, which has not seen it
 		req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()}
 		did, err := f.bulkRetry(c, req)
 		f.must(err)
@@ -190,7 +190,7 @@ func TestBulkRetryTakesNoJobTwice(t *testing.T) {
 	})
 }
 
-// TestBulkResolve rules on many at once, on the record.
+// TestBulkResolve resolves many jobs in one call, and records the actor and the note.
 func TestBulkResolve(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		a := f.schedule(f.request("a"))
@@ -242,8 +242,8 @@ func (s small) List(ctx context.Context, q store.JobQuery) (store.JobPage, error
 	return s.Store.List(ctx, q)
 }
 
-// TestBulkPaging: while nobody else writes, every job that the filter selects
-// is changed by exactly one page, whatever the pages' size, and no other is.
+// TestBulkPaging: without other writers, every job that the filter selects is changed by exactly
+// one page, whatever the pages' size, and no other is.
 func TestBulkPaging(t *testing.T) {
 	most := &atomic.Int64{}
 	f := start(t, smallPages(most))
@@ -327,7 +327,7 @@ func TestBulkTokensAreBound(t *testing.T) {
 	}
 }
 
-// meddling is a store in which somebody is faster than a bulk call, once.
+// meddling is a store in which another writer is faster than a bulk call, once.
 type meddling struct {
 	server.Store
 	once   *sync.Once
@@ -402,8 +402,7 @@ func (restless) Apply(_ context.Context, items []store.Change) ([]store.Applied,
 	return out, nil
 }
 
-// TestConcurrentBulkCalls: many who ask for the same at once change each job
-// once.
+// TestConcurrentBulkCalls: equal concurrent calls change each job once.
 func TestConcurrentBulkCalls(t *testing.T) {
 	const jobs, callers = 30, 8
 	f := start(t)

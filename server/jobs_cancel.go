@@ -25,7 +25,7 @@ func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobReq
 	return &fireoncev1.CancelJobResponse{Job: out, Prevented: prevented}, err
 }
 
-// nothingSent tells whether a job is cancelled and not a byte of it ever left.
+// nothingSent reports whether a job is canceled and no byte of it was sent.
 func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, error) {
 	if snap.State != job.Canceled || snap.Attempt == 0 {
 		return snap.State == job.Canceled, nil

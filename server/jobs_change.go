@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxDecisions bounds how often a change is decided anew because the job moved
-// between read and write.
+// maxDecisions bounds how often a change is decided again because the job changed between read
+// and write.
 const maxDecisions = 8
 
 // jobChange is what a client asks of a job.
@@ -19,8 +19,8 @@ type jobChange struct {
 	of     jobNamed
 	etag   string // empty: not compared
 	reason string
-	// ask gives the evidence for the job as it is. It is judged before anything
-	// else, so that a repeat whose result is in place succeeds.
+	// ask returns the evidence for the job as it is. It is judged before anything else, so that a
+	// repeat whose result is in place succeeds.
 	ask func(job.Snapshot) job.Evidence
 	// check, when set, is what a change must pass and a repeat need not.
 	check func(context.Context, job.Snapshot) (checkedChange, error)
@@ -38,10 +38,9 @@ func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 	return func(job.Snapshot) job.Evidence { return e }
 }
 
-// change reads, decides and writes, again while somebody else is faster. A
-// wish that is fulfilled already succeeds before its etag is compared; an etag
-// that does not fit comes before the question whether the state allows it,
-// because the client judged by another state; the checks come last.
+// change reads, decides and writes, and repeats that while the job changes between. A change that
+// is in place already succeeds before its etag is compared. The etag is compared before the state
+// is judged, because the client judged by another state. The checks come last.
 func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, error) {
 	who := callerOf(ctx)
 	ref, err := jobRef(ctx, w.of)
@@ -115,7 +114,7 @@ func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot)
 	}
 }
 
-// checkRestart refuses to start a job anew, after its end, on a deleted connection.
+// checkRestart refuses to start an ended job again on a deleted connection.
 func (s *jobService) checkRestart(ctx context.Context, snap job.Snapshot, d job.Decision) error {
 	if d.Action != job.ActWrite || !snap.State.Terminal() || !d.To.Runnable() {
 		return nil

@@ -144,7 +144,7 @@ func TestResolveWhileLooking(t *testing.T) {
 	}
 }
 
-// TestCancelAgainstClaims cancels while workers claim: the loop decides anew.
+// TestCancelAgainstClaims cancels while workers claim: the loop decides again.
 func TestCancelAgainstClaims(t *testing.T) {
 	f := start(t)
 	const jobs = 20

@@ -13,11 +13,11 @@ import (
 
 // Rules of this file: a caller may give a job's effect key itself, to take over an effect
 // that other code has begun.
-//   - It takes a scope of its own: whoever may choose keys can have the receiver drop
+//   - It needs a scope of its own: a caller that may choose keys can make the receiver drop
 //     another effect.
 //   - It never has the form of derived keys, which could be another job's.
-//   - It is used once at a receiver, in all projects together, for ever. What counts as one
-//     receiver is coarse on purpose: too coarse refuses, too fine drops an effect.
+//   - It is used once at a receiver, in all projects together, forever. What counts as one
+//     receiver is coarse on purpose: too coarse refuses a job, too fine drops an effect.
 //   - A new effect of the same job needs another one, which only a person can give.
 
 // mayGiveEffectKey refuses an effect key that the caller may not give. Empty: none.
@@ -44,7 +44,7 @@ func checkEffectKey(who caller, req *fireoncev1.ScheduleJobRequest) error {
 	return mayGiveEffectKey(who, req.GetEffectKey())
 }
 
-// effectKeyAt gives the digest of a job's own effect key at its receiver; zero: it has none.
+// effectKeyAt returns the digest of a job's own effect key at its receiver; zero: it has none.
 func effectKeyAt(conn *store.Connection, spec job.Spec) (digest [32]byte, err error) {
 	if spec.OwnEffectKey == "" {
 		return digest, nil
@@ -59,9 +59,9 @@ func effectKeyAt(conn *store.Connection, spec job.Spec) (digest [32]byte, err er
 // accountHold is the hold key of connectors whose connections are accounts.
 const accountHold = "account"
 
-// receiverOf names who dedupes: host and port, or, where the hold key is the account, all
-// accounts of the platform. A host has one receiver at the usual ports of http and https,
-// which share their handler as a rule, and a name is the same with a dot at its end.
+// receiverOf names the receiver that drops duplicates: host and port, or, where the hold key is
+// the account, all accounts of the platform. A host has one receiver at the usual ports of http
+// and https, which share their handler as a rule, and a name is the same with a dot at its end.
 func receiverOf(connector, holdKey string) string {
 	if holdKey == accountHold {
 		return "connector " + connector

@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// keyed makes a KEYED connection and gives its id.
+// keyed creates a KEYED connection and returns its id.
 func (f *fixture) keyed(project string) string {
 	f.tb.Helper()
 	c, _, err := f.store.CreateConnection(f.tb.Context(), store.NewConnection{Connection: store.Connection{

@@ -20,8 +20,8 @@ func (m mindful) Describe() connector.Description {
 	return d
 }
 
-// TestKeyExpireTime is as long as the key is kept: 30 days, the connection's key window
-// where that is longer, and unset where it is kept for ever or the job has not ended.
+// TestKeyExpireTime is as long as the key is kept: 30 days, the connection's key window where
+// that is longer, and unset where it is kept forever or the job has not ended.
 func TestKeyExpireTime(t *testing.T) {
 	const day = 24 * time.Hour
 	f := start(t, func(c *server.Config) {
@@ -36,7 +36,7 @@ func TestKeyExpireTime(t *testing.T) {
 	for i, tt := range []struct {
 		connector string
 		window    time.Duration
-		kept      time.Duration // 0: for ever
+		kept      time.Duration // 0: forever
 	}{{"stub", time.Hour, 30 * day}, {"stub", 60 * day, 60 * day}, {"mindful", 60 * day, 0}} {
 		key := string(rune('a' + i))
 		id := job.ID{15: byte(80 + i)}

@@ -168,8 +168,8 @@ func TestReplyLeftBehind(t *testing.T) {
 	})
 }
 
-// TestBulkRetryOfAThread takes a thread up as a whole, whatever its order in the page,
-// and nothing that a client has cancelled.
+// TestBulkRetryOfAThread retries a thread as a whole, whatever its order in the page, and no job
+// that a client has canceled.
 func TestBulkRetryOfAThread(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		thread := f.leftBehind("a")

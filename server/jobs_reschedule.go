@@ -9,11 +9,11 @@ import (
 	"github.com/fireonce/fireonce/internal/submit"
 )
 
-// Rules of this file: what moves a job in time. A requested time is judged as
-// it was sent first, so that a repeat of a move that is in place succeeds
-// however late it comes; a move that is still to be made has its time checked.
+// Rules of this file: a requested time is judged first as it was sent, so that a repeat of a move
+// that is in place succeeds however late it comes. The time is checked only for a move that is
+// still to be made.
 
-// Choices for a new time that has passed.
+// What a client can do about a new time that has passed.
 const (
 	pastMove  = "the job was not changed: give a later time, or call RunJobNow"
 	pastRetry = "the job was not changed: give a later time, or none to start it now"

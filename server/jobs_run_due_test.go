@@ -55,7 +55,7 @@ func TestRunDue(t *testing.T) {
 	}
 }
 
-// TestRunDueRefuses: what could never end its wait is refused at once.
+// TestRunDueRefuses: a call whose wait could never end is refused immediately.
 func TestRunDueRefuses(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan struct{}), make(chan struct{})

@@ -13,17 +13,17 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the key comes before everything that may change between
-// two tries. Once a key is bound, a repeat is answered with its job, however
-// late it is and whatever has become of its connection. So a request that fails
-// a check is looked up by its key before the check's verdict is given; one that
-// passes them all needs no look-up, because the store binds the key itself.
+// Rules of this file: the key is decided before everything that may change between two tries.
+// Once a key is bound, a repeat is answered with its job, however late it is and whatever its
+// connection is like now. So a request that fails a check is looked up by its key before it is
+// refused. A request that passes all checks needs no look-up, because the store binds the key
+// itself.
 
-// scheduleRequest is a request on its way to the store.
+// scheduleRequest is a request that is being checked.
 type scheduleRequest struct {
 	who  caller
 	spec job.Spec
-	// connection and replyTo are what the request names, unnamed is why one of them
+	// connection and replyTo are what the request names, unnamed is the error of a name that
 	// names nothing.
 	connection, replyTo store.Ref
 	unnamed             error
@@ -63,8 +63,8 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 	return in.withWarnings(ctx, sub, stored, err)
 }
 
-// newRequest converts a request and settles its key. It fails for what no repeat could
-// have passed either.
+// newRequest converts a request and settles its key. It fails with errors that a repeat would
+// have, too.
 func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (scheduleRequest, error) {
 	who := in.who
 	at, mark, err := in.server.requestedTime(req)
@@ -119,7 +119,7 @@ func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobReq
 		return conn, replyTo, err
 	}
 	if req.GetReplyTo() != nil && replyTo.IsZero() && err == nil {
-		err = repliedTo.noJob(sub.replyTo) // the nil UUID is nobody's id, and not "no reply"
+		err = repliedTo.noJob(sub.replyTo) // the nil UUID is no id of a job, and not "no reply"
 	}
 	if sub.unnamed == nil {
 		sub.unnamed = err
@@ -127,8 +127,8 @@ func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobReq
 	return conn, replyTo, nil
 }
 
-// notReserved keeps clients from squatting on keys that Fireonce makes. The key is in the
-// message that a request has at a path.
+// notReserved keeps clients from taking keys that Fireonce makes. The key is in the message that
+// a request has at a path.
 func notReserved(key, at string) error {
 	if strings.HasPrefix(key, job.ReservedKeyPrefix) {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED,

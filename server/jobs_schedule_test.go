@@ -156,7 +156,7 @@ func TestKeyReused(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce sends one request 1,000 times at once.
+// TestManyAtOnce sends one request 1,000 times concurrently.
 func TestManyAtOnce(t *testing.T) {
 	const calls = 1000
 	f := start(t, func(c *server.Config) { // a machine under load is no failure
@@ -275,8 +275,8 @@ func TestValidateOnly(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsAreRefused: a server that ignores what it does not know
-// sends at once what a newer client, or one that misspells, wanted later.
+// TestUnknownFieldsAreRefused: a server that ignores what it does not know sends immediately what
+// a newer client, or one that misspells, wanted later.
 func TestUnknownFieldsAreRefused(t *testing.T) {
 	f := start(t)
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1)

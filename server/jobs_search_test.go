@@ -75,8 +75,8 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestSearchRecipient: a job is found by whom its payload addresses, after a change by the
-// new ones, and by nobody whose key may not read payloads.
+// TestSearchRecipient: a job is found by the recipients of its payload, after a change by the new
+// ones, and by no key that may not read payloads.
 func TestSearchRecipient(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)

@@ -85,8 +85,8 @@ func (u jobUpdate) fields() job.Fields {
 	return c.Fields()
 }
 
-// inPlace tells whether a job has the content already. Payloads are compared as
-// messages: their encodings may differ between versions.
+// inPlace reports whether a job has the content already. Payloads are compared as messages: their
+// encodings may differ between versions.
 func (u jobUpdate) inPlace(s job.Spec) bool {
 	if u.labels != nil && !maps.Equal(u.labels, s.Labels) {
 		return false
@@ -124,8 +124,7 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 	return &fireoncev1.UpdateJobResponse{Job: out}, err
 }
 
-// checkUpdate checks new content as a submit's is, and lets the connector name
-// its hold key anew.
+// checkUpdate checks new content as a submit's is, and has the connector name its hold key again.
 func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snapshot) (checkedChange, error) {
 	terms := u.terms()
 	content := &terms

@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// validator checks what one call submits and answers for it. It reads each
+// validator checks the jobs that one call submits, and makes the answers. It reads each
 // connection, and each job that is replied to, once for the whole call.
 type validator struct {
 	server *Server
@@ -30,7 +30,7 @@ type validator struct {
 	beforeByKey map[string]readResult[job.ID]
 }
 
-// readResult is what a read of the store gave.
+// readResult is the result of a read of the store.
 type readResult[T any] struct {
 	value T
 	err   error
@@ -45,13 +45,13 @@ func (s *Server) newValidator(ctx context.Context) *validator {
 	}
 }
 
-// pastSubmit is what to do about a submit whose time has passed. It is said only when
-// no job is stored under the key (see lookUp).
+// pastSubmit is what a client can do about a time that has passed. The error appears only
+// when no job is stored under the key (see lookUp).
 const pastSubmit = "no job is stored under this idempotency key, now or by an earlier try: " +
 	"send the request again under the same key with a later time, or without schedule_time to start the job now"
 
-// check is everything that a new job must pass and a repeat need not. It
-// completes the submission with what only these checks can tell.
+// check is everything that a new job must pass and a repeat need not. It completes the request
+// with what only these checks find out.
 func (in *validator) check(ctx context.Context, sub *scheduleRequest) error {
 	var err error
 	if sub.at, err = in.server.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
@@ -120,7 +120,7 @@ func (in *validator) create(ctx context.Context, items []store.NewJob) ([]store.
 	return created, err
 }
 
-// settle gives back what was counted and not stored.
+// settle returns to the quotas what was counted and not stored.
 func (in *validator) settle() { in.server.admission.settle(in.who.project, in.taken, in.kept) }
 
 func checkSize(payload []byte) error {
@@ -169,8 +169,8 @@ func (in *validator) replyID(ctx context.Context, ref store.Ref) (job.ID, error)
 	return r.value, r.err
 }
 
-// prepare has the connector check a job's content, and gives its hold key. named is what
-// the request called the job that it replies to.
+// prepare has the connector check a job's content, and returns its hold key. named is what the
+// request called the job that it replies to.
 func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec job.Spec, named store.Ref) (holdKey string, err error) {
 	replyTo, err := in.predecessor(ctx, spec, named)
 	if err != nil {
@@ -236,9 +236,9 @@ func disabled(conn *store.Connection, why string) *fault {
 		fmt.Sprintf("connection %s %s", conn.ID, why), "connection_id", conn.ID.String())
 }
 
-// predecessor checks the job that a job replies to, and gives the external id
-// of its effect if there is one yet. It exists before the reply has an id, so a
-// chain of replies never closes to a ring.
+// predecessor checks the job that a job replies to, and returns the external id of its effect if
+// there is one yet. It exists before the reply has an id, so a chain of replies never closes to a
+// ring.
 func (in *validator) predecessor(ctx context.Context, spec job.Spec, named store.Ref) (externalID string, err error) {
 	id := spec.ReplyTo
 	if id.IsZero() {

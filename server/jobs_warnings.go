@@ -13,15 +13,14 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: a job is stored, or would be, before anybody looks at its
-// files, so that they can neither refuse nor delay it. Only its answer waits, and not
-// for long.
+// Rules of this file: a job is stored, or would be, before its files are probed, so that they can
+// neither refuse nor delay it. Only its answer waits, for a bounded time.
 
 const (
 	// warnWithin bounds how long an answer waits for what is found.
 	warnWithin = 2 * time.Second
-	// maxMediaProbes bounds the files that are looked at at once. Above it, answers go
-	// without warnings.
+	// maxMediaProbes bounds the files that are probed concurrently. Above it, answers have no
+	// warnings.
 	maxMediaProbes = 64
 )
 
@@ -82,7 +81,7 @@ func (in *validator) mediaWarnings(ctx context.Context, p *fireoncev1.Payload) [
 		select {
 		case in.server.probes <- struct{}{}:
 		default:
-			continue // too many at once
+			continue // too many probes run
 		}
 		all.Go(func() {
 			defer func() { <-in.server.probes }()

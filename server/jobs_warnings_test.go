@@ -54,8 +54,8 @@ func (f *fixture) scheduled(r *fireoncev1.ScheduleJobRequest) *fireoncev1.Schedu
 	return &res
 }
 
-// A file that is gone when its job is scheduled is told, and keeps nothing from being
-// stored; a repeat looks at nothing.
+// A file that is gone when its job is scheduled has a warning, and keeps nothing from being
+// stored; a repeat probes nothing.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	m := &files{}
@@ -83,7 +83,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Without somebody to ask there are no warnings.
+// Without a prober there are no warnings.
 func TestNoWarnings(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -16,7 +16,7 @@ const outageEvery = time.Minute
 // outage bounds what an outage of the store writes to the log.
 type outage struct{ told atomic.Int64 }
 
-// worthALine tells whether the cause of a failed call is to be logged now.
+// worthALine reports whether the cause of a failed call is to be logged now.
 func (o *outage) worthALine(err error, now time.Time) bool {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return true

@@ -13,10 +13,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: every quota has a name, a default, and one place where it is looked
-// up. A limit of 0 is none. The defaults are far above honest use; what they stop is a
-// key or a peer that takes everything. An operator who shares a server between tenants
-// sets figures of their own.
+// Rules of this file: every quota has a name, a default, and one place where it is looked up. A
+// limit of 0 is none. The defaults are far above honest use: they stop a key or a peer that takes
+// everything. An operator that shares a server between tenants sets limits of its own.
 
 // Quota names a limit.
 type Quota string
@@ -46,8 +45,8 @@ const (
 const (
 	// QuotaPeerSignIns bounds the failed sign-ins a minute, on each server.
 	QuotaPeerSignIns Quota = "peer-sign-ins"
-	// QuotaPeerConnections bounds the open connections, on each server. Loopback
-	// addresses have no limit: a proxy in front of the server brings everybody's.
+	// QuotaPeerConnections bounds the open connections, on each server. Loopback addresses have
+	// no limit: a proxy in front of the server brings all clients' connections.
 	QuotaPeerConnections Quota = "peer-connections"
 )
 

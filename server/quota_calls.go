@@ -8,9 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rules of this file: a bucket is one of this server's, and forgotten when it is full
-// again: a full bucket and none are the same. So what is kept is bounded by what is used
-// at the moment, and by a number.
+// Rules of this file: each server has its own buckets, and forgets a bucket that is full again: a
+// full bucket and none are the same. So the buckets are bounded by the use at the moment, and by
+// a number.
 
 // maxBucketsKept bounds the projects, and the peers, whose buckets are kept.
 const maxBucketsKept = 10_000

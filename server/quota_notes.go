@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Rules of this file: what an operator should see of quotas has a line in the log, and
-// not one for each call that is refused.
+// Rules of this file: a quota that is used up has a line in the log now and then, and not one for
+// each refused call.
 
 const (
 	// usedUpEvery is the time between two lines about one quota that is met, nearEvery about
@@ -56,14 +56,14 @@ func (n *quotaLog) due(what quotaLogKey, every time.Duration) (skipped int, due 
 	return last.skipped, true
 }
 
-// usedUp says that a project or a peer has used up a quota.
+// usedUp logs that a project or a peer has used up a quota.
 func (n *quotaLog) usedUp(who string, name Quota, used, limit int64) {
 	if skipped, due := n.due(quotaLogKey{"met " + string(name), who}, usedUpEvery); due {
 		n.log.Warn("a quota is used up", "quota", name, whose(name), who, "used", used, "limit", limit, "refused_before", skipped)
 	}
 }
 
-// nearlyUsedUp says that a project has nearly used up a quota.
+// nearlyUsedUp logs that a project has nearly used up a quota.
 func (n *quotaLog) nearlyUsedUp(who string, name Quota, used, limit int64) {
 	if _, due := n.due(quotaLogKey{"near " + string(name), who}, nearEvery); due {
 		n.log.Warn("a quota is nearly used up", "quota", name, whose(name), who, "used", used, "limit", limit)

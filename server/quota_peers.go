@@ -13,15 +13,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rules of this file: a peer is the address that connects, and for IPv6 the network of
-// 64 bits that one customer has. Many people may share one: behind a proxy, everybody. So
-// what a peer does wrong takes nothing from an honest caller beside it: a key that was
-// right before on this server, and the operator's, are never refused here. What a peer
-// uses up by failed sign-ins is the looking up of keys that this server does not know.
-// The address is the socket's: behind a proxy it is the proxy's, and a header in which a
-// client names another one counts for nothing.
+// Rules of this file: a peer is the address that connects, and for IPv6 the network of 64 bits
+// that one customer has. Many people may share one: behind a proxy, all of them. So a peer's
+// failures take nothing from an honest caller beside it: a key that was right before on this
+// server, and the operator's, are never refused here. Failed sign-ins of a peer use up its
+// look-ups of keys that this server does not know. The address is the socket's: behind a proxy it
+// is the proxy's, and a header in which a client names another one counts for nothing.
 
-// maskedBits is the part of an IPv6 address that tells peers apart.
+// maskedBits is the part of an IPv6 address that distinguishes peers.
 const maskedBits = 64
 
 // peerOf returns the name of a peer, and whether it is this machine. The name is empty

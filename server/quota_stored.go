@@ -9,10 +9,10 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what a project stores is measured from time to time, and what this
-// server adds meanwhile is counted here. So a submit asks the store for nothing. What
-// other servers add is seen at the next measurement: the overshoot of a limit is at most
-// what they store in between, and what is being written at that moment.
+// Rules of this file: the use of a project is measured from time to time, and what this server
+// adds between is counted here. So a submit makes no read of the store. The next measurement sees
+// what other servers add: a limit is exceeded by at most what they store between two
+// measurements, and what is being written at that moment.
 
 const (
 	// measureEvery is the time between two measurements of a project that stores jobs,
@@ -47,7 +47,7 @@ type admission struct {
 	closed   bool
 }
 
-// projectUse is what is known of a project's use.
+// projectUse is a project's use, as measured and counted.
 type projectUse struct {
 	measured store.StoredJobs
 	at       time.Time     // of the measurement; zero: there was none
@@ -187,8 +187,8 @@ func (a *admission) makeRoom() {
 	}
 }
 
-// measure begins a measurement, if none is under way. It ends with no call: one that
-// leaves fails nobody else.
+// measure begins a measurement, if none is under way. It does not end with a call: a call that
+// leaves fails no other.
 func (a *admission) measure(ctx context.Context, project string, p *projectUse) {
 	if p.busy != nil || a.closed {
 		return
@@ -219,7 +219,7 @@ func (a *admission) measure(ctx context.Context, project string, p *projectUse) 
 	})
 }
 
-// read asks the store. A panic here would be nobody's call.
+// read asks the store. A panic here belongs to no call.
 func (a *admission) read(ctx context.Context, project string) (_ store.StoredJobs, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -15,12 +15,13 @@ import (
 )
 
 // Rules of this file: a schedule is read, the change is decided, and it is written for the
-// scheduleChange that was read, which firings change too; if somebody came between, all again. What
-// is in place already succeeds before the etag is compared, and the etag comes before every
-// check, because the client judged by another state. After a restore, the firings that may
-// have taken place in the state that was lost are decided before anything is changed.
+// scheduleChange that was read, which firings change too; if it has changed between, all of that
+// is repeated. A change that is in place already succeeds before the etag is compared. The etag
+// is compared before every check, because the client judged by another state. After a restore,
+// the firings that may have taken place in the state that was lost are decided before anything is
+// changed.
 
-// revision is what a client wants of one schedule.
+// scheduleChange is what a client wants to change of one schedule.
 type scheduleChange struct {
 	etag string
 	// inPlace reports whether a schedule is as it is wanted.
@@ -29,7 +30,7 @@ type scheduleChange struct {
 	from []store.ScheduleState
 	// settles: so can a queue that a person has to look at after a restore, in any state.
 	settles bool
-	// deletes: it is carried out also where nobody can decide about the schedule.
+	// deletes: it is carried out also where no server can decide about the schedule.
 	deletes bool
 	// change makes of a copy what is to be written.
 	change func(ctx context.Context, c *store.ScheduleChange) error

@@ -308,7 +308,7 @@ func TestBackfillSchedule(t *testing.T) {
 		_, err = f.backfill(c, absent, from, now)
 		wantReason(t, err, noSchedule)
 
-		f.clock.advance(time.Hour) // 15:00 is due, and nobody has decided about it
+		f.clock.advance(time.Hour) // 15:00 is due, and no server has decided about it
 		_, err = f.backfill(c, id, now, f.clock.Now().Add(-time.Minute))
 		f.must(err)
 		f.clock.advance(time.Minute)

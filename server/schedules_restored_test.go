@@ -208,8 +208,8 @@ func TestRestoredBuffered(t *testing.T) {
 	}
 }
 
-// TestRestoredEnded: a queue of a schedule that has ended gives nothing away to a trigger, and
-// goes on once a person has resumed it.
+// TestRestoredEnded: a queue of a schedule that has ended hands no item to a trigger, and goes on
+// once a person has resumed it.
 func TestRestoredEnded(t *testing.T) {
 	var fires *schedule.Scheduler
 	f := start(t, firing(&fires))
@@ -235,7 +235,7 @@ func TestRestoredEnded(t *testing.T) {
 	f.must(second2(f.trigger(c, id, "now", true)))
 }
 
-// TestRestoredWithoutZone: a schedule that nobody can decide about may still be deleted, and
+// TestRestoredWithoutZone: a schedule that no server can decide about may still be deleted, and
 // nothing else.
 func TestRestoredWithoutZone(t *testing.T) {
 	var fires *schedule.Scheduler

@@ -120,7 +120,7 @@ func TestSchedulesOverEveryProtocol(t *testing.T) {
 	}
 }
 
-// TestCreateScheduleRepeats: the key is bound for ever, to what made the schedule.
+// TestCreateScheduleRepeats: the key is bound forever, to the request that created the schedule.
 func TestCreateScheduleRepeats(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		create := func(r *createScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
@@ -364,8 +364,8 @@ func TestListSchedules(t *testing.T) {
 	})
 }
 
-// TestOverdueSchedule: a schedule says since when nobody has decided about it, as long as that is
-// so.
+// TestOverdueSchedule: a schedule says since when no server has decided about it, as long as that
+// is so.
 func TestOverdueSchedule(t *testing.T) {
 	var clockwork *schedule.Scheduler
 	f := start(t, firing(&clockwork))

@@ -31,9 +31,9 @@ import (
 // Vault seals the credentials of connections. *vault.Vault is one.
 type Vault interface {
 	seal.Vault
-	// KeyIDs names the keys of the start, the one that seals first; Missing gives those
-	// of the named ones that there are not; NextKeyID names the one that seals after the
-	// next start, if it is another.
+	// KeyIDs returns the keys of the start, the one that seals first. Missing returns those of
+	// the named keys that do not exist. NextKeyID returns the key that seals after the next
+	// start, if it is another.
 	KeyIDs() []string
 	Missing(used []string) []string
 	NextKeyID() string
@@ -44,8 +44,8 @@ type Vault interface {
 	Recognizes(secret []byte, connection [16]byte, fingerprint string) bool
 }
 
-// Refresher gives the credential to use in place of one that may have ended.
-// *oauth.Renewer is one.
+// Refresher returns the credential to use in place of one that may have expired. *oauth.Renewer
+// is one.
 type Refresher interface {
 	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
 }
@@ -65,18 +65,18 @@ type Config struct {
 	OAuthApps   *oauth.Apps
 	OAuthClient *oauth.Client
 	Refresher   Refresher
-	// Log gets one line per call, without payloads and secrets; nil: none.
+	// Log receives one line per call, without payloads and secrets; nil: none.
 	Log *slog.Logger
-	// Metrics counts calls and jobs that end by them; nil: nobody does.
+	// Metrics counts calls and jobs that end by them; nil: they are not counted.
 	Metrics *metrics.Metrics
 	// Tracer makes spans of calls; nil: there are none.
 	Tracer *tracing.Tracer
 	// Version is shown by GET /status.
 	Version string
-	// APIKey, when set, is the operator's: it may do everything, in DefaultProject.
-	// Every call must come with it or with a key of the store, as "Authorization:
-	// Bearer". Without it and RequireKey everybody who reaches the port may do
-	// everything in DefaultProject, so only loopback names and AllowedHosts are served.
+	// APIKey, when set, is the operator's: it may do everything, in DefaultProject. Every call
+	// must come with it or with a key of the store, as "Authorization: Bearer". Without it and
+	// RequireKey every client that reaches the port may do everything in DefaultProject, so only
+	// loopback names and AllowedHosts are served.
 	APIKey string
 	// NextAPIKey, when set, is as good as APIKey, so that the operator's key can be
 	// replaced while servers run.
@@ -97,8 +97,7 @@ type Config struct {
 	AllowedHosts []string
 	// NewID makes ids; nil: UUIDs of version 7.
 	NewID func() job.ID
-	// Media looks at the files of jobs that are scheduled, for warnings; nil: nobody
-	// does.
+	// Media probes the files of jobs that are scheduled, for warnings; nil: they are not probed.
 	Media Media
 	// Scheduler evaluates schedules, and makes the jobs that clients ask them for. nil: one
 	// of the server's own, which fires nothing by itself.
@@ -113,7 +112,7 @@ type Config struct {
 	Quotas Quotas
 }
 
-// Media tells in short time whether a file is there. kit.Media is one.
+// Media finds out in short time whether a file is there. kit.Media is one.
 type Media interface {
 	// Probe fails with *connector.Refusal.
 	Probe(ctx context.Context, ref *fireoncev1.MediaRef) error
@@ -163,7 +162,7 @@ func or[T int | time.Duration](value *T, fallback T) {
 	}
 }
 
-// DefaultProject is the operator's, and everybody's where no key is required.
+// DefaultProject is the operator's, and every caller's where no key is required.
 const DefaultProject = "default"
 
 // Server answers the API.
@@ -289,6 +288,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// newID makes a UUID of version 7. It panics when the system gives no
-// randomness: there is no safe way to go on.
+// newID makes a UUID of version 7. It panics when the system has no randomness: there is no safe
+// way to go on.
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }

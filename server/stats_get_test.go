@@ -140,8 +140,8 @@ func TestStatsAreKept(t *testing.T) {
 	f.must(look(&fireoncev1.GetStatsRequest{}))
 }
 
-// TestStatsSingleFlight: many who ask at once cause one measurement, and one
-// of them who leaves fails nobody else.
+// TestStatsSingleFlight: concurrent callers cause one measurement, and a caller that leaves fails
+// no other.
 func TestStatsSingleFlight(t *testing.T) {
 	gate := make(chan struct{})
 	f, m := measured(t, gate)

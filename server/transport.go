@@ -198,7 +198,7 @@ func (t *Transport) Message(ctx context.Context, procedure string) *Message {
 	return &Message{server: s, procedure: procedure, held: s.budget.reserve(callerOf(ctx).project, s.maxRequest(procedure))}
 }
 
-// Release gives back what the message holds.
+// Release returns the memory that the message holds.
 func (m *Message) Release() { m.held.Release() }
 
 // FrameHeader is the length of what precedes a message in gRPC: a byte of flags and the size.

@@ -11,10 +11,10 @@ import (
 	"github.com/fireonce/fireonce/internal/inflight"
 )
 
-// Rules of this file: the bytes of requests that are read, decompressed, decoded and
-// handled are bounded for the whole process. A request holds its own size, and where that
-// is not known, the next step that it may grow to. Small requests have a budget of their
-// own, so that they do not wait behind large ones.
+// Rules of this file: the bytes of requests that are read, decompressed, decoded and handled are
+// bounded for the whole process. A request reserves its own size or, where that is not known, the
+// next step that it may grow to. Small requests have a budget of their own, so that they do not
+// wait behind large ones.
 
 const (
 	// firstReservation and smallRequest are the steps of a request whose size is not known:
@@ -32,7 +32,7 @@ func newRequestBudget(limits Limits) requestBudget {
 	return requestBudget{inflight.New(int64(limits.SmallWork), budgetWait), inflight.New(int64(limits.LargeWork), budgetWait)}
 }
 
-// reservation is what one request holds of them.
+// reservation is the part of the budget that one request holds.
 type reservation struct {
 	inflight.Hold
 	work  requestBudget
@@ -41,14 +41,13 @@ type reservation struct {
 	step  int64 // what it may grow to now
 }
 
-// reserve starts with nothing.
+// reserve returns a reservation of nothing.
 func (w requestBudget) reserve(owner string, limit int) *reservation {
 	return &reservation{work: w, owner: owner, limit: int64(limit)}
 }
 
-// growTo makes sure that the request may have size bytes. exact says that it will have no
-// more. What the request held is given back before it waits for more, so that no request
-// waits for one that waits.
+// growTo reserves size bytes for the request. exact says that it will have no more. The request
+// returns what it held before it waits for more, so that no request waits for one that waits.
 func (h *reservation) growTo(ctx context.Context, size int64, exact bool) error {
 	if size <= h.step {
 		return nil

@@ -17,8 +17,8 @@ func limitsOf(small, large int) Limits {
 	return l.withDefaults()
 }
 
-// TestBusy: what finds no room in time is refused, may be repeated, and holds nothing; a
-// small request has room beside large ones.
+// TestBusy: a request that finds no memory in time is refused, may be repeated, and holds
+// nothing; a small request finds memory beside large ones.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRequestBudget(limitsOf(16<<20, 4<<20))

@@ -18,7 +18,7 @@ const (
 
 var bufferPools [mostBuffer + 1]sync.Pool
 
-// getBuffer returns an empty buffer with room for size bytes.
+// getBuffer returns an empty buffer with a capacity of size bytes at least.
 func getBuffer(size int) []byte {
 	kind := max(leastBuffer, bits.Len(uint(max(size, 1)-1)))
 	if kind > mostBuffer {

@@ -11,10 +11,10 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: connect-go decodes a unary request before any interceptor, and
-// makes an error without details of what fails there. So a codec that fails leaves its
-// error in the message, as an unknown field that no client can make, and the interceptor
-// of the contract's rules finds it (Server.obeys). A message with that mark goes no further.
+// Rules of this file: connect-go decodes a unary request before any interceptor, and its error
+// has no details. So a codec that fails leaves its error in the message, as an unknown field that
+// no client can make, and the interceptor of the contract's rules finds it (Server.obeys). A
+// message with that mark is refused.
 
 // undecodableField is the number of the mark: the highest that a field can have.
 const undecodableField = protowire.MaxValidNumber

@@ -32,8 +32,8 @@ func settingsFor(connector string) protoreflect.FieldDescriptor {
 	return settingsOf.Fields().ByName(customSettings)
 }
 
-// settingsFromWire gives the encoded settings message of a connection, which must be the
-// one that the connector takes. A request has the connection at a path.
+// settingsFromWire returns the encoded settings message of a connection, which must be the one
+// that the connector takes. at is the path of the connection in the request.
 func settingsFromWire(c *fireoncev1.Connection, at string) ([]byte, error) {
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID
 	want := settingsFor(c.GetConnector())

@@ -8,7 +8,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// TestEtagsAreDigests: the etag of one version tells nothing of the next one, nor of the same
+// TestEtagsAreDigests: the etag of one version reveals neither the next one nor that of the same
 // version of another job.
 func TestEtagsAreDigests(t *testing.T) {
 	f := start(t)

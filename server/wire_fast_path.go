@@ -6,10 +6,9 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: most requests are of one simple form. That they obey the
-// contract's rules is seen here at a small part of the cost of judging them by
-// the rules. What is not of that form is no worse: the rules judge it, and only
-// they refuse. So this knows fewer texts than the rules allow, and never more.
+// Rules of this file: most requests are of one simple form. Here they are checked at a small part
+// of the cost of the contract's rules. All other requests go to the rules, and only the rules
+// refuse. So the fast path accepts fewer texts than the rules do, and never more.
 
 const (
 	fastPathMaxKey    = 255
@@ -18,7 +17,8 @@ const (
 	fastPathMaxLabels = 32
 )
 
-// fastPathValid tells of a request that it surely obeys the contract's rules.
+// fastPathValid reports whether a request is of the common form and obeys the contract's rules.
+// False says nothing: the rules decide.
 func fastPathValid(r *fireoncev1.ScheduleJobRequest) bool {
 	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
 		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
@@ -80,7 +80,7 @@ func fastPathUUID(id string) bool {
 	return true
 }
 
-// within tells whether a text has so many bytes, each of a kind.
+// within reports whether a text has so many bytes, each of a kind.
 func within(s string, least, most int, kind func(byte) bool) bool {
 	if len(s) < least || len(s) > most {
 		return false

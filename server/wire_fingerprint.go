@@ -10,16 +10,15 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: a fingerprint is taken from what the client asked for. An
-// unset field is its own value, defaults are not filled in, times are cut to
-// microseconds, ids are in lower case. What the client named by a key is its id, so that a
-// repeat by the other name is the same request; the key is an alias, so that a repeat by
-// the key stays the same whatever becomes of what it names. Names of fields are those of
-// the request, because they are what a conflict tells the client. Stored fingerprints
-// depend on every line.
+// Rules of this file: a fingerprint is taken from what the client asked for. An unset field is
+// its own value, defaults are not filled in, times are cut to microseconds, ids are in lower
+// case. What the client named by a key is its id, so that a repeat by the other name is the same
+// request; the key is an alias, so that a repeat by the key stays the same whatever becomes of
+// what it names. Fields have their names in the request, because an error about a conflict names
+// them. Stored fingerprints depend on every line.
 
-// jobPrints gives the fingerprint of a request, and the key that is derived
-// from its connection, payload and time. conn and replyTo are the ids of what it names.
+// jobPrints returns the fingerprint of a request, and the key that is derived from its
+// connection, payload and time. conn and replyTo are the ids of what it names.
 func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fingerprint, derived string, err error) {
 	if err := noUnknown(r); err != nil {
 		return f, "", err
@@ -82,7 +81,7 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 	return f, derived, nil
 }
 
-// schedulePrint gives the fingerprint of a request to make a schedule. conn is the id of what
+// schedulePrint returns the fingerprint of a request to create a schedule. conn is the id of what
 // its template names.
 func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (f job.Fingerprint, err error) {
 	t := r.GetJobTemplate()
@@ -124,8 +123,8 @@ func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (f job.Fing
 	return f, err
 }
 
-// connectionPrint gives the fingerprint of a connection to be made, which a request has at
-// a path. The credential is no part of it: a repeat must not need it, nor prove it.
+// connectionPrint returns the fingerprint of a connection to be created, which a request has at a
+// path. The credential is no part of it: a repeat must not need it, nor prove it.
 func connectionPrint(c *fireoncev1.Connection, at string) (job.Fingerprint, error) {
 	var f job.Fingerprint
 	if err := noUnknownAt(at, c); err != nil {

@@ -43,8 +43,8 @@ func answeredAttemptToWire(a job.Attempt) *fireoncev1.Attempt {
 	return out
 }
 
-// requestWritten tells whether a byte may have left: an outcome that only an
-// answer can give proves it too.
+// requestWritten reports whether a byte may have been sent: an outcome that only an answer can
+// have proves it, too.
 func requestWritten(a job.Attempt) bool {
 	return a.BytesWritten > 0 || a.HTTPStatus != 0 || a.Result == job.ResultSucceeded || a.Result == job.ResultAccepted
 }

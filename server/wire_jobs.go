@@ -33,15 +33,15 @@ func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
 	return fireoncev1.FailureKind(k)
 }
 
-// etagOf names a version of a job or a connection. It is a digest, so that nobody makes
-// the etag of a version that they have not read by counting on.
+// etagOf names a version of a job or a connection. It is a digest, so that no client can guess
+// the etag of a version that it has not read.
 func etagOf(id job.ID, version int64) string {
 	c := job.NewCanon().Field("etag", id[:]).Field("version", canonicalInt(version))
 	sum := sha256.Sum256(c.Bytes())
 	return tokenText.EncodeToString(sum[:etagLen])
 }
 
-// timeToWire gives nil for the zero time.
+// timeToWire returns nil for the zero time.
 func timeToWire(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -10,12 +10,11 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: JSON is read strictly, and an error quotes nothing that a client
-// sent. A value, or a name, may be a secret in the wrong place, and a client may log the
-// error.
+// Rules of this file: JSON is read strictly, and an error quotes nothing that a client sent. A
+// value or a name may be a secret in the wrong place, and a client may log the error.
 
-// strictJSON refuses fields that the contract does not have. A misspelt
-// schedule_time that is ignored would send at once.
+// strictJSON refuses fields that the contract does not have. A misspelt schedule_time that is
+// ignored would send immediately.
 type strictJSON struct{ name string }
 
 // Name implements connect.Codec.
@@ -32,8 +31,8 @@ func (strictJSON) Marshal(v any) ([]byte, error) {
 	return answers.Marshal(m)
 }
 
-// answers writes false, 0 and empty, too: "created" that is missing would be a verdict that
-// nobody reads. A message that is not set stays out.
+// answers writes false, 0 and empty, too: clients would overlook a "created" that is missing. A
+// message that is not set stays out.
 var answers = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // Unmarshal implements connect.Codec.

@@ -11,9 +11,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a request names a job or a connection of the caller's project, by
-// its id or by the key under which the client made it. The store resolves a key; an error
-// names what the request named.
+// Rules of this file: a request names a job or a connection of the caller's project, by its id or
+// by the key under which the client created it. The store resolves a key; an error has the name
+// that the request used.
 
 // connectionNamed is a request with a oneof of a connection's names.
 type connectionNamed interface {

@@ -14,13 +14,12 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: cursors and page tokens are opaque texts that name a
-// place. Each carries a version, its kind, what it belongs to (a hash over
-// store, project and, for pages, the query), for cursors the database's
-// incarnation, and a checksum. The checksum finds damage, not forgery: a forged
-// place reaches nothing that the caller's project does not own, because every
-// read names the project too. Nothing in a token is a process's own, so every
-// server of one database reads the tokens of the others.
+// Rules of this file: cursors and page tokens are opaque texts that name a position. Each has a
+// version, its kind, its owner (a hash over store, project and, for pages, the query), for
+// cursors the database's incarnation, and a checksum. The checksum finds damage, not forgery: a
+// forged token reaches nothing that the caller's project does not own, because every read names
+// the project, too. A token depends on no process, so every server of one database reads the
+// tokens of the others.
 
 const (
 	tokenVersion = 2
@@ -51,12 +50,12 @@ const (
 	endedItemPages    tokenKind = 'E'
 )
 
-// token is what a token says.
+// token is a decoded cursor or page token.
 type token struct {
 	kind  tokenKind
 	owner [ownerLen]byte
-	// incarnation is the database's that at is a position or sequence of; 0 in
-	// page tokens, which name places that no restore moves.
+	// incarnation is the database's that at is a position or sequence of; 0 in page tokens, whose
+	// positions no restore moves.
 	incarnation int64
 	id          job.ID
 	at          int64 // a position, a sequence, a number, or a time in microseconds
@@ -102,7 +101,7 @@ func parseToken(text string) (token, error) {
 // tokens makes and reads the tokens of one store.
 type tokens struct{ store job.ID }
 
-// owner hashes what a token belongs to.
+// owner hashes the owner of a token.
 func (t tokens) owner(project string, parts ...[]byte) [ownerLen]byte {
 	c := job.NewCanon().Field("store", t.store[:]).Field("project", []byte(project))
 	for _, p := range parts {
@@ -114,7 +113,7 @@ func (t tokens) owner(project string, parts ...[]byte) [ownerLen]byte {
 	return out
 }
 
-// cursor gives the text of a position in the project's event log.
+// cursor returns the text of a position in the project's event log.
 func (t tokens) cursor(project string, incarnation, position int64) string {
 	return token{kind: logCursor, owner: t.owner(project), incarnation: incarnation, at: position}.String()
 }
@@ -144,7 +143,7 @@ func (t tokens) pageOwner(project string, query proto.Message) ([ownerLen]byte, 
 	return t.owner(project, []byte(name), enc), nil
 }
 
-// parsePage reads a page token; an empty one is the zero place.
+// parsePage reads a page token; an empty one is the zero token.
 func parsePage(kind tokenKind, owner [ownerLen]byte, text string) (token, error) {
 	if text == "" {
 		return token{}, nil
@@ -176,7 +175,7 @@ const (
 	maxAnswerBytes = 3 << 20
 )
 
-// pageSize gives what a request's page_size means.
+// pageSize returns the size of page that a request's page_size asks for.
 func pageSize(asked int32) int {
 	if asked <= 0 {
 		return defaultPage

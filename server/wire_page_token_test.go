@@ -15,7 +15,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// damaged gives texts near a good token that are none.
+// damaged returns texts that are nearly a good token, and are none.
 func damaged(good string) []string {
 	raw, err := base64.RawURLEncoding.DecodeString(good)
 	if err != nil {

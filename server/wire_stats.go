@@ -115,7 +115,7 @@ func unknownsToWire(row *fireoncev1.StatsRow, r store.SeriesRow, bins bool) {
 	row.TimeToSettle = histogramToWire(all, bins)
 }
 
-// histogramToWire gives percentiles by the nearest rank, as the upper bounds of their bins.
+// histogramToWire returns percentiles by the nearest rank, as the upper bounds of their bins.
 func histogramToWire(bins map[int]int64, withBins bool) *fireoncev1.Histogram {
 	out := &fireoncev1.Histogram{}
 	order := slices.Sorted(maps.Keys(bins))

@@ -104,7 +104,7 @@ func toStatus(err error) error {
 }
 
 // stream serves a stream. The work runs beside the caller's goroutine: when a send is stuck for
-// too long, the return from here ends the stream and tells the reader why.
+// too long, the return from here ends the stream, with the reason for its reader.
 func (l *listener) stream(spec connect.Spec, handler grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, raw grpc.ServerStream) error {
 		ctx, err := l.admit(raw.Context(), spec.Procedure)

@@ -108,8 +108,8 @@ func (n *credentialsOfConns) ServerHandshake(c net.Conn) (net.Conn, credentials.
 	return secured, info, nil
 }
 
-// handshakeLogEvery lies between two log lines about handshakes that failed: anybody can
-// make them fail.
+// handshakeLogEvery is the time between two log lines about failed handshakes: any peer can make
+// them fail.
 const handshakeLogEvery = time.Second
 
 func (n *credentialsOfConns) failed(c net.Conn, err error) {
