@@ -10,7 +10,7 @@ import (
 // INFO that names the actor, the object and the parts that changed. Values are not
 // logged: they may be secret. The last actor is stored with the object, too.
 
-// logConnectionChange writes down who has made or changed a connection.
+// logConnectionChange logs the creation or a change of a connection, with its actor.
 func (s *Server) logConnectionChange(ctx context.Context, what string, c store.Connection, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
 		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.ID.String(), "project", c.Project,
@@ -18,7 +18,7 @@ func (s *Server) logConnectionChange(ctx context.Context, what string, c store.C
 	}, more...)...)
 }
 
-// logScheduleChange writes down who has made, changed or fired a schedule.
+// logScheduleChange logs the creation, a change or a firing of a schedule, with its actor.
 func (s *Server) logScheduleChange(ctx context.Context, what string, of store.Schedule, more ...any) {
 	s.log.InfoContext(ctx, what, append([]any{
 		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "schedule_id", of.ID.String(), "project", of.Project,
@@ -43,7 +43,7 @@ func changedParts(c store.ConnectionChange) (parts []string) {
 	return parts
 }
 
-// logKeyChange writes down who has given or taken a right.
+// logKeyChange logs the creation or the end of an API key, with its actor.
 func (s *Server) logKeyChange(ctx context.Context, what string, k store.APIKey) {
 	s.log.InfoContext(ctx, what, "request_id", requestID(ctx), "by", callerOf(ctx).actor,
 		"api_key", k.ID, "project", k.Project, "name", k.Name, "scopes", k.Scopes)

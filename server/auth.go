@@ -168,7 +168,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			s.turnAway(w, r.WithContext(ctx), refused)
 			return
 		}
-		// Of a caller who is known: a trace of theirs is continued.
+		// The trace of a known caller is continued.
 		ctx = tracing.Extract(context.WithValue(ctx, keyCaller, who), r.Header["Traceparent"], r.Header["Tracestate"])
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -10,8 +10,8 @@ import (
 // Rules of this file:
 //   - content is what a caller gave to be sent, what a target answered, and texts that may
 //     quote either. It needs ScopePayloadsRead, whatever other scope shows its message;
-//   - the table says which fields are content. A message that had one, and has it no more,
-//     says so in contentWithheld. The reason of a state has other words instead (blockedWords);
+//   - the table says which fields are content. A message from which one was removed says so in
+//     contentWithheld. The reason of a state has other words instead (blockedWords);
 //   - one walk takes content out of every answer and event, so no handler has to think of it;
 //   - a filter that finds jobs by their content reveals it, and needs the scope, too
 //     (jobs_list.go).

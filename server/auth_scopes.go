@@ -143,8 +143,8 @@ var scopeOf = map[string]string{
 	statusPath: ScopeAdmin,
 }
 
-// permit refuses what a caller may not do; nil: it may, or there is no such
-// procedure, and the router says so.
+// permit refuses a call that a caller may not make; nil: it may, or there is no such procedure,
+// and the router answers.
 func permit(who caller, procedure string) *fault {
 	need, known := scopeOf[procedure]
 	if !known || who.has(need) {

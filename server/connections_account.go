@@ -58,7 +58,7 @@ func unsealable(conn store.Connection, cause error) error {
 		"connection_id", conn.ID.String()), cause)
 }
 
-// checkSeal makes sure that a connection is what its present credential was sealed for: a new one
+// checkSeal checks that the present credential was sealed for the connection as it is: a new one
 // must not be sealed for a row that was changed in the database by other means. A credential
 // whose key is lost may be replaced.
 func (s *connectionService) checkSeal(ctx context.Context, conn store.Connection) error {
@@ -97,7 +97,8 @@ func (s *connectionService) checkAccount(
 	}
 	identity := capability.Identity
 	if found, _, err := s.callTester(ctx, code, testOpening(conn, settings, capability.Class, cred)); err != nil {
-		// What the platform says of the credential that is stored is for those who may read.
+		// The platform's words about the stored credential are for callers that may read
+		// connections.
 		quote := cred.Version != conn.CredentialVersion || callerOf(ctx).has(ScopeConnectionsRead)
 		if err := s.checkTestFailure(conn, err, quote); err != nil {
 			return "", err

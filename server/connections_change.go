@@ -14,17 +14,17 @@ import (
 // that is in place already succeeds before the etag is compared. The etag is compared before
 // every check, because the client judged by another state.
 
-// connectionChange is what a client wants of one connection.
+// connectionChange is a change of one connection that a client asks for.
 type connectionChange struct {
 	of   connectionNamed
 	etag string
 	// inPlace reports whether a connection has the change already.
 	inPlace func(ctx context.Context, conn store.Connection) (bool, error)
-	// change decides what is to be written.
+	// change returns the change to write.
 	change func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error)
 }
 
-// change carries an amendment out.
+// change makes a change of a connection, and converts the result.
 func (s *connectionService) change(ctx context.Context, a connectionChange) (*fireoncev1.Connection, error) {
 	conn, err := s.changeStored(ctx, a)
 	if err != nil {
@@ -95,12 +95,12 @@ func connectionChanged(conn store.Connection) *fault {
 		"connection_id", conn.ID.String(), "etag", etagOf(conn.ID, conn.Version))
 }
 
-// alreadyIf makes an amendment's inPlace of a condition.
+// alreadyIf makes a connectionChange's inPlace of a condition.
 func alreadyIf(is func(store.Connection) bool) func(context.Context, store.Connection) (bool, error) {
 	return func(_ context.Context, conn store.Connection) (bool, error) { return is(conn), nil }
 }
 
-// fixedChange makes an amendment's change of one that is the same for every state.
+// fixedChange makes a connectionChange's change of one that is the same for every state.
 func fixedChange(c store.ConnectionChange) func(context.Context, store.Connection) (store.ConnectionChange, error) {
 	return func(context.Context, store.Connection) (store.ConnectionChange, error) { return c, nil }
 }

@@ -37,7 +37,7 @@ func TestConnectionsOverEveryProtocol(t *testing.T) {
 			if rotated.GetCredentialFingerprint() == conn.GetCredentialFingerprint() || rotated.GetAccountIdentity() != "ann" {
 				t.Errorf("rotated: %v", rotated)
 			}
-			named, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
+			named, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
 				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: rotated.GetEtag(), DisplayName: "Bob",
 			}, "display_name")
 			if err != nil || named.GetDisplayName() != "Bob" || named.GetEtag() == rotated.GetEtag() {
@@ -208,40 +208,40 @@ func TestUpdateConnection(t *testing.T) {
 	id := conn.GetConnectionId()
 	type request = fireoncev1.UpdateConnectionRequest
 	// A value that is in place is no change, whatever the etag.
-	same, err := f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
+	same, err := f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
 	if err != nil || !proto.Equal(same, conn) {
 		t.Errorf("in place: %v, %v", same, err)
 	}
-	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Bob"}, "display_name")
+	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Bob"}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 	// Only what the mask names, to what is given: nothing clears it.
-	got, err := f.amend(c, &request{
+	got, err := f.updateConnection(c, &request{
 		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
 	}, "limits")
 	if err != nil || got.GetLimits().GetMaxInFlight() != 2 || got.GetDisplayName() != "Ann" {
 		t.Errorf("limits: %v, %v", got, err)
 	}
 	for _, d := range []time.Duration{-time.Second, 31*24*time.Hour + time.Second} {
-		_, err = f.amend(c, &request{
+		_, err = f.updateConnection(c, &request{
 			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(d)},
 		}, "limits")
 		if err == nil || !strings.Contains(err.Error(), "limits.cool_down") {
 			t.Errorf("a cool-down of %v: %v", d, err)
 		}
 	}
-	got, err = f.amend(c, &request{
+	got, err = f.updateConnection(c, &request{
 		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(31 * 24 * time.Hour)},
 	}, "limits")
 	if err != nil || got.GetLimits().GetCoolDown().AsDuration() != 31*24*time.Hour || got.GetLimits().GetMaxInFlight() != 0 {
 		t.Errorf("a cool-down: %v, %v", got, err)
 	}
-	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
+	got, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
 	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {
 		t.Errorf("cleared: %v, %v", got, err)
 	}
 	// The class of new jobs follows the settings, immediately.
 	old := f.schedule(f.request("old", at(f.clock.Now().Add(time.Hour)), on(id)))
-	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
+	got, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
 	if err != nil || got.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED {
 		t.Errorf("settings: %v, %v", got, err)
 	}
@@ -261,13 +261,13 @@ func TestUpdateConnection(t *testing.T) {
 		if settings.GetSlack() != nil {
 			mask = "slack"
 		}
-		_, err = f.amend(c, settings, mask)
+		_, err = f.updateConnection(c, settings, mask)
 		t.Log(name, wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID))
 	}
 	f.test(c, id) // learns the account
-	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
+	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
-	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: absent}}, "display_name")
+	_, err = f.updateConnection(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: absent}}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
 
@@ -318,7 +318,7 @@ func TestDeleteConnection(t *testing.T) {
 	f.must(err)
 	wantCounts(t, bulk, 1, 0, 1)
 	// And nothing of it changes any more.
-	_, err = f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: gone.GetDisplayName()}, "display_name")
+	_, err = f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: gone.GetDisplayName()}, "display_name")
 	wantReason(t, err, isGone)
 	_, err = f.rotate(c, conn, "ann-2", "")
 	wantReason(t, err, isGone)
@@ -411,7 +411,7 @@ func TestUnconfirmedChanges(t *testing.T) {
 	id := f.connect(c, "c", "ann-1").GetConnectionId()
 	for name, call := range map[string]func(etag string) error{
 		"update": func(etag string) error {
-			_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag, DisplayName: "Bob"}, "display_name")
+			_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag, DisplayName: "Bob"}, "display_name")
 			return err
 		},
 		"rotate": func(etag string) error {
@@ -485,20 +485,20 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 		Http: calls("https://a.example.org", "https://b.example.org"),
 	}}, token("ann-3"))
 	address := func(origins ...string) error {
-		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
+		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{
 			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: api}, Settings: &fireoncev1.UpdateConnectionRequest_Http{Http: calls(origins...)},
 		}, "http")
 		return err
 	}
 
 	move := func(id, base string) error {
-		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
+		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
 			Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}}, "mastodon")
 		return err
 	}
 	post := func(host string, port int32) error {
-		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: mail}, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
+		_, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: mail}, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
 			Smtp: &fireoncev1.SmtpSettings{Host: host, Port: port},
 		}}, "smtp")
 		return err

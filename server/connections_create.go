@@ -18,7 +18,7 @@ type connectionService struct {
 	*Server
 }
 
-// firstCredential is the version of the credential that a connection is made with.
+// firstCredential is the version of the credential that a connection is created with.
 const firstCredential = 1
 
 // CreateConnection implements the RPC.
@@ -62,7 +62,7 @@ func (s *connectionService) createConnection(
 	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err
 }
 
-// newConnection checks what a client wants to connect, and seals the credential.
+// newConnection checks a connection to be created, and seals its credential.
 func (s *connectionService) newConnection(
 	project string, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
 ) (store.Connection, *store.Sealed, error) {

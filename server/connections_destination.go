@@ -13,12 +13,12 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// Rules of this file: a place is everything that decides where a credential arrives, the
-// scheme, the host, the port and the path. Another user of a host may own another port or
-// another path of it, so a place that differs in any of them is another place.
+// Rules of this file: a destination is all that decides where a credential arrives: the scheme,
+// the host, the port and the path. Another user of a host may own another port or path of it, so
+// a destination that differs in any of them is another one.
 
-// namesNewDestination reports whether new settings name a place that the old ones do not. Old ones
-// without any are of a connector that knows its own, or sends no secret as it is.
+// namesNewDestination reports whether new settings name a destination that the old ones do not.
+// Old settings without any are of a connector that knows its own, or sends no secret as it is.
 func namesNewDestination(connectorName string, old, settings []byte) bool {
 	known, named := destinationsOf(connectorName, old), destinationsOf(connectorName, settings)
 	if len(known) == 0 {
@@ -32,7 +32,7 @@ func namesNewDestination(connectorName string, old, settings []byte) bool {
 	return len(named) == 0
 }
 
-// destinationsOf returns the places that settings name.
+// destinationsOf returns the destinations that settings name.
 func destinationsOf(connectorName string, settings []byte) []string {
 	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
 	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
@@ -81,7 +81,7 @@ const (
 	portSubmissions = 465
 )
 
-// relayDestination is the place of a mail relay.
+// relayDestination is the destination of a mail relay.
 func relayDestination(m *fireoncev1.SmtpSettings) string {
 	security, port := m.GetSecurity(), m.GetPort()
 	if security == fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED {

@@ -104,7 +104,7 @@ func (f *fixture) rotate(c client, conn *fireoncev1.Connection, secret, etag str
 	return res.GetConnection(), err
 }
 
-func (f *fixture) amend(c client, req *fireoncev1.UpdateConnectionRequest, mask ...string) (*fireoncev1.Connection, error) {
+func (f *fixture) updateConnection(c client, req *fireoncev1.UpdateConnectionRequest, mask ...string) (*fireoncev1.Connection, error) {
 	req.UpdateMask = &fieldmaskpb.FieldMask{Paths: mask}
 	res, err := ask[fireoncev1.UpdateConnectionResponse](f.tb, c, connsPath+"UpdateConnection", req)
 	return res.GetConnection(), err

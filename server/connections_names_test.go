@@ -86,15 +86,15 @@ func TestConnectionByKey(t *testing.T) {
 		}
 	}
 	byKey := &fireoncev1.UpdateConnectionRequest_IdempotencyKey{IdempotencyKey: "user-7"}
-	got, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey, Labels: map[string]string{"user": "7"}}, "labels")
+	got, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey, Labels: map[string]string{"user": "7"}}, "labels")
 	if err != nil || got.GetLabels()["user"] != "7" {
 		t.Fatalf("labels: %v, %v", got, err)
 	}
-	same, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey, Labels: map[string]string{"user": "7"}, Etag: "e1"}, "labels")
+	same, err := f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey, Labels: map[string]string{"user": "7"}, Etag: "e1"}, "labels")
 	if err != nil || !proto.Equal(same, got) {
 		t.Errorf("labels that are in place: %v, %v", same, err)
 	}
-	if got, err = f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey}, "labels"); err != nil || len(got.GetLabels()) != 0 {
+	if got, err = f.updateConnection(c, &fireoncev1.UpdateConnectionRequest{Connection: byKey}, "labels"); err != nil || len(got.GetLabels()) != 0 {
 		t.Errorf("no labels: %v, %v", got, err)
 	}
 	// A deleted connection keeps its key.

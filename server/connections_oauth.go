@@ -264,7 +264,7 @@ func (s *connectionService) takeLogin(ctx context.Context, project, state string
 
 // asStarter returns a context in which the project that began a login is the caller.
 func asStarter(ctx context.Context, login *openLogin) context.Context {
-	who := callerOf(ctx) // none, where a browser comes back to the callback page
+	who := callerOf(ctx) // none, where a browser returns to the callback page
 	who.project, who.actor = login.Project, login.Actor
 	return context.WithValue(ctx, keyCaller, who)
 }
@@ -294,7 +294,7 @@ func (s *connectionService) completeLogin(ctx context.Context, login *openLogin,
 	return s.useToken(ctx, login.req, token.Credential(app))
 }
 
-// exchangeFault says what came of a code that gave no tokens.
+// exchangeFault returns the error for a code that could not be exchanged for tokens.
 func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, err error) error {
 	s.log.WarnContext(ctx, "a login gave no tokens", "app", app.Name, "err", err)
 	name := s.cfg.OAuthApps.Title(app.Connector)
@@ -313,7 +313,7 @@ func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, er
 	}
 }
 
-// useToken stores a credential where the login wanted it.
+// useToken stores a credential in the connection that the login is for.
 func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartOAuthRequest, cred *fireoncev1.Credential) (*fireoncev1.CompleteOAuthResponse, error) {
 	rotate := &fireoncev1.RotateCredentialRequest{Credential: cred}
 	if key := req.GetIdempotencyKey(); key != "" {

@@ -125,10 +125,10 @@ func (s *connectionService) loginCookie(state, ticket string) *http.Cookie {
 	return c
 }
 
-// callbackParams is what a browser brings from a platform.
+// callbackParams are the parameters that a browser brings from a platform.
 type callbackParams struct{ state, code, said, issuer string }
 
-// parseCallback reads it. RFC 6749 forbids a parameter that comes twice.
+// parseCallback reads them. RFC 6749 forbids a parameter that comes twice.
 func parseCallback(q url.Values) (callbackParams, bool) {
 	for _, name := range []string{"state", "code", "error", "iss"} {
 		if len(q[name]) > 1 {
@@ -147,7 +147,7 @@ func (s *connectionService) oauthCallback(ctx context.Context, w http.ResponseWr
 	}
 	login, err := s.readLogin(ctx, back.state)
 	if err == nil && login.req.GetRedirectUrl() != "" {
-		err = loginNotFound() // it comes back elsewhere
+		err = loginNotFound() // its callback is another URL
 	}
 	if err == nil && (r.PathValue("app") != login.app.Name || login.RedirectURL != s.cfg.OAuthApps.Callback(login.app)) {
 		s.log.WarnContext(ctx, "a code came to another app's redirect URL; it was sent nowhere",
@@ -226,7 +226,7 @@ func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter,
 	return s.connect(ctx, w, login, back)
 }
 
-// abandonLogin takes a login that has come to nothing, and returns its page.
+// abandonLogin ends a login that has failed, and returns its page.
 func (s *connectionService) abandonLogin(ctx context.Context, w http.ResponseWriter, state string, p *page) *page {
 	if err := s.takeLogin(ctx, "", state); err != nil {
 		return new(s.failedPage(ctx, err))

@@ -14,15 +14,15 @@ import (
 // Rules of this file: a page is for a person's browser, which may come from a hostile
 // place. It has no script, loads nothing, and shows nothing that came with the request.
 
-// page is what a person reads.
+// page is a page for a person.
 type page struct {
 	status      int
 	Title, Text string
-	// Ask, when set, is what the person is asked to confirm.
+	// Ask, when set, is the question that the person confirms.
 	Ask *question
 }
 
-// question is what a person confirms before an account is connected.
+// question is confirmed by a person before an account is connected.
 type question struct {
 	// Project will be able to use the account; Platform is where it is.
 	Project, Platform string
@@ -35,7 +35,7 @@ type question struct {
 	Token string
 }
 
-// The fields of the form, and what its buttons say.
+// The fields of the form, and the labels of its buttons.
 const (
 	fieldToken   = "token"
 	fieldMine    = "mine"

@@ -114,8 +114,8 @@ func (s *connectionService) testPlatform(
 	return out, nil
 }
 
-// learnAccount notes whose account a connection is, and seals its credential for that
-// account. If the connection was changed meanwhile, the next test learns it.
+// learnAccount stores the account of a connection, and seals its credential for that account. If
+// the connection was changed meanwhile, the next test learns it.
 func (s *connectionService) learnAccount(ctx context.Context, conn store.Connection, identity string, cred connector.Credential) error {
 	change := store.ConnectionChange{Identity: &identity}
 	if cred.Version != conn.CredentialVersion {
@@ -134,7 +134,7 @@ func (s *connectionService) learnAccount(ctx context.Context, conn store.Connect
 	return nil
 }
 
-// sentence makes one of what a connector says, which may be less.
+// sentence makes a sentence of a connector's words.
 func sentence(words string) string {
 	first, size := utf8.DecodeRuneInString(words)
 	words = string(unicode.ToUpper(first)) + words[size:]
@@ -144,7 +144,7 @@ func sentence(words string) string {
 	return words
 }
 
-// probed asks a target that only knows itself how duplicates are prevented there.
+// probed asks a target how it prevents duplicates, where the connector cannot know.
 func (s *connectionService) probed(
 	ctx context.Context, code connector.Connector, o connector.Opening,
 ) (string, *fireoncev1.TestConnectionResponse) {

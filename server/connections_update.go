@@ -86,11 +86,11 @@ func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName st
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Get(field).Message().Interface())
 }
 
-// checkTarget has the connector check new settings, with the credential that there is, and
-// completes what is known of the target. It returns the credential's new seal, or nil where there
-// is none. A caller that may change settings cannot read the credential, so it cannot have it
-// sent to a server of its own either. The outcomes of the connection's jobs are looked up where
-// they were sent.
+// checkTarget has the connector check new settings, with the credential that there is, and adds
+// the class and the key window of the target. It returns the credential's new seal, or nil where
+// there is no credential. A caller that may change settings cannot read the credential, so it
+// cannot have it sent to a server of its own either. The outcomes of the connection's jobs are
+// looked up where they were sent.
 func (s *connectionService) checkTarget(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
 	code, err := s.codeOf(conn)
 	if err != nil {

@@ -21,10 +21,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a handler fails with a *fault, or with an error of the
-// store, of job or of connector. toWire makes the wire error of each. What is
-// in neither table is INTERNAL: its cause is logged, and the client gets a
-// request id to ask about.
+// Rules of this file: a handler fails with a *fault, or with an error of the store, of job or of
+// connector. toWire makes the wire error of each. An error in neither table is INTERNAL: its
+// cause is logged, and the client gets the request id by which the log has it.
 
 // errorDomain is google.rpc.ErrorInfo's domain: the service's name, whatever its version.
 const errorDomain = "fireonce.github.io"
@@ -124,7 +123,7 @@ var inputReasons = map[connector.InputReason]fireoncev1.ErrorReason{
 	connector.BadCredential:   fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH,
 }
 
-// retryIn says when a call that was turned away for now is worth repeating.
+// retryIn is the time after which a refused call is worth repeating.
 var retryIn = map[fireoncev1.ErrorReason]time.Duration{
 	fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE: time.Second,
 	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:     time.Second,
@@ -181,7 +180,7 @@ func shortName(reason fireoncev1.ErrorReason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-// ruleName is the rule of a violation whose reason says all.
+// ruleName is the rule of a violation that has no other name than its reason.
 func ruleName(reason fireoncev1.ErrorReason) string { return strings.ToLower(shortName(reason)) }
 
 // badField refuses a value that no rule of the contract could describe. rule is a name for
@@ -198,8 +197,8 @@ func notFoundAs(err error, f *fault) error {
 	return err
 }
 
-// toWire makes the error that is sent. The second answer is a cause that must
-// be logged, because the wire error does not tell it.
+// toWire makes the error that is sent. The second result is a cause that must be logged, because
+// the wire error does not contain it.
 func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 	var f *fault
 	var state *job.StateError
@@ -372,7 +371,7 @@ func settingsIn(wrong connector.InputError, procedure string) *connector.InputEr
 	return &wrong
 }
 
-// keyReused says which fields differ, never how.
+// keyReused names the fields that differ, and no values.
 func keyReused(c *fireoncev1.IdempotencyConflict) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
 		fmt.Sprintf("the idempotency key is bound to another request, which differs in %s",
@@ -382,8 +381,8 @@ func keyReused(c *fireoncev1.IdempotencyConflict) *fault {
 	return f
 }
 
-// keyOfRemoved refuses a repeat that comes when its job has ended and is gone, but
-// its key is still honoured: a new job would be a second effect.
+// keyOfRemoved refuses a repeat whose job has ended and was removed, while its key is still kept:
+// a new job would be a second effect.
 func keyOfRemoved(id job.ID) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
 		fmt.Sprintf("the idempotency key is bound to job %s, which has ended and was removed; nothing new is scheduled", id),

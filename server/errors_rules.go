@@ -31,7 +31,7 @@ const (
 // ruleViolations are the rules that a request breaks; nil: none.
 type ruleViolations struct {
 	found *protovalidate.ValidationError
-	// more says that there may be others.
+	// more reports that there may be others.
 	more bool
 }
 

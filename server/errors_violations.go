@@ -26,7 +26,7 @@ func violation(v *protovalidate.Violation) *fireoncev1.FieldViolation {
 	}
 }
 
-// fieldPath returns the path of a field, or of what it is in where that path is too long.
+// fieldPath returns the path of a field, or of the message around it where that path is too long.
 func fieldPath(p *validate.FieldPath) string {
 	for {
 		path, elements := protovalidate.FieldPathString(p), p.GetElements()

@@ -23,8 +23,8 @@ func (s httpSink) Begin() {
 	_ = s.writer.SetWriteDeadline(time.Time{})
 }
 
-// Send implements EventSink. It takes the deadline back after each message: HTTP/2 resets a stream whose
-// deadline passes, also while nothing is sent.
+// Send implements EventSink. It removes the deadline after each message: HTTP/2 resets a stream
+// whose deadline passes, also while nothing is sent.
 func (s httpSink) Send(m *fireoncev1.StreamJobEventsResponse) error {
 	end := time.Now().Add(s.limit)
 	// A transport without deadlines still has the connection's own limits.

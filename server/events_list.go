@@ -9,7 +9,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
-// ListJobEvents implements the RPC: one page of what a stream would send.
+// ListJobEvents implements the RPC: it returns one page of the events that a stream would send.
 func (s *jobService) ListJobEvents(ctx context.Context, req *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error) {
 	f, err := s.feed(ctx, req.GetFilter(), pageSize(req.GetPageSize()), req.GetIncludeJob())
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 const (
 	// eventPageSize bounds the events of one read of the log.
 	eventPageSize = 100
-	// streamJitter is the largest part of a stream's life that is taken off, so
-	// that streams that began together do not come back together.
+	// streamJitter is the largest part of a stream's life that is taken off, so that streams that
+	// began together do not end together.
 	streamJitter = 0.1
 )
 
@@ -38,7 +38,7 @@ type feed struct {
 	job        job.ID // of a jobCursor
 	owner      [ownerLen]byte
 	includeJob bool
-	// withoutContent says that the reader may see no content.
+	// withoutContent is set when the reader may see no content.
 	withoutContent bool
 	out            EventSink
 }
@@ -80,7 +80,7 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 	return f.run(ctx, life)
 }
 
-// feed makes what reads the events that a filter selects.
+// feed returns a feed of the events that a filter selects.
 func (s *Server) feed(ctx context.Context, filter *fireoncev1.EventFilter, limit int, jobToo bool) (*feed, error) {
 	project := callerOf(ctx).project
 	query, err := eventsFromWire(project, filter)
@@ -160,8 +160,8 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	defer end.Stop()
 	beat := time.NewTicker(f.server.cfg.Limits.Heartbeat)
 	defer beat.Stop()
-	// The first look comes before the first word, so that a cursor that cannot
-	// be read from is refused and not answered.
+	// The first read comes before the first message, so that an unusable cursor is refused and
+	// not answered.
 	grown := f.server.tail.next()
 	b := f.read(ctx, nil)
 	if b.err != nil {
@@ -183,7 +183,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		}
 		grown = f.server.tail.next()
 		if beaten {
-			b = f.read(ctx, nil) // what is shared may be older than this heartbeat
+			b = f.read(ctx, nil) // a shared read may be older than this heartbeat
 		} else {
 			b = f.read(ctx, grown)
 		}
@@ -269,7 +269,7 @@ func (f *feed) expired(ctx context.Context, err error) error {
 			"call ListJobs, compare with what you have, and stream from its events_cursor", "field", "after_cursor")
 }
 
-// messages makes what is sent of a page.
+// messages makes the messages of a page.
 func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev1.StreamJobEventsResponse, error) {
 	now, err := f.readNow(ctx, page.Events)
 	if err != nil {
@@ -312,13 +312,13 @@ type attemptKey struct {
 	number int
 }
 
-// referred is what events refer to, as read now.
+// referred are the attempts and jobs of events, as read now.
 type referred struct {
 	attempts map[attemptKey]*fireoncev1.Attempt
 	jobs     map[job.ID]*fireoncev1.Job
 }
 
-// readNow reads what a page's events refer to, each job's once.
+// readNow reads the attempts and jobs of a page's events, those of each job once.
 func (f *feed) readNow(ctx context.Context, events []job.Event) (referred, error) {
 	out := referred{attempts: map[attemptKey]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
 	view := f.server.newJobConverter(ctx, f.query.Project)

@@ -22,14 +22,14 @@ const (
 // Ops answers on the operations listener: GET /metrics, /status, /livez and /readyz.
 type Ops struct {
 	metrics http.Handler
-	// anyHost lets it be asked under any name.
+	// anyHost makes it answer to any host name.
 	anyHost      bool
 	allowedHosts []string
 	server       atomic.Pointer[Server]
 }
 
-// NewOps makes one for a server that starts. An address of loopback is asked under names
-// of loopback and allowedHosts only, so that no web page reaches it by a name of its own.
+// NewOps makes one for a server that starts. On a loopback address it answers to loopback names
+// and allowedHosts only, so that no web page reaches it by a name of its own.
 func NewOps(m *metrics.Metrics, loopback bool, allowedHosts []string) *Ops {
 	return &Ops{metrics: m.Handler(), anyHost: !loopback, allowedHosts: allowedHosts}
 }

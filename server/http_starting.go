@@ -34,7 +34,7 @@ func Starting() http.Handler {
 	})
 }
 
-// startingPage names no version: no key is asked for yet.
+// startingPage names no version: it needs no key.
 func startingPage(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -55,10 +55,10 @@ This port speaks Connect, gRPC and gRPC-Web:
 `, notice, strings.Join(services, "/…\n  POST /"))
 }
 
-// statusReport is what GET /status answers, for operators and their scripts.
+// statusReport is the answer of GET /status, for operators and their scripts.
 type statusReport struct {
 	Version string `json:"version"`
-	// Worker is what attempts and events call this process.
+	// Worker is the name of this process in attempts and events.
 	Worker string `json:"worker"`
 	// Engine is "sqlite" or "postgres".
 	Engine      string `json:"engine"`
@@ -68,21 +68,21 @@ type statusReport struct {
 	QuarantineReason string `json:"quarantine_reason"`
 	// ClockDoubt says why the clock is suspect; null: it is not.
 	ClockDoubt *clockReport `json:"clock_doubt"`
-	// TZData says which time zone data schedules are evaluated with.
+	// TZData is the version of the time zone data that schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
 	// SchedulesLeft are due schedules that this server leaves to others.
 	SchedulesLeft leftReport `json:"schedules_left"`
 	// Vitals are the numbers of GET /metrics; null: none were measured yet.
 	Vitals *vitalsReport `json:"vitals"`
-	// Guarantee is what this process has seen since it began.
+	// Guarantee counts effects and duplicates since this process began.
 	Guarantee guaranteeReport `json:"guarantee"`
 	// EventLagSeconds is how far the end of the event log is behind.
 	EventLagSeconds float64 `json:"event_lag_seconds"`
 	Stopping        bool    `json:"stopping"`
 }
 
-// status says how the server and its database are: 200 with a report, or 503
-// when the database cannot be reached.
+// status reports on the server and its database: 200 with a report, or 503 when the database
+// cannot be reached.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.DefaultDeadline)
 	defer cancel()

@@ -55,7 +55,7 @@ func (s *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header
 	return wire
 }
 
-// traceCalls makes the spans of calls on the native listener. On the other one a library does.
+// traceCalls makes the spans of calls on listeners beside Handler. There a library makes them.
 func (s *Server) traceCalls() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		ctx, end := s.cfg.Tracer.Call(ctx, spec.Procedure)
@@ -65,8 +65,8 @@ func (s *Server) traceCalls() interceptor {
 	}
 }
 
-// logCalls writes one line per call: what, how long and how it ended, but
-// nothing that the client sent.
+// logCalls writes one line per call: its procedure, duration and code, and nothing that the
+// client sent.
 func (s *Server) logCalls() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		begun := time.Now()
@@ -131,8 +131,8 @@ func (s *Server) clampDeadline() interceptor {
 	}
 }
 
-// mapErrors makes wire errors of what handlers return, and logs what a wire
-// error must not tell.
+// mapErrors converts the errors of handlers to wire errors, and logs causes that a wire error
+// must not contain.
 func (s *Server) mapErrors() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		err := next(ctx)

@@ -82,11 +82,11 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 			return err
 		}
 	}
-	sub, err := b.validator.newRequest(ctx, req)
+	request, err := b.validator.newRequest(ctx, req)
 	if err != nil {
 		return b.answer(ctx, i, nil, err)
 	}
-	item := batchItem{request: sub, index: i}
+	item := batchItem{request: request, index: i}
 	item.refused = b.validator.check(ctx, &item.request)
 	switch {
 	case item.refused != nil && !ofItem(item.refused):
@@ -103,7 +103,7 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 	return b.answer(ctx, i, res, err)
 }
 
-// write stores what has passed.
+// write stores the items that have passed.
 func (b *batch) write(ctx context.Context) error {
 	if len(b.passed) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (b *batch) write(ctx context.Context) error {
 	}
 	b.passed = b.passed[:0]
 	clear(b.binds)
-	clear(b.validator.beforeByKey) // what named nothing may be stored now
+	clear(b.validator.beforeByKey) // a key that named nothing may be bound now
 	return nil
 }
 

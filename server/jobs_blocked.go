@@ -77,7 +77,7 @@ func (s *Server) newJobConverter(ctx context.Context, project string) *jobConver
 	return &jobConverter{server: s, project: project, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
 }
 
-// stoppedReason says why nothing at all is being sent; nil: jobs are.
+// stoppedReason returns why no job at all is sent; nil: jobs are sent.
 func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedReason {
 	if v.meta == nil {
 		meta, err := v.server.meta(ctx)
@@ -120,7 +120,7 @@ func (v *jobConverter) job(ctx context.Context, snap job.Snapshot) *fireoncev1.J
 	return out
 }
 
-// blocked says why a job that waits does.
+// blocked returns why a waiting job waits.
 func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
 	if shut := v.stoppedReason(ctx); shut != nil {
 		return shut
@@ -143,7 +143,7 @@ func (v *jobConverter) blocked(ctx context.Context, snap job.Snapshot) *fireonce
 	return holdReason(conn, v.hold(ctx, snap), snap.NextAt)
 }
 
-// ownReason says why a job's own next step was put off; nil: it was not.
+// ownReason returns why a job's own next step was put off; nil: it was not.
 func (v *jobConverter) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
 	switch snap.Blocked {
 	case "":
@@ -167,7 +167,7 @@ func (v *jobConverter) ownReason(ctx context.Context, snap job.Snapshot) *fireon
 	return out
 }
 
-// authHoldReason says why a credential holds; nil: it does not.
+// authHoldReason returns why a credential holds jobs back; nil: it does not.
 func authHoldReason(h store.Hold) *fireoncev1.BlockedReason {
 	if h.AuthAt.IsZero() {
 		return nil
@@ -177,8 +177,8 @@ func authHoldReason(h store.Hold) *fireoncev1.BlockedReason {
 	return out
 }
 
-// holdReason says what keeps a job back whose hold key has a hold. A refused credential or a
-// pause lasts until a person acts.
+// holdReason returns what holds back the jobs of a hold key. A refused credential or a pause
+// lasts until a person acts.
 func holdReason(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.BlockedReason {
 	switch {
 	case !h.AuthAt.IsZero():
@@ -201,8 +201,8 @@ func holdReason(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.Bl
 	}
 }
 
-// hold reads what holds a job's hold key. A connection that has no hold at all saves the
-// question; a hold that cannot be read holds nothing.
+// hold reads the hold of a job's hold key. Where the connection has no hold at all, the store is
+// not asked; a hold that cannot be read holds nothing.
 func (v *jobConverter) hold(ctx context.Context, snap job.Snapshot) store.Hold {
 	if c := v.connection(ctx, snap.Connection); c.AuthHoldAt.IsZero() && c.RateLimitedUntil.IsZero() {
 		return store.Hold{}
@@ -216,8 +216,8 @@ func (v *jobConverter) hold(ctx context.Context, snap job.Snapshot) store.Hold {
 	return h
 }
 
-// limitedUntil says why nothing of a connection starts for a while. Which of the two it
-// is, each job that waits says.
+// limitedUntil says why no job of a connection starts for a while. Each waiting job says which of
+// the two causes it is.
 func limitedUntil(until time.Time) string {
 	return "Nothing starts before " + until.UTC().Format(time.RFC3339) + ": the platform asked to wait, or cannot be asked."
 }

@@ -23,7 +23,7 @@ import (
 // after the job that it replies to. A job that moved between read and write is read
 // again through the filter: one that is no longer selected is left alone.
 
-// bulk is what a client asks of many jobs.
+// bulk is a change of many jobs that a client asks for.
 type bulk struct {
 	// item is the procedure that does the same to one job.
 	item   string
@@ -280,7 +280,7 @@ func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []jo
 		id := changes[i].Job
 		switch {
 		case a.Err == nil:
-			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // what has ended already is not changed in bulk
+			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
 			r.changed(id)
 		case errors.Is(a.Err, store.ErrStale):
 			stale = append(stale, id)

@@ -14,7 +14,7 @@ import (
 // and write.
 const maxDecisions = 8
 
-// jobChange is what a client asks of a job.
+// jobChange is a change of one job that a client asks for.
 type jobChange struct {
 	of     jobNamed
 	etag   string // empty: not compared
@@ -26,14 +26,14 @@ type jobChange struct {
 	check func(context.Context, job.Snapshot) (checkedChange, error)
 }
 
-// checkedChange is what the checks of a wish made of it.
+// checkedChange is the result of a jobChange's checks.
 type checkedChange struct {
 	// evidence, when set, is judged instead of what was asked.
 	evidence job.Evidence
 	content  *store.Content
 }
 
-// always asks the same, whatever the job is like.
+// always returns the same evidence, whatever the job is like.
 func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 	return func(job.Snapshot) job.Evidence { return e }
 }
@@ -76,7 +76,7 @@ func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, err
 	return job.Snapshot{}, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale)
 }
 
-// decide judges a wish on a job; nil: nothing has to change.
+// decide judges a change of a job; nil: nothing has to change.
 func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot) (*store.Change, error) {
 	view := snap.View(job.Traits{Class: snap.Class}, 0)
 	d, err := job.Decide(view, w.ask(snap))
@@ -129,7 +129,7 @@ func (s *jobService) checkRestart(ctx context.Context, snap job.Snapshot, d job.
 	return nil
 }
 
-// specAfter is what was asked for, as a change left it.
+// specAfter is a job's spec after a change.
 func specAfter(spec job.Spec, c store.Change) job.Spec {
 	if c.Decision.Reschedule && c.Decision.Window > 0 {
 		spec.StartWindow = c.Decision.Window

@@ -13,13 +13,13 @@ import (
 
 // Rules of this file:
 //   - the store decides what may be erased, and a repeat is answered from what stays;
-//   - each erasure is one line of INFO that names who asked for it and the object, and is
-//     stored. The name of an API key is not: it may be a person's.
+//   - each erasure is one line of INFO that names its actor and the object, and is stored. The
+//     name of an API key is not: it may be a person's.
 
 // terminalStates are those that a job ends in.
 var terminalStates = []job.State{job.Succeeded, job.Failed, job.Canceled, job.Expired}
 
-// eraseActor names a caller for as long as what stays is kept.
+// eraseActor names a caller in the record of an erasure, which is kept.
 func eraseActor(who caller) string {
 	if who.key != "" {
 		return "api:" + who.key

@@ -36,7 +36,7 @@ func mayGiveEffectKey(who caller, key string) error {
 	}
 }
 
-// checkEffectKey judges what can be judged without the connection.
+// checkEffectKey makes the checks that need no connection.
 func checkEffectKey(who caller, req *fireoncev1.ScheduleJobRequest) error {
 	if req.GetEffectKey() != "" && req.GetAmbiguityPolicy() == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND {
 		return badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and effect_key is for one: use HOLD, or leave effect_key out")

@@ -40,7 +40,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 	return out, nil
 }
 
-// selection makes the query of what a filter selects.
+// selection makes the query of a filter.
 func (s *Server) selection(ctx context.Context, project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
 	if f.GetRecipient() != "" && !callerOf(ctx).has(ScopePayloadsRead) {
 		return store.JobQuery{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,

@@ -19,8 +19,8 @@ const (
 	pastRetry = "the job was not changed: give a later time, or none to start it now"
 )
 
-// checkedTime checks a requested time and makes the evidence for it; the zero time,
-// "now", needs no check. instead says what to do when the time has passed.
+// checkedTime checks a requested time and makes the evidence for it; the zero time, "now", needs
+// no check. instead is what a client can do when the time has passed.
 func (s *jobService) checkedTime(field string, at time.Time, instead string, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checkedChange, error) {
 	return func(context.Context, job.Snapshot) (checkedChange, error) {
 		at, err := s.checkTime(field, at, instead)

@@ -66,7 +66,7 @@ func (s *jobService) RunDue(ctx context.Context, req *fireoncev1.RunDueRequest) 
 	return out, nil
 }
 
-// sends fails while nothing is sent.
+// sends fails while no job is sent.
 func (s *Server) sends(ctx context.Context) error {
 	switch meta, err := s.meta(ctx); {
 	case err != nil:
@@ -80,7 +80,7 @@ func (s *Server) sends(ctx context.Context) error {
 	}
 }
 
-// runDue waits until schedules and jobs have nothing due, and returns how long that will be.
+// runDue waits until no schedule and no job is due, and returns how long that will last.
 func (s *Server) runDue(ctx context.Context, out *fireoncev1.RunDueResponse) (time.Duration, error) {
 	for {
 		before := out.GetFired()

@@ -37,30 +37,30 @@ type scheduleRequest struct {
 	validate  bool // store nothing
 }
 
-func (sub scheduleRequest) newJob() store.NewJob {
-	return store.NewJob{Spec: sub.spec, ScheduleTime: sub.at, Class: sub.class, EffectKey: sub.effectKey, Actor: sub.who.actor,
-		Recipients: submit.Recipients(sub.payload)}
+func (request scheduleRequest) newJob() store.NewJob {
+	return store.NewJob{Spec: request.spec, ScheduleTime: request.at, Class: request.class, EffectKey: request.effectKey, Actor: request.who.actor,
+		Recipients: submit.Recipients(request.payload)}
 }
 
 // ScheduleJob implements the RPC.
 func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
 	in := s.newValidator(ctx)
 	defer in.settle()
-	sub, err := in.newRequest(ctx, req)
+	request, err := in.newRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	if refused := in.check(ctx, &sub); refused != nil || sub.validate {
-		found, err := in.lookUp(ctx, sub, refused)
-		return in.withWarnings(ctx, sub, found, err)
+	if refused := in.check(ctx, &request); refused != nil || request.validate {
+		found, err := in.lookUp(ctx, request, refused)
+		return in.withWarnings(ctx, request, found, err)
 	}
-	created, err := in.create(ctx, []store.NewJob{sub.newJob()})
+	created, err := in.create(ctx, []store.NewJob{request.newJob()})
 	if err != nil {
 		return nil, fmt.Errorf("store the job: %w", err)
 	}
 	failpoint.Hit(failpoint.Submitted)
-	stored, err := in.stored(ctx, sub, created[0])
-	return in.withWarnings(ctx, sub, stored, err)
+	stored, err := in.stored(ctx, request, created[0])
+	return in.withWarnings(ctx, request, stored, err)
 }
 
 // newRequest converts a request and settles its key. It fails with errors that a repeat would
@@ -71,8 +71,8 @@ func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJob
 	if err != nil {
 		return scheduleRequest{}, err
 	}
-	sub := scheduleRequest{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
-	conn, replyTo, err := in.resolve(ctx, req, &sub)
+	request := scheduleRequest{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
+	conn, replyTo, err := in.resolve(ctx, req, &request)
 	if err != nil {
 		return scheduleRequest{}, err
 	}
@@ -86,43 +86,43 @@ func (in *validator) newRequest(ctx context.Context, req *fireoncev1.ScheduleJob
 	}
 	if req.GetDeriveKey() {
 		if key = derived; conn.IsZero() {
-			return scheduleRequest{}, sub.unnamed
+			return scheduleRequest{}, request.unnamed
 		}
 	}
 	if err := checkEffectKey(who, req); err != nil {
 		return scheduleRequest{}, err
 	}
-	sub.spec, err = submit.Spec(who.project, key, req, fingerprint)
-	sub.spec.Connection, sub.spec.ReplyTo = conn, replyTo
-	if sub.spec.TimeZone == "" {
-		sub.spec.TimeZone = req.GetLocalTime().GetTimeZone()
+	request.spec, err = submit.Spec(who.project, key, req, fingerprint)
+	request.spec.Connection, request.spec.ReplyTo = conn, replyTo
+	if request.spec.TimeZone == "" {
+		request.spec.TimeZone = req.GetLocalTime().GetTimeZone()
 	}
-	return sub, err
+	return request, err
 }
 
-// resolve finds what a request names. A key that names nothing is noted, and not refused
-// yet: the request may repeat one that was stored when it did.
-func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobRequest, sub *scheduleRequest) (conn, replyTo job.ID, err error) {
-	if sub.connection, err = ownerRef(in.who.project, req); err != nil {
+// resolve finds what a request names. A key that names nothing is not refused yet: the request
+// may repeat one that was stored when the key named something.
+func (in *validator) resolve(ctx context.Context, req *fireoncev1.ScheduleJobRequest, request *scheduleRequest) (conn, replyTo job.ID, err error) {
+	if request.connection, err = ownerRef(in.who.project, req); err != nil {
 		return conn, replyTo, err
 	}
 	id, err := idFromWire(repliedTo.id, req.GetReplyToJobId())
 	if err != nil {
 		return conn, replyTo, err
 	}
-	sub.replyTo = store.Ref{Project: in.who.project, ID: id, Key: req.GetReplyToKey()}
-	if conn, err = in.server.connectionID(ctx, sub.connection); err != nil && !ofItem(err) {
+	request.replyTo = store.Ref{Project: in.who.project, ID: id, Key: req.GetReplyToKey()}
+	if conn, err = in.server.connectionID(ctx, request.connection); err != nil && !ofItem(err) {
 		return conn, replyTo, err
 	}
-	sub.unnamed = err
-	if replyTo, err = in.replyID(ctx, sub.replyTo); err != nil && !ofItem(err) {
+	request.unnamed = err
+	if replyTo, err = in.replyID(ctx, request.replyTo); err != nil && !ofItem(err) {
 		return conn, replyTo, err
 	}
 	if req.GetReplyTo() != nil && replyTo.IsZero() && err == nil {
-		err = repliedTo.noJob(sub.replyTo) // the nil UUID is no id of a job, and not "no reply"
+		err = repliedTo.noJob(request.replyTo) // the nil UUID is no id of a job, and not "no reply"
 	}
-	if sub.unnamed == nil {
-		sub.unnamed = err
+	if request.unnamed == nil {
+		request.unnamed = err
 	}
 	return conn, replyTo, nil
 }
@@ -137,8 +137,8 @@ func notReserved(key, at string) error {
 	return nil
 }
 
-// checkTime bounds a requested time. A little in the past is now: zero. instead is what
-// to do about a time that has passed.
+// checkTime bounds a requested time. A time that has passed by at most job.PastSlack becomes
+// zero: now. instead is what a client can do about an earlier one.
 func (s *Server) checkTime(field string, at time.Time, instead string) (time.Time, error) {
 	if at.IsZero() {
 		return at, nil
@@ -158,7 +158,8 @@ func (s *Server) checkTime(field string, at time.Time, instead string) (time.Tim
 	}
 }
 
-// checkTimeZone wants the IANA name of a zone that this server has, or nothing.
+// checkTimeZone refuses a name that is not the IANA name of a zone that this server has. Empty:
+// none.
 func (s *Server) checkTimeZone(name string) error {
 	if name == "" {
 		return nil

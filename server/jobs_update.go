@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// jobUpdate is the content that a client wants a job to have. What it does not
-// name stays nil.
+// jobUpdate is the content that a client wants a job to have. Fields that the update does not
+// name are nil.
 type jobUpdate struct {
 	message *fireoncev1.Payload
 	kind    string
@@ -73,12 +73,12 @@ func jobUpdateFromWire(req *fireoncev1.UpdateJobRequest) (jobUpdate, error) {
 	return u, nil
 }
 
-// terms returns what of policies and time zone an update changes.
+// terms returns the policies and the time zone that an update changes.
 func (u jobUpdate) terms() store.Content {
 	return store.Content{Policy: u.policy, Retry: u.retry, AttemptTimeout: u.timeout, TimeZone: u.timeZone}
 }
 
-// fields are what an update names.
+// fields are the fields that an update names.
 func (u jobUpdate) fields() job.Fields {
 	c := u.terms()
 	c.Payload, c.Labels = u.payload, u.labels

@@ -21,9 +21,9 @@ type validator struct {
 	server *Server
 	who    caller
 	view   *jobConverter
-	// trace is what the jobs carry of the call's (job.Spec.Trace).
+	// trace is the part of the call's trace that the jobs carry (job.Spec.Trace).
 	trace string
-	// taken counts against the project's quotas, kept is what of it was stored.
+	// taken counts against the project's quotas, kept is the part of it that was stored.
 	taken, kept store.StoredJobs
 	conns       map[job.ID]readResult[*store.Connection]
 	before      map[job.ID]readResult[job.Snapshot]
@@ -52,36 +52,36 @@ const pastSubmit = "no job is stored under this idempotency key, now or by an ea
 
 // check is everything that a new job must pass and a repeat need not. It completes the request
 // with what only these checks find out.
-func (in *validator) check(ctx context.Context, sub *scheduleRequest) error {
+func (in *validator) check(ctx context.Context, request *scheduleRequest) error {
 	var err error
-	if sub.at, err = in.server.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
+	if request.at, err = in.server.checkTime(request.timeField, request.at, pastSubmit); err != nil {
 		return err
 	}
-	if err := in.server.checkTimeZone(sub.spec.TimeZone); err != nil {
+	if err := in.server.checkTimeZone(request.spec.TimeZone); err != nil {
 		return err
 	}
-	if err := checkSize(sub.spec.Payload); err != nil {
+	if err := checkSize(request.spec.Payload); err != nil {
 		return err
 	}
-	if sub.unnamed != nil {
-		return sub.unnamed
+	if request.unnamed != nil {
+		return request.unnamed
 	}
-	conn, err := in.connection(ctx, sub.spec.Connection, sub.connection)
+	conn, err := in.connection(ctx, request.spec.Connection, request.connection)
 	if err != nil {
 		return err
 	}
-	sub.class = conn.Class
-	sub.spec.ID, sub.spec.Trace = in.server.cfg.NewID(), in.trace
-	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec, sub.replyTo); err != nil {
+	request.class = conn.Class
+	request.spec.ID, request.spec.Trace = in.server.cfg.NewID(), in.trace
+	if request.spec.HoldKey, err = in.prepare(ctx, conn, request.spec, request.replyTo); err != nil {
 		return err
 	}
-	if sub.effectKey, err = effectKeyAt(conn, sub.spec); err != nil {
+	if request.effectKey, err = effectKeyAt(conn, request.spec); err != nil {
 		return err
 	}
-	return in.count(ctx, sub.spec) // the last check: what passes it counts
+	return in.count(ctx, request.spec) // the last check: a job that passes it counts
 }
 
-// sizeOf is what a job counts against the project's quotas.
+// sizeOf is the use of a project's quotas by a job.
 func sizeOf(s job.Spec) store.StoredJobs {
 	return store.StoredJobs{Jobs: 1, Bytes: int64(len(s.Payload))}
 }
@@ -115,7 +115,7 @@ func (in *validator) countUse(ctx context.Context, n store.StoredJobs) error {
 func (in *validator) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	created, err := in.server.jobs.Create(ctx, items)
 	if errors.Is(err, store.ErrUnconfirmed) {
-		in.kept = in.taken // they may be there
+		in.kept = in.taken // they may be stored
 	}
 	return created, err
 }
@@ -147,8 +147,8 @@ func (in *validator) connection(ctx context.Context, id job.ID, named store.Ref)
 	return r.value, nil
 }
 
-// replyID resolves what names the job that another one replies to. A job that was removed
-// has its id for as long as its key is kept.
+// replyID resolves the name of the job that another one replies to. A job that was removed has
+// its id for as long as its key is kept.
 func (in *validator) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if ref.Key == "" {
 		return ref.ID, nil
@@ -263,11 +263,11 @@ func (in *validator) predecessor(ctx context.Context, spec job.Spec, named store
 }
 
 // lookUp answers a request that is not to be stored: its key may be bound.
-func (in *validator) lookUp(ctx context.Context, sub scheduleRequest, refused error) (*fireoncev1.ScheduleJobResponse, error) {
-	bound, err := in.server.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
+func (in *validator) lookUp(ctx context.Context, request scheduleRequest, refused error) (*fireoncev1.ScheduleJobResponse, error) {
+	bound, err := in.server.store.Job(ctx, store.Ref{Project: in.who.project, Key: request.spec.Key})
 	switch removed := new(store.RemovedError); {
 	case err == nil:
-		return in.repeated(ctx, sub, bound)
+		return in.repeated(ctx, request, bound)
 	case errors.As(err, &removed):
 		return nil, keyOfRemoved(removed.Job)
 	case !errors.Is(err, store.ErrNotFound):
@@ -275,50 +275,50 @@ func (in *validator) lookUp(ctx context.Context, sub scheduleRequest, refused er
 	case refused != nil:
 		return nil, refused
 	default:
-		return validated(sub)
+		return validated(request)
 	}
 }
 
 // stored answers with the store's verdict on a request.
-func (in *validator) stored(ctx context.Context, sub scheduleRequest, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) stored(ctx context.Context, request scheduleRequest, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
 	switch removed := new(store.RemovedError); {
 	case errors.As(c.Err, &removed):
 		return nil, keyOfRemoved(removed.Job)
 	case errors.Is(c.Err, store.ErrEffectKeyTaken):
 		return nil, effectKeyTaken()
 	case errors.Is(c.Err, store.ErrManyReplies):
-		return nil, manyReplies(sub)
+		return nil, manyReplies(request)
 	case errors.Is(c.Err, store.ErrReplyTo):
-		return nil, repliedTo.noJob(sub.replyTo)
+		return nil, repliedTo.noJob(request.replyTo)
 	case c.Err != nil:
-		return nil, notFoundAs(fmt.Errorf("store the job: %w", c.Err), ofConnection.noConnection(sub.connection))
+		return nil, notFoundAs(fmt.Errorf("store the job: %w", c.Err), ofConnection.noConnection(request.connection))
 	case !c.Created:
-		return in.repeated(ctx, sub, c.Snapshot)
+		return in.repeated(ctx, request, c.Snapshot)
 	default:
-		in.kept = sumOf(in.kept, sizeOf(sub.spec))
+		in.kept = sumOf(in.kept, sizeOf(request.spec))
 		out := in.view.job(ctx, c.Snapshot)
-		out.Payload = sub.payload
-		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true, LocalTimeMark: sub.mark}, nil
+		out.Payload = request.payload
+		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true, LocalTimeMark: request.mark}, nil
 	}
 }
 
-func manyReplies(sub scheduleRequest) *fault {
-	to := sub.spec.ReplyTo
+func manyReplies(request scheduleRequest) *fault {
+	to := request.spec.ReplyTo
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_REPLIES,
 		fmt.Sprintf("%d jobs wait for job %s already; nothing was stored. Reply to it when it has SUCCEEDED, or to one of those", store.MaxReplies, to),
-		"field", repliedTo.field(sub.replyTo), "job_id", to.String(), "limit", strconv.Itoa(store.MaxReplies))
+		"field", repliedTo.field(request.replyTo), "job_id", to.String(), "limit", strconv.Itoa(store.MaxReplies))
 }
 
 // repeated answers a request whose key is bound: with the stored job when it is
 // the same request, else with the fields that differ.
-func (in *validator) repeated(ctx context.Context, sub scheduleRequest, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
-	if differ := sub.spec.Fingerprint.Diff(bound.Fingerprint); len(differ) > 0 {
+func (in *validator) repeated(ctx context.Context, request scheduleRequest, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
+	if differ := request.spec.Fingerprint.Diff(bound.Fingerprint); len(differ) > 0 {
 		for i, field := range differ {
 			switch field { // the path that the request has
 			case ofConnection.id:
-				differ[i] = ofConnection.field(sub.connection)
+				differ[i] = ofConnection.field(request.connection)
 			case repliedTo.id:
-				differ[i] = repliedTo.field(sub.replyTo)
+				differ[i] = repliedTo.field(request.replyTo)
 			}
 		}
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
@@ -327,13 +327,13 @@ func (in *validator) repeated(ctx context.Context, sub scheduleRequest, bound jo
 		})
 	}
 	out, err := withPayload(in.view.job(ctx, bound), bound.Payload)
-	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: sub.mark}, err
+	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: request.mark}, err
 }
 
 // validated shows the job that would be stored. It has no id and no state.
-func validated(sub scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
-	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduleTime: sub.at, Class: sub.class}}
+func validated(request scheduleRequest) (*fireoncev1.ScheduleJobResponse, error) {
+	j := job.Job{Spec: request.spec, Status: job.Status{ScheduleTime: request.at, Class: request.class}}
 	j.ID = job.ID{}
-	out, err := withPayload(jobToWire(j), sub.spec.Payload)
-	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: sub.mark}, err
+	out, err := withPayload(jobToWire(j), request.spec.Payload)
+	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: request.mark}, err
 }

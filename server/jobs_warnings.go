@@ -17,7 +17,7 @@ import (
 // neither refuse nor delay it. Only its answer waits, for a bounded time.
 
 const (
-	// warnWithin bounds how long an answer waits for what is found.
+	// warnWithin bounds how long an answer waits for warnings.
 	warnWithin = 2 * time.Second
 	// maxMediaProbes bounds the files that are probed concurrently. Above it, answers have no
 	// warnings.
@@ -25,11 +25,11 @@ const (
 )
 
 // withWarnings adds warnings to the answer about a job that was new.
-func (in *validator) withWarnings(ctx context.Context, sub scheduleRequest, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
+func (in *validator) withWarnings(ctx context.Context, request scheduleRequest, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
 	if err != nil || !out.GetCreated() && out.GetJob().GetJobId() != "" {
 		return out, err
 	}
-	if w := in.waitWarning(sub); w != nil {
+	if w := in.waitWarning(request); w != nil {
 		out.Warnings = append(out.Warnings, w)
 	}
 	if in.server.cfg.Media != nil {
@@ -40,20 +40,20 @@ func (in *validator) withWarnings(ctx context.Context, sub scheduleRequest, out 
 
 // waitWarning returns why the wait of a reply cannot end well, as far as the job that
 // it replies to was known when the request was checked; nil: it can.
-func (in *validator) waitWarning(sub scheduleRequest) *fireoncev1.Warning {
-	before, known := in.before[sub.spec.ReplyTo]
+func (in *validator) waitWarning(request scheduleRequest) *fireoncev1.Warning {
+	before, known := in.before[request.spec.ReplyTo]
 	if !known || before.err != nil {
 		return nil
 	}
-	own := sub.at
+	own := request.at
 	if own.IsZero() {
 		own = in.server.cfg.Now()
 	}
-	prev, ends := before.value, own.Add(sub.spec.Wait())
+	prev, ends := before.value, own.Add(request.spec.Wait())
 	switch {
 	case prev.State.BadEnd() != 0:
 		return &fireoncev1.Warning{
-			Field: repliedTo.field(sub.replyTo), Code: fireoncev1.WarningCode_WARNING_CODE_PREDECESSOR_ENDED,
+			Field: repliedTo.field(request.replyTo), Code: fireoncev1.WarningCode_WARNING_CODE_PREDECESSOR_ENDED,
 			Message: fmt.Sprintf("job %s has ended as %s, so this one will end as CANCELED; retry that one first, then this one", prev.ID, prev.State),
 		}
 	case prev.State.Runnable() && prev.NextAt.After(ends):

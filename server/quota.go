@@ -50,7 +50,7 @@ const (
 	QuotaPeerConnections Quota = "peer-connections"
 )
 
-// quotaDefaults are the limits that hold when nothing is said.
+// quotaDefaults are the limits that hold unless others are set.
 var quotaDefaults = []struct {
 	name  Quota
 	limit int64
@@ -192,8 +192,8 @@ func (q Quotas) limit(project string, name Quota) int64 {
 	return 0
 }
 
-// withoutCallers returns the quotas of a server that requires no key: it serves people
-// on its own machine, and a limit of calls holds only if it was asked for.
+// withoutCallers returns the quotas of a server that requires no key: it serves people on its own
+// machine, and a limit of calls holds only if it was set.
 func (q Quotas) withoutCallers() Quotas {
 	if _, set := q.all[QuotaCalls]; set {
 		return q
@@ -206,7 +206,7 @@ func (q Quotas) withoutCallers() Quotas {
 	return Quotas{all: all, of: q.of}
 }
 
-// hint says, for people, what ends a refusal.
+// hint is the part of an error that says how to end it.
 func (q Quota) hint() string {
 	switch q {
 	case QuotaConnections, QuotaSchedules:
@@ -224,13 +224,13 @@ func (q Quota) hint() string {
 	}
 }
 
-// quotaWaits says when a refused call may be worth repeating. Where it is not here,
+// quotaWaits has the times after which a refused call may be worth repeating. For other quotas
 // waiting does not help.
 var quotaWaits = map[Quota]time.Duration{
 	QuotaJobs: time.Minute, QuotaBytes: time.Minute, QuotaLogins: time.Minute,
 }
 
-// overQuota refuses what a project has used up.
+// overQuota is the error for a quota that a project has used up.
 func overQuota(name Quota, used, limit int64) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED,
 		fmt.Sprintf("the project's quota %s is used up: %d of %d; %s", name, used, limit, name.hint()),
@@ -242,7 +242,7 @@ func overQuota(name Quota, used, limit int64) *fault {
 	return f
 }
 
-// quotaFault makes a fault of a store's refusal to add one more, and notes it.
+// quotaFault converts a store's refusal to add one more, and logs it.
 func (s *Server) quotaFault(err error, project string, name Quota) error {
 	var full *store.QuotaError
 	if !errors.As(err, &full) {
@@ -252,7 +252,8 @@ func (s *Server) quotaFault(err error, project string, name Quota) error {
 	return overQuota(name, full.Used, full.Limit)
 }
 
-// tooManyCalls refuses what comes too fast. wait is when the next call may pass.
+// tooManyCalls is the error for calls that come too fast. wait is the time until the next call
+// may pass.
 func tooManyCalls(name Quota, limit int64, wait time.Duration, msg string) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_CALLS, msg,
 		"quota", string(name), "limit", strconv.FormatInt(limit, 10))

@@ -13,7 +13,7 @@ const (
 	// usedUpEvery is the time between two lines about one quota that is met, nearEvery about
 	// one that is nearly so.
 	usedUpEvery, nearEvery = time.Minute, time.Hour
-	// maxQuotaLogKeys bounds what is remembered of lines.
+	// maxQuotaLogKeys bounds the lines that are remembered.
 	maxQuotaLogKeys = 10_000
 )
 

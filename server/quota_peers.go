@@ -39,7 +39,7 @@ func peerOf(addr string) (name string, loopback bool) {
 	return ip.String(), ip.IsLoopback()
 }
 
-// withPeer notes where a call comes from. Its name is only made when it is needed.
+// withPeer adds the address that a call comes from. Its name is made only when it is needed.
 func withPeer(ctx context.Context, addr net.Addr) context.Context {
 	return context.WithValue(ctx, keyPeer, addr)
 }

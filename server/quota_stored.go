@@ -52,11 +52,11 @@ type projectUse struct {
 	measured store.StoredJobs
 	at       time.Time     // of the measurement; zero: there was none
 	took     time.Duration // the measurement
-	// added is what this server has taken since the measurement began, or was writing
-	// then; writing is what has no answer yet.
+	// added is the use that this server has taken since the measurement began, or was writing
+	// then; writing is the part of it that has no answer yet.
 	added, writing store.StoredJobs
-	// busy is closed when the measurement under way has ended; nil: there is none. err is
-	// what became of the last one.
+	// busy is closed when the measurement under way has ended; nil: there is none. err is the
+	// error of the last one.
 	busy chan struct{}
 	err  error
 }
@@ -78,7 +78,7 @@ func differenceOf(a, b store.StoredJobs) store.StoredJobs {
 
 func (p *projectUse) used() store.StoredJobs { return sumOf(p.measured, p.added) }
 
-// take counts what is to be stored, or refuses it. What was taken ends with settle.
+// take counts jobs that are about to be stored, or refuses them. settle follows.
 func (a *admission) take(ctx context.Context, project string, n store.StoredJobs) error {
 	p, err := a.known(ctx, project)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *admission) take(ctx context.Context, project string, n store.StoredJobs
 	return nil
 }
 
-// settle ends what was taken; kept of it was stored, or may have been.
+// settle follows take; kept of taken was stored, or may have been.
 func (a *admission) settle(project string, taken, kept store.StoredJobs) {
 	if taken == (store.StoredJobs{}) {
 		return
@@ -219,7 +219,7 @@ func (a *admission) measure(ctx context.Context, project string, p *projectUse) 
 	})
 }
 
-// read asks the store. A panic here belongs to no call.
+// read reads the use from the store. A panic here belongs to no call.
 func (a *admission) read(ctx context.Context, project string) (_ store.StoredJobs, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -106,8 +106,8 @@ func (s *scheduleService) waitingItems(ctx context.Context, of store.Schedule) (
 	return page.Waiting, nil
 }
 
-// idOfTaken has a page token of a dry run say how many items the pages before have taken: the
-// queue itself does not.
+// idOfTaken encodes, for a page token of a dry run, how many items the pages before have taken:
+// the queue itself has them all.
 func idOfTaken(items int) (id job.ID) {
 	binary.BigEndian.PutUint64(id[8:], uint64(items))
 	return id

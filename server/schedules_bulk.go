@@ -16,7 +16,7 @@ import (
 // bulkFor bounds the time in which a call on many schedules begins with another one.
 const bulkFor = 5 * time.Second
 
-// bulkSchedules is what a client asks of many schedules.
+// bulkSchedules is a change of many schedules that a client asks for.
 type bulkSchedules struct {
 	// item is the procedure that does the same to one.
 	item   string

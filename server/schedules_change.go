@@ -21,10 +21,10 @@ import (
 // the firings that may have taken place in the state that was lost are decided before anything is
 // changed.
 
-// scheduleChange is what a client wants to change of one schedule.
+// scheduleChange is a change of one schedule that a client asks for.
 type scheduleChange struct {
 	etag string
-	// inPlace reports whether a schedule is as it is wanted.
+	// inPlace reports whether a schedule has the change already.
 	inPlace func(store.Schedule) (bool, error)
 	// from are the states that it can be changed in.
 	from []store.ScheduleState
@@ -32,7 +32,7 @@ type scheduleChange struct {
 	settles bool
 	// deletes: it is carried out also where no server can decide about the schedule.
 	deletes bool
-	// change makes of a copy what is to be written.
+	// change makes the change in a copy, which is written.
 	change func(ctx context.Context, c *store.ScheduleChange) error
 	// what is the line in the log.
 	what string
@@ -41,7 +41,7 @@ type scheduleChange struct {
 // living are the states that are not for good.
 var living = []store.ScheduleState{store.ScheduleActive, store.SchedulePaused, store.ScheduleEnded}
 
-// change carries a revision out on the schedule that a request is about.
+// change makes a change of the schedule that a request is about.
 func (s *scheduleService) change(ctx context.Context, of scheduleNamed, r scheduleChange) (store.Schedule, error) {
 	ref, err := scheduleRef(ctx, of)
 	if err != nil {
@@ -107,7 +107,7 @@ func scheduleChanged(s store.Schedule) *fault {
 		"schedule_id", s.ID.String(), "etag", etagOf(s.ID, s.Version))
 }
 
-// scheduleState refuses what a schedule's state does not allow.
+// scheduleState is the error for a change that a schedule's state does not allow.
 func scheduleState(s store.Schedule, why string) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE,
 		fmt.Sprintf("not possible with schedule %s: %s", s.ID, why), "schedule_id", s.ID.String(), "state", stateName(s))

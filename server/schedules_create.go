@@ -24,14 +24,14 @@ import (
 //   - a template is checked as the job of its first firing is submitted. A later firing whose job is
 //     refused pauses the schedule.
 
-// scheduleDraft is what a request says about a schedule. Parts that it leaves alone are nil.
+// scheduleDraft has the parts of a schedule that a request sets. The others are nil.
 type scheduleDraft struct {
 	spec *fireoncev1.ScheduleSpec
 	// template has its connection's id, once it is resolved.
 	template *fireoncev1.JobTemplate
 	policies *fireoncev1.SchedulePolicies
-	// conn is the template's, named what the request called it, unnamed why that names
-	// nothing.
+	// conn is the template's, named the request's name for it, unnamed the error of a name that
+	// names nothing.
 	conn    job.ID
 	named   store.Ref
 	unnamed error
@@ -89,7 +89,7 @@ func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.Cr
 	return s.createdSchedule(ctx, stored, true)
 }
 
-// newSchedule checks a schedule to be made, and completes it.
+// newSchedule checks a schedule to be created, and completes it.
 func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *fireoncev1.CreateScheduleRequest, d scheduleDraft) (store.Schedule, error) {
 	out := store.Schedule{
 		ID: s.cfg.NewID(), Project: in.who.project, Key: req.GetIdempotencyKey(), DisplayName: req.GetDisplayName(),
@@ -149,7 +149,7 @@ func (s *scheduleService) compile(id job.ID, generation int64, spec *fireoncev1.
 	return times, nil
 }
 
-// specFault refuses what a request has at a path.
+// specFault is the error for the spec that a request has at a path.
 func specFault(reason fireoncev1.ErrorReason, at string, wrong schedule.SpecError) *fault {
 	found := make([]*fireoncev1.FieldViolation, len(wrong))
 	for i, v := range wrong {

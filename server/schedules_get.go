@@ -152,7 +152,7 @@ func (s *scheduleService) nextFire(ctx context.Context, of store.Schedule) time.
 	return time.Time{}
 }
 
-// unreadable notes that a schedule's times cannot be evaluated. An answer leaves them out.
+// unreadable logs that a schedule's times cannot be evaluated. An answer leaves them out.
 func (s *scheduleService) unreadable(ctx context.Context, of store.Schedule, err error) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "a schedule cannot be evaluated", slog.String("schedule_id", of.ID.String()),
 		slog.String("project", of.Project), slog.String("error", err.Error()))

@@ -205,7 +205,7 @@ func itemToWire(i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
 	return out, nil
 }
 
-// lowestPosition makes the places of items that wait, which may be negative, numbers of a token.
+// lowestPosition makes the positions of waiting items, which may be negative, numbers of a token.
 const lowestPosition = 1 << 61
 
 // ListScheduleItems implements the RPC.
@@ -266,19 +266,19 @@ func parseItemPage(owner [ownerLen]byte, token string) (store.ItemPlace, error) 
 	return store.ItemPlace{At: waiting.at - lowestPosition, ID: waiting.id}, nil
 }
 
-// itemChange is what a client wants of one item.
+// itemChange is a change of one item that a client asks for.
 type itemChange struct {
-	// inPlace reports whether the item is as it is wanted.
+	// inPlace reports whether the item has the change already.
 	inPlace func(store.ScheduleItem) (bool, error)
 	// from are the states that it can be changed in.
 	from store.ItemState
-	// check refuses what cannot be.
+	// check refuses an impossible change.
 	check  func(was store.ScheduleItem) error
 	change store.ItemChange
 	what   string
 }
 
-// changeItem carries a revision out on the item that a request is about.
+// changeItem makes a change of the item that a request is about.
 func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of store.Schedule, r itemChange) (*fireoncev1.ScheduleItem, error) {
 	id, err := idFromWire("item_id", req.GetItemId())
 	if err != nil {
@@ -331,7 +331,7 @@ func itemNotFound(of store.Schedule, id job.ID) *fault {
 		fmt.Sprintf("schedule %s has no item %s", of.ID, id), "schedule_id", of.ID.String(), "item_id", id.String())
 }
 
-// itemState refuses what an item's state does not allow.
+// itemState is the error for a change that an item's state does not allow.
 func itemState(i store.ScheduleItem) *fault {
 	name := fireoncev1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE,
@@ -383,7 +383,7 @@ func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.
 	return &fireoncev1.MoveScheduleItemResponse{Item: out}, err
 }
 
-// isAt reports whether an item is where it is to go. It refuses a place before an item that
+// isAt reports whether an item is where it is to go. It refuses a position before an item that
 // does not wait.
 func (s *scheduleService) isAt(ctx context.Context, of store.Schedule, was store.ScheduleItem, to store.ItemTarget) (bool, error) {
 	if was.State != store.ItemWaiting {

@@ -48,7 +48,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	return out, nil
 }
 
-// schedulePage reads a page of schedules. A place that was erased since is no place.
+// schedulePage reads a page of schedules. It refuses a token whose schedule was erased since.
 func (s *scheduleService) schedulePage(ctx context.Context, q store.ScheduleQuery) (store.SchedulePage, error) {
 	page, err := s.store.ListSchedules(ctx, q)
 	if err != nil {

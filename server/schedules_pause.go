@@ -20,7 +20,7 @@ func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.Pau
 	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
 }
 
-// pausing is the revision that pauses a schedule.
+// pausing is the change that pauses a schedule.
 func (s *scheduleService) pausing(etag, note string) scheduleChange {
 	return scheduleChange{
 		etag: etag, from: []store.ScheduleState{store.ScheduleActive, store.SchedulePaused}, what: "a schedule was paused",
@@ -53,7 +53,7 @@ func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.Re
 	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
 }
 
-// resuming is the revision that has a schedule fire again.
+// resuming is the change that makes a schedule fire again.
 func (s *scheduleService) resuming(etag, note string) scheduleChange {
 	return scheduleChange{
 		etag: etag, from: []store.ScheduleState{store.SchedulePaused}, settles: true, what: "a schedule was resumed",
@@ -79,7 +79,8 @@ func (s *scheduleService) resuming(etag, note string) scheduleChange {
 	}
 }
 
-// evaluated refuses what needs the times of a schedule that cannot be evaluated.
+// evaluated is the error for a change that needs the times of a schedule that cannot be
+// evaluated.
 func evaluated(of store.Schedule, err error) error {
 	if bad := new(schedule.UnreadableError); errors.As(err, &bad) {
 		return scheduleState(of, "it cannot be evaluated: "+bad.Error()+". UpdateSchedule with another spec")

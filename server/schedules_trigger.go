@@ -58,7 +58,7 @@ func contentSize(of store.Schedule) int {
 	return len(of.Template)
 }
 
-// firingFault makes a fault of what Trigger and Backfill fail with.
+// firingFault converts the errors of Trigger and Backfill.
 func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 	id := of.ID.String()
 	var blocked *firing.BlockedError

@@ -28,7 +28,7 @@ func (s *scheduleService) UpdateSchedule(ctx context.Context, req *fireoncev1.Up
 	return &fireoncev1.UpdateScheduleResponse{Schedule: out, NextFirings: next}, err
 }
 
-// scheduleUpdate is what a client wants a schedule to have.
+// scheduleUpdate has the parts that a client wants a schedule to have.
 type scheduleUpdate struct {
 	schedules *scheduleService
 	draft     scheduleDraft
@@ -94,7 +94,7 @@ func (u *scheduleUpdate) inPlace(was store.Schedule) (bool, error) {
 	}
 }
 
-// change makes of a schedule what is wanted. Only another spec moves its place in time.
+// change makes of a schedule what is wanted. Only another spec moves its position in time.
 func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) error {
 	to, d := &c.Schedule, u.draft
 	stored, err := scheduleToWire(*to)

@@ -113,7 +113,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 	return out, nil
 }
 
-// connectionsFromWire makes a list's query, less its place.
+// connectionsFromWire makes a list's query, less its position.
 func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.ConnectionQuery, error) {
 	q := store.ConnectionQuery{
 		Project: project, Connectors: f.GetConnectors(), Keys: f.GetIdempotencyKeys(), Labels: f.GetLabels(),

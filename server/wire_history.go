@@ -65,7 +65,7 @@ func changeToWire(e job.Event) *fireoncev1.JobChanged {
 	}
 }
 
-// eventsFromWire makes a stream's query, less its place and jobs that it names by key.
+// eventsFromWire makes a stream's query, less its position and jobs that it names by key.
 func eventsFromWire(project string, f *fireoncev1.EventFilter) (store.EventQuery, error) {
 	q := store.EventQuery{Project: project, Labels: f.GetLabels(), Ended: f.GetEndedOnly()}
 	var err error

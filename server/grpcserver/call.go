@@ -17,7 +17,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// Rules of this file: around each method goes what goes around it on the other listener, in the
+// Rules of this file: each method runs within the same steps as on the other listener, in the
 // same order: request id, key, size, then the interceptors. grpc-go writes an error of its own as
 // soon as a message cannot be decoded, so messages come as bytes and are decoded here.
 
@@ -28,7 +28,7 @@ type listener struct {
 	streaming map[string]bool
 }
 
-// register serves the methods of a service, each in its surroundings.
+// register serves the methods of a service, each within the steps.
 func (l *listener) register(g *grpc.Server, desc grpc.ServiceDesc, handlers any) {
 	served := desc
 	served.Methods, served.Streams = nil, nil
@@ -128,7 +128,7 @@ func (l *listener) stream(spec connect.Spec, handler grpc.StreamHandler) grpc.St
 	}
 }
 
-// serverStream is a stream in its surroundings.
+// serverStream is a stream within the steps.
 type serverStream struct {
 	grpc.ServerStream
 	listener  *listener

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Rules of this file: a reader that takes nothing is logged so and left. What it
-// has not taken stays with its connection until it does, so a connection on
-// which that happens again and again is closed.
+// Rules of this file: a stream whose reader takes nothing ends with an error. What the reader has
+// not taken stays in the memory of its connection, so a connection on which that happens again
+// and again is closed.
 
 // maxCuts is how many streams of one connection may be cut off before it is closed.
 const maxCuts = 16
@@ -49,15 +49,14 @@ func paceOf(ctx context.Context) *pace {
 	return p
 }
 
-// credentialsOfConns takes connections, with TLS or as they are, and remembers each beside its
-// calls.
+// credentialsOfConns accepts connections, with TLS or without, and attaches each to its calls.
 type credentialsOfConns struct {
 	secure *tls.Config // nil: no TLS
 	log    *slog.Logger
 	logged *rate.Sometimes
 }
 
-// conn is what is known of a connection.
+// conn is the connection of a call.
 type conn struct {
 	credentials.CommonAuthInfo
 	conn   net.Conn
@@ -86,7 +85,7 @@ const (
 	schemeSecure = "tls"
 )
 
-// errNoHTTP2 ends a connection with TLS whose client does not say that it speaks HTTP/2.
+// errNoHTTP2 ends a connection with TLS whose client does not offer HTTP/2.
 var errNoHTTP2 = errors.New("the client did not offer the protocol h2 (ALPN)")
 
 // ServerHandshake implements credentials.TransportCredentials. grpc-go bounds its time.

@@ -157,10 +157,9 @@ func (s *countedStream) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-// tap sees the headers of every call before anything else does. It turns away
-// what must not be answered at all, and bounds the time of the rest, the
-// reading of the request included. It runs on the connection's own goroutine, so
-// it does not wait.
+// tap runs first, with the headers of every call. It refuses calls that must not be answered at
+// all, and bounds the time of the others, the reading of the request included. It runs on the
+// connection's own goroutine, so it does not wait.
 func (l *listener) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if err := l.CheckHost(first(info.Header, ":authority")); err != nil {
 		return nil, toStatus(err)
@@ -214,7 +213,7 @@ const (
 	keyPace
 )
 
-// inbound is what the headers of a call say.
+// inbound has the headers of a call.
 type inbound struct {
 	requestID   string
 	credentials server.Credentials
