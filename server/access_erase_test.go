@@ -86,7 +86,7 @@ func TestDeleteJob(t *testing.T) {
 			}
 		}
 		if !strings.Contains(f.logs.String(), `"msg":"a job was erased"`) {
-			t.Error("no line of the log says who erased the job")
+			t.Error("no line of the log names the actor that erased the job")
 		}
 	})
 }

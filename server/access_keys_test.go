@@ -230,7 +230,7 @@ func TestKeyUnconfirmed(t *testing.T) {
 	_, err := makeKey(t.Context(), c, "", []string{"admin"})
 	e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
 	if got := f.pages(t.Context(), c, "", 500); len(got) != 1 || got[0].GetApiKeyId() != e.detail.GetMetadata()["api_key_id"] {
-		t.Errorf("%v, told %v", got, e.detail)
+		t.Errorf("%v, the error has %v", got, e.detail)
 	}
 }
 

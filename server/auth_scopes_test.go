@@ -209,7 +209,7 @@ func procedures(t *testing.T, requests map[string]proto.Message) []string {
 			continue
 		}
 		if server.ScopeOf(p) == "" {
-			t.Errorf("%s needs no scope: nobody may call it", p)
+			t.Errorf("%s needs no scope: no key may call it", p)
 		}
 		out = append(out, p)
 	}
@@ -254,7 +254,7 @@ func TestProjectsApart(t *testing.T) {
 					t.Errorf("%s: %v", short, err)
 				case strings.Contains(text, sched.GetScheduleId()) || strings.Contains(text, victim) || strings.Contains(text, their.ID) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
 					strings.Contains(text, canary) || strings.Contains(text, "the fixture's"):
-					t.Errorf("%s tells of another project: %s", short, text)
+					t.Errorf("%s reveals another project: %s", short, text)
 				}
 			}
 			if got := f.snapshot(victim); got.Version != before.Version {

@@ -21,7 +21,7 @@ func TestConnectionsAreReadLately(t *testing.T) {
 			f.schedule(f.request(key))
 		}
 		if calls["Connection"] > 1 {
-			t.Errorf("%d reads of the connection for 3 submits at once", calls["Connection"])
+			t.Errorf("%d reads of the connection for 3 submits in a row", calls["Connection"])
 		}
 		<-time.After(time.Second)
 		clear(calls)

@@ -102,7 +102,7 @@ func TestConnectionByKey(t *testing.T) {
 	f.must(c.call(t.Context(), connsPath+"DeleteConnection", gone, &fireoncev1.DeleteConnectionResponse{}))
 	again := f.connect(c, "user-7", "ann-1")
 	if again.GetConnectionId() != conn.GetConnectionId() || again.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_DELETED {
-		t.Errorf("created anew: %v", again)
+		t.Errorf("created again: %v", again)
 	}
 }
 

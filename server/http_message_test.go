@@ -93,7 +93,7 @@ func TestBreachesAreBounded(t *testing.T) {
 			t.Fatalf("%d labels: %v", labels, err)
 		}
 		if n := len(e.detail.GetViolations()); n > want || labels == 3 && n != want || strings.Contains(e.msg, "may be more") != (labels > 3) {
-			t.Errorf("%d labels: %d breaches are told: %s", labels, n, e.msg)
+			t.Errorf("%d labels: the error names %d violations: %s", labels, n, e.msg)
 		}
 	}
 	for i, r := range f.batch(c, wrong(32), wrong(1)) {

@@ -25,7 +25,7 @@ func TestAnOutageIsNoFloodOfCauses(t *testing.T) {
 	}
 	for range 3 {
 		if !o.worthALine(errors.New("a bug"), now) {
-			t.Error("a bug was not told")
+			t.Error("a bug was not logged")
 		}
 	}
 }

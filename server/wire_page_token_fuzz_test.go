@@ -24,7 +24,7 @@ func FuzzParsePlace(f *testing.F) {
 		p, err := parseToken(text)
 		if err != nil {
 			if p != (token{}) {
-				t.Errorf("%q is refused and gives %+v", text, p)
+				t.Errorf("%q is refused and returns %+v", text, p)
 			}
 			return
 		}
