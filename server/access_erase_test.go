@@ -388,8 +388,8 @@ func TestSharedEventsStayWhole(t *testing.T) {
 	}
 }
 
-// TestStateReasonsQuoteNobody: without payloads:read a connection has no words of its
-// platform, and says so; the words of the person who paused it stay. So it is with a test.
+// TestStateReasonsQuoteNobody: without payloads:read a connection has no words of its platform,
+// and says so; the words of the person who paused it stay. The same holds for a test.
 func TestStateReasonsQuoteNobody(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

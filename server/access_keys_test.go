@@ -180,7 +180,7 @@ func TestKeyPagesApart(t *testing.T) {
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 }
 
-// TestRulesOfKeys: what the contract refuses, and that it knows every scope.
+// TestRulesOfKeys: the contract refuses wrong requests for keys, and knows every scope.
 func TestRulesOfKeys(t *testing.T) {
 	f := start(t)
 	c := overGRPC(f)
@@ -273,8 +273,8 @@ func (f *fixture) sealedWith(n int, project string, v *vault.Vault) (out []job.I
 	return out
 }
 
-// TestSealingKeys: credentials of all projects come under the key of the server, some
-// at a time, while it serves; what does not open fails no other.
+// TestSealingKeys: the credentials of all projects are resealed with the server's key, some at a
+// time, while it serves; a credential that does not open fails no other.
 func TestSealingKeys(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

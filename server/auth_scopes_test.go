@@ -390,7 +390,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestScopesOfStatus: what all projects share is the operator's.
+// TestScopesOfStatus: only the operator reads the state that all projects share.
 func TestScopesOfStatus(t *testing.T) {
 	f := start(t, requireKey)
 	for scope, want := range map[string]int{server.ScopeAdmin: http.StatusOK, server.ScopeJobsRead: http.StatusForbidden} {

@@ -178,8 +178,7 @@ func countReads() (asked, func(*server.Config)) {
 	}
 }
 
-// TestKeyReads: what is known of a key is read once in a while, and its use is
-// written down more rarely.
+// TestKeyReads: a key is read again after a while, and its use is written more rarely.
 func TestKeyReads(t *testing.T) {
 	a, edit := countReads()
 	f := start(t, edit)

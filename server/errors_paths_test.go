@@ -420,8 +420,8 @@ func TestPathsOfElements(t *testing.T) {
 	}
 }
 
-// TestPathsOfLogins: what is wrong with the connection that a login is to make has its
-// path in StartOAuth's request, also in how it differs from one that is stored.
+// TestPathsOfLogins: an error about the connection that a login creates has its path in
+// StartOAuth's request, and so have the fields in which it differs from a stored one.
 func TestPathsOfLogins(t *testing.T) {
 	_, edit := withOAuth(t)
 	f := start(t, edit)

@@ -74,7 +74,7 @@ func TestConnectionDisabled(t *testing.T) {
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED)
 }
 
-// TestNewRefuses what could not be served, or not safely.
+// TestNewRefuses configurations that could not be served, or not safely.
 func TestNewRefuses(t *testing.T) {
 	f := start(t)
 	connectors, err := connector.NewRegistry()

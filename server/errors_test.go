@@ -119,7 +119,8 @@ func TestEveryReason(t *testing.T) {
 	})
 }
 
-// TestRulesOfTheContract: what breaks a rule of the contract has its violations.
+// TestRulesOfTheContract: a request that breaks a rule of the contract is refused with its
+// violations.
 func TestRulesOfTheContract(t *testing.T) {
 	requests := map[string]func(*scheduleRequest){
 		"no key":             func(r *scheduleRequest) { r.IdempotencyKey = "" },
@@ -172,8 +173,8 @@ type broken struct {
 func (b broken) Create(context.Context, []store.NewJob) ([]store.Created, error) { return nil, b.err }
 func (b broken) Job(context.Context, store.Ref) (job.Snapshot, error)            { return job.Snapshot{}, b.err }
 
-// TestStoreErrors: the store's sentinels have their reasons; what has none is
-// INTERNAL, with its cause in the log and not in the answer.
+// TestStoreErrors: the store's sentinels have their reasons; any other error is INTERNAL, with
+// its cause in the log and not in the answer.
 func TestStoreErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error

@@ -166,8 +166,8 @@ func TestNoPatternIsShown(t *testing.T) {
 	}
 }
 
-// TestSettingsPaths: what a connector says about settings has the path that they have in
-// the request of each RPC, and what leads out of the request ends where it does.
+// TestSettingsPaths: a connector's error about settings has their path in the request of each
+// RPC, and a path that leads out of the request is cut there.
 func TestSettingsPaths(t *testing.T) {
 	t.Parallel()
 	for _, tt := range [][3]string{

@@ -67,8 +67,8 @@ func (w wide) Events(ctx context.Context, q store.EventQuery) (store.EventPage, 
 	return page, nil
 }
 
-// TestPagesAreBoundedByBytes: the pages of a history have at most 3 MiB, however large what
-// is kept is, and together they have everything once.
+// TestPagesAreBoundedByBytes: the pages of a history have at most 3 MiB, however large the kept
+// answers are, and together they have everything once.
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

@@ -113,7 +113,8 @@ func TestStreamIsGapFree(t *testing.T) {
 	})
 }
 
-// TestStreamFromListCursor closes the gap between a list and what follows it.
+// TestStreamFromListCursor: a stream from a list's cursor begins with the first event after the
+// list.
 func TestStreamFromListCursor(t *testing.T) {
 	f := start(t)
 	c := overGRPC(f)

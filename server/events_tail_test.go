@@ -111,8 +111,8 @@ func TestOneJobsEventsPassAStuckEnd(t *testing.T) {
 	}, func(c *server.Config) { c.Store = stuck{c.Store} })
 }
 
-// TestStreamsReadTogether: 20 streams at the end of the log read what is new
-// once, not 20 times, and every one gets all of it.
+// TestStreamsReadTogether: 20 streams at the end of the log read new events once, not 20 times,
+// and each of them gets all.
 func TestStreamsReadTogether(t *testing.T) {
 	const streams, jobs = 20, 10
 	l := looks{mu: &sync.Mutex{}, ends: new(int), all: new(int)}

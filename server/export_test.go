@@ -30,7 +30,7 @@ func EtagOf(id job.ID, version int64) string { return etagOf(id, version) }
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
 
-// FastPathValid lets tests compare the short way with the contract's rules.
+// FastPathValid lets tests compare the fast path with the contract's rules.
 func FastPathValid(r *fireoncev1.ScheduleJobRequest) bool { return fastPathValid(r) }
 
 // Methods lets tests go through the contract.

@@ -21,9 +21,9 @@ import (
 // states it.
 const mostHeld = 24 << 20
 
-// TestNativeConnectionIsSmall: one connection that opens as many calls as it may, and
-// sends on each what no reader takes, holds no more than the documentation says. The race
-// detector is left out: it takes memory of its own.
+// TestNativeConnectionIsSmall: one connection that opens as many calls as it may, and sends on
+// each more than is read, holds no more than the documentation says. The race detector is left
+// out: it takes memory of its own.
 func TestNativeConnectionIsSmall(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Log = nil })
 	c := dialRaw(t, f.native)

@@ -76,8 +76,7 @@ func TestNativeHost(t *testing.T) {
 	}
 }
 
-// TestNativeSurroundings: what is around the methods of one listener is around
-// those of the other.
+// TestNativeSurroundings: the methods of both listeners run within the same steps.
 func TestNativeSurroundings(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.APIKey = "open-sesame" })
 	conn := dialNative(f)
@@ -131,7 +130,7 @@ func TestNativeSurroundings(t *testing.T) {
 	}
 }
 
-// TestProbesAreSmall: what needs no key reads little, compressed or not, on both ports.
+// TestProbesAreSmall: calls that need no key read little, compressed or not, on both ports.
 func TestProbesAreSmall(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.APIKey = "open-sesame" })
 	for port, conn := range map[string]*grpc.ClientConn{"native": dialNative(f), "main": dialGRPC(f)} {
@@ -294,7 +293,8 @@ func TestNativeSlowReader(t *testing.T) {
 	}
 }
 
-// TestNativeRefusesOtherCodecs and what is no gRPC at all.
+// TestNativeRefusesOtherCodecs: the gRPC listener refuses other codecs, and calls that are no
+// gRPC at all.
 func TestNativeRefusesOtherCodecs(t *testing.T) {
 	f := start(t)
 	err := dialNative(f).Invoke(t.Context(), jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{}, &fireoncev1.ListJobsResponse{},

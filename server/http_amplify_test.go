@@ -26,8 +26,8 @@ var amplifySizes = hostile.Sizes{Request: 256 << 10, Batch: 1 << 20}
 // amplifyStride is how many cases the test skips; FIREONCE_HOSTILE=all sends all.
 const amplifyStride = 17
 
-// TestNoRequestCostsMore sends requests that are made to cost much, one at a time. The
-// race detector is left out: what it allocates is none of the server's.
+// TestNoRequestCostsMore sends requests that are made to cost much, one at a time. The race
+// detector is left out: it allocates memory of its own.
 func TestNoRequestCostsMore(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.APIKey, c.Limits.Request, c.Limits.Batch = operatorKey, amplifySizes.Request, amplifySizes.Batch

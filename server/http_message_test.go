@@ -122,8 +122,8 @@ func (b *stuckBody) Read(p []byte) (int, error) {
 
 func (*stuckBody) Close() error { return nil }
 
-// TestRefusedBodyHoldsNothing: while the rest of a refused request arrives, its project
-// has its share of what may be worked on.
+// TestRefusedBodyHoldsNothing: while the rest of a refused request arrives, its project has its
+// whole share of the budget for requests.
 func TestRefusedBodyHoldsNothing(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Limits.Request, c.Limits.LargeWork = 1<<20, 2<<20 })
 	body := &stuckBody{n: 1<<20 + 1, stuck: make(chan struct{}), free: make(chan struct{})}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStartingReadsNoBody: what is sent to a server that starts is turned away unread,
-// in the protocol of its client.
+// TestStartingReadsNoBody: a server that starts refuses calls unread, in the protocol of its
+// client.
 func TestStartingReadsNoBody(t *testing.T) {
 	h := Starting()
 	for _, c := range []struct {

@@ -202,8 +202,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what says its size is refused with a reason, in every
-// protocol; what hides it in compression is refused too.
+// TestTooLarge: a request whose size is too large is refused with a reason, in every protocol,
+// also when compression hides the size.
 func TestTooLarge(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		err := c.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) {

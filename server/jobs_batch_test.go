@@ -294,8 +294,7 @@ func TestBatchFailsWhole(t *testing.T) {
 	}
 }
 
-// TestBatchEqualsSingles: an item's answer is what its own call would have
-// given, less the payload.
+// TestBatchEqualsSingles: an item's answer is that of its own call, without the payload.
 func TestBatchEqualsSingles(t *testing.T) {
 	single, many := start(t), start(t)
 	requests := []func(*scheduleRequest){

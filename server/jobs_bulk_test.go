@@ -160,8 +160,8 @@ func TestBulkCancel(t *testing.T) {
 	})
 }
 
-// TestBulkRetryTakesNoJobTwice: a repeat with the same as_of_time leaves alone
-// what has failed again since.
+// TestBulkRetryTakesNoJobTwice: a repeat with the same as_of_time leaves jobs alone that have
+// failed again since.
 func TestBulkRetryTakesNoJobTwice(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		a := f.schedule(f.request("a"))

@@ -273,7 +273,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestUpdateWithoutConnection: what cannot be checked is not changed.
+// TestUpdateWithoutConnection: content that cannot be checked is not changed.
 func TestUpdateWithoutConnection(t *testing.T) {
 	f := start(t)
 	id := job.ID{7, 15: 7}

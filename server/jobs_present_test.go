@@ -31,8 +31,8 @@ func (finder) Observe(context.Context, connector.Opening, connector.Look) job.Ob
 	panic("the server makes no look")
 }
 
-// TestSkipIfPresent comes back as it was asked for, is part of what a repeat is compared by, and
-// is refused where the connector cannot look.
+// TestSkipIfPresent: skip_if_present is returned as it was sent, is part of what a repeat is
+// compared by, and is refused where the connector cannot look.
 func TestSkipIfPresent(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

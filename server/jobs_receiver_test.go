@@ -2,7 +2,8 @@ package server
 
 import "testing"
 
-// TestReceiverOf: what dedupes together is one receiver, and what may not is not two.
+// TestReceiverOf: targets that drop each other's duplicates are one receiver, and targets that
+// may be one are not two.
 func TestReceiverOf(t *testing.T) {
 	one := func(connector, hold string) string {
 		t.Helper()

@@ -240,8 +240,8 @@ func TestBulkCancelOfLeftBehind(t *testing.T) {
 	})
 }
 
-// TestBulkRetryLeavesCanceledReplies takes up no reply that its client canceled: after it
-// was left behind, or after it was taken up.
+// TestBulkRetryLeavesCanceledReplies retries no reply that its client canceled, after it was left
+// behind or after it was retried.
 func TestBulkRetryLeavesCanceledReplies(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		thread := f.leftBehind("a")
@@ -270,7 +270,7 @@ func TestBulkRetryLeavesCanceledReplies(t *testing.T) {
 	})
 }
 
-// TestBulkRetryOfRepliesAlone refuses what waits for a job that stays ended.
+// TestBulkRetryOfRepliesAlone refuses replies that wait for a job that stays ended.
 func TestBulkRetryOfRepliesAlone(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		thread := f.leftBehind("a")
@@ -284,7 +284,7 @@ func TestBulkRetryOfRepliesAlone(t *testing.T) {
 	})
 }
 
-// TestWaitWindow comes back as it was asked for, is part of what a repeat is compared
+// TestWaitWindow: wait_window is returned as it was sent, is part of what a repeat is compared
 // by, and needs a job to wait for.
 func TestWaitWindow(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
@@ -307,8 +307,8 @@ func TestWaitWindow(t *testing.T) {
 	})
 }
 
-// TestWaitWarnings: what cannot end well is said when a reply is scheduled, and nothing
-// of one that can.
+// TestWaitWarnings: the answer about a reply whose wait cannot end well has a warning, and no
+// other answer has one.
 func TestWaitWarnings(t *testing.T) {
 	f := start(t)
 	in := func(d time.Duration) func(*scheduleRequest) {

@@ -26,8 +26,8 @@ func (f *fixture) retain(k store.Keep) {
 	}
 }
 
-// TestRepeatAfterRemoval: a repeat of a request whose job was removed schedules
-// nothing for as long as the key is honoured, and is a new job afterwards.
+// TestRepeatAfterRemoval: a repeat of a request whose job was removed schedules nothing for as
+// long as the key is kept, and is a new job afterwards.
 func TestRepeatAfterRemoval(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		when := at(f.clock.Now().Add(time.Hour))

@@ -198,8 +198,8 @@ func TestRepeatAfterTheConnection(t *testing.T) {
 	})
 }
 
-// TestFilterByConnectionKeys selects what the ids do, together with them, and refuses a
-// key that names nothing instead of selecting more or less.
+// TestFilterByConnectionKeys: a filter by keys selects the same as one by ids, together with
+// them, and refuses a key that names nothing instead of selecting more or less.
 func TestFilterByConnectionKeys(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		_, _, err := f.store.CreateConnection(t.Context(), store.NewConnection{Key: "second", Connection: store.Connection{

@@ -58,9 +58,9 @@ func TestRepeatIsTheStoredJob(t *testing.T) {
 	}
 }
 
-// TestLateRepeat: a client that has no answer to its submit repeats it when its time has
-// passed by more than a minute. A stored key answers with the stored job, or with what
-// became of it; a new one is refused with what to do, and stores nothing.
+// TestLateRepeat: a client that has no answer to its submit repeats it when its time has passed
+// by more than a minute. A stored key is answered with the stored job, or with its end; a new key
+// is refused with advice, and stores nothing.
 func TestLateRepeat(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		when := at(f.clock.Now().Add(time.Second))

@@ -209,8 +209,8 @@ func TestQuotaConnsOfPeers(t *testing.T) {
 	}
 }
 
-// TestBucketsAreBounded: what is kept of projects and peers has a bound, and what is in
-// use is kept before what is not.
+// TestBucketsAreBounded: the buckets of projects and peers have a bound, and those in use are
+// kept before others.
 func TestBucketsAreBounded(t *testing.T) {
 	now := &clock{now: time.Unix(0, 0)}
 	kept := server.FillBuckets(now.Now, 3*server.MaxBucketsKept)

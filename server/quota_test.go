@@ -96,8 +96,7 @@ func TestParseQuotas(t *testing.T) {
 	}
 }
 
-// TestQuotaJobs: what is one too many is refused, and what is stored already is
-// answered as ever.
+// TestQuotaJobs: one job too many is refused, and repeats of stored jobs are answered as before.
 func TestQuotaJobs(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +298,7 @@ func TestQuotaTwoServers(t *testing.T) {
 	}
 }
 
-// TestQuotaFreed: what was given back, or removed, may be used again.
+// TestQuotaFreed: use that was returned, or removed, may be taken again.
 func TestQuotaFreed(t *testing.T) {
 	var away sync.Map
 	f := start(t, limitedTo("jobs=1"), func(c *server.Config) { c.Store = failing{c.Store, &away} })
@@ -396,8 +395,8 @@ func TestQuotaLines(t *testing.T) {
 	}
 }
 
-// TestAdmissionCounts: what is written while a measurement is under way is never
-// forgotten, and is counted once after the next one.
+// TestAdmissionCounts: jobs that are written during a measurement are never forgotten, and are
+// counted once after the next one.
 func TestAdmissionCounts(t *testing.T) {
 	s := &measurable{asked: make(chan chan int64)}
 	now := &clock{now: time.Unix(0, 0)}

@@ -20,8 +20,8 @@ import (
 
 const etagMismatch = fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH
 
-// TestUpdateSchedule: only another spec moves the schedule's place in time, and what is in
-// place already writes nothing.
+// TestUpdateSchedule: only another spec moves the schedule's position in time, and a change that
+// is in place already writes nothing.
 func TestUpdateSchedule(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		s := f.recurring(t.Context(), c, f.newSchedule("s", labelled("a")))
@@ -120,8 +120,8 @@ func TestUpdateScheduleRefuses(t *testing.T) {
 	})
 }
 
-// TestPauseAndResumeSchedule: what is in place succeeds before the etag, causes stay, and what came
-// meanwhile is neither caught up nor counted.
+// TestPauseAndResumeSchedule: a change that is in place succeeds before the etag is compared,
+// causes stay, and firings of the pause are neither caught up nor counted.
 func TestPauseAndResumeSchedule(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -179,9 +179,9 @@ func TestPauseAndResumeSchedule(t *testing.T) {
 	}
 }
 
-// TestUndecidedFirings: firings whose times have come, and that no server has decided about when a
-// caller stops the schedule or has it fire by another spec, make no job, and are not lost
-// without a word.
+// TestUndecidedFirings: firings whose times have come, and that no server has decided about when
+// a caller stops the schedule or has it fire by another spec, make no job, and are recorded as
+// missed.
 func TestUndecidedFirings(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(f *fixture, c client, s *fireoncev1.Schedule) (*fireoncev1.Schedule, error){
@@ -251,8 +251,8 @@ func TestMaxFiringsReached(t *testing.T) {
 	wantReason(t, err, schedState)
 }
 
-// TestConcurrentChanges: of two callers who read the same schedule one changes it, and callers
-// who name no etag all succeed.
+// TestConcurrentChanges: of two callers that read the same schedule one changes it, and callers
+// without an etag all succeed.
 func TestConcurrentChanges(t *testing.T) {
 	f := start(t)
 	s := f.recurring(t.Context(), overConnect(f), f.newSchedule("s"))
@@ -296,7 +296,8 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestBulkSchedules pauses and resumes what a filter selects, in pages, and first as a dry run.
+// TestBulkSchedules pauses and resumes the schedules that a filter selects, in pages, and first
+// as a dry run.
 func TestBulkSchedules(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		var mine []string
@@ -341,7 +342,7 @@ func TestBulkSchedules(t *testing.T) {
 	})
 }
 
-// TestBulkSchedulesPages: what one call leaves another one takes.
+// TestBulkSchedulesPages: the next call changes the schedules that one call leaves.
 func TestBulkSchedulesPages(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
@@ -363,7 +364,7 @@ func TestBulkSchedulesPages(t *testing.T) {
 	}
 }
 
-// TestScheduleContent: what a schedule and its firings have of content needs payloads:read.
+// TestScheduleContent: the content of a schedule and its firings needs payloads:read.
 func TestScheduleContent(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// TestScheduleAheadOfTheStore: a server whose clock is ahead of the store's has no schedule pass
-// times that have not come.
+// TestScheduleAheadOfTheStore: a server whose clock is ahead of the store's makes no schedule
+// pass times that have not come.
 func TestScheduleAheadOfTheStore(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *server.Config) {
@@ -41,8 +41,8 @@ func TestScheduleAheadOfTheStore(t *testing.T) {
 	next("a resumed one", sched, err)
 }
 
-// TestUpdateBehindTheStore: a server whose clock is behind the store's does not have a time
-// that has fired fire again under the name of a new version.
+// TestUpdateBehindTheStore: a server whose clock is behind the store's does not make a time that
+// has fired fire again under the name of a new version.
 func TestUpdateBehindTheStore(t *testing.T) {
 	t.Parallel()
 	var clockwork *schedule.Scheduler

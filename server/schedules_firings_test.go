@@ -121,8 +121,8 @@ func TestSkipQuota(t *testing.T) {
 	}
 }
 
-// TestTriggerSchedule: a key is one job, whatever becomes of it, and earlier jobs are in its way
-// as the policies say.
+// TestTriggerSchedule: a key makes one job, whatever its end is, and earlier jobs hold it back as
+// the policies say.
 func TestTriggerSchedule(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		s := f.recurring(t.Context(), c, f.newSchedule("s"))
@@ -177,7 +177,7 @@ func TestTriggerSchedule(t *testing.T) {
 	})
 }
 
-// TestTriggerRefused: what a job is refused for has the reason that a submit has.
+// TestTriggerRefused: a refused job has the reason that a submit would have.
 func TestTriggerRefused(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		var made fireoncev1.CreateConnectionResponse

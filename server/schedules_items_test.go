@@ -77,8 +77,8 @@ func keysOf(items []*fireoncev1.ScheduleItem) (keys []string) {
 	return keys
 }
 
-// TestQuotaOfItems: what waits in a queue counts as stored jobs do, once, and not any more when
-// it is removed.
+// TestQuotaOfItems: waiting items count as stored jobs do, once, and no longer when they are
+// removed.
 func TestQuotaOfItems(t *testing.T) {
 	f := start(t, limitedTo("bytes=1000"))
 	c := overGRPC(f)
@@ -197,7 +197,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestItemsAreChecked: what cannot be a job of the schedule is refused when it is added.
+// TestItemsAreChecked: an item that cannot be a job of the schedule is refused when it is added.
 func TestItemsAreChecked(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)
@@ -307,7 +307,8 @@ func TestBackfillOfAQueue(t *testing.T) {
 	wantReason(t, err, quotaExceeded)
 }
 
-// TestDryBackfillOfAQueueInPages: a page of a dry run knows what those before it would take.
+// TestDryBackfillOfAQueueInPages: a page of a dry run knows the items that the pages before it
+// would take.
 func TestDryBackfillOfAQueueInPages(t *testing.T) {
 	var fires *schedule.Scheduler
 	f := start(t, firing(&fires))

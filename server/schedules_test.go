@@ -177,7 +177,7 @@ func TestCreateScheduleRepeats(t *testing.T) {
 	})
 }
 
-// TestCreateScheduleRefuses: each reason, with the path of what is wrong; nothing is stored.
+// TestCreateScheduleRefuses: each reason, with the path of the wrong field; nothing is stored.
 func TestCreateScheduleRefuses(t *testing.T) {
 	const (
 		unfit    = fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID
@@ -248,7 +248,7 @@ func TestCreateScheduleRefuses(t *testing.T) {
 	})
 }
 
-// TestValidateSchedule: nothing is stored, and the answer shows what would be.
+// TestValidateSchedule: nothing is stored, and the answer shows the schedule that would be.
 func TestValidateSchedule(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)

@@ -11,7 +11,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// TestSeriesFits: rows times bins are bounded by what a client takes.
+// TestSeriesFits: rows times bins are bounded by the size that clients accept.
 func TestSeriesFits(t *testing.T) {
 	rows := make([]store.SeriesRow, maxSeries)
 	for i := range rows {

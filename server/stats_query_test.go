@@ -86,7 +86,7 @@ func TestQueryStats(t *testing.T) {
 	})
 }
 
-// TestQueryStatsLimits: what would cost too much is refused, with the field that is to blame.
+// TestQueryStatsLimits: a query that would cost too much is refused, with the field to change.
 func TestQueryStatsLimits(t *testing.T) {
 	f := start(t)
 	c := overConnect(f)

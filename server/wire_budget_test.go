@@ -44,7 +44,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestReadAll reads to the end and not beyond the limit, and holds what it has.
+// TestReadAll reads to the end and not beyond the limit, and reserves the bytes that it has.
 func TestReadAll(t *testing.T) {
 	const limit = 1 << 20
 	for _, n := range []int{0, 1, firstReservation - 1, firstReservation, firstReservation + 1, smallRequest, smallRequest + 1, limit - 1, limit, limit + 1} {

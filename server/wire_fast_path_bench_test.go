@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// BenchmarkPathPlain: requests of the usual form are seen to obey the contract's rules at a
-// small part of what the rules cost.
+// BenchmarkPathPlain: the fast path checks requests of the common form at a small part of the
+// cost of the contract's rules.
 func BenchmarkPathPlain(b *testing.B) {
 	rules, err := protovalidate.New()
 	if err != nil {

@@ -23,8 +23,8 @@ func plainRequest() *scheduleRequest {
 	}
 }
 
-// TestPlainObeys spoils requests at random, in each text that the short way looks
-// at: what it lets pass, the contract's rules let pass.
+// TestPlainObeys spoils requests at random, in each text that the fast path reads: every request
+// that it passes obeys the contract's rules.
 func TestPlainObeys(t *testing.T) {
 	rules, err := protovalidate.New()
 	if err != nil {

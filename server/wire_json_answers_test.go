@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// TestVerdictsInJSON: false and 0 are in the JSON of an answer, and what is in force.
+// TestVerdictsInJSON: false and 0 are in the JSON of an answer, and the values in force.
 func TestVerdictsInJSON(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -6,7 +6,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// FuzzParsePlace: what is read is what would be written; nothing else is read.
+// FuzzParsePlace: a token that is read would be written as the same text; other texts are
+// refused.
 func FuzzParsePlace(f *testing.F) {
 	for _, p := range []token{
 		{kind: logCursor, owner: [ownerLen]byte{1}, incarnation: 7, at: 42},
