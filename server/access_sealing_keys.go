@@ -99,7 +99,7 @@ func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*fir
 	out := &fireoncev1.RotateSealingKeyResponse{SealingKeyId: s.cfg.Vault.KeyID()}
 	items := make([]store.Reseal, 0, len(page))
 	for _, old := range page {
-		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, seal.Place(old.Connection, old.Version, old.For))
+		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, seal.Binding(old.Connection, old.Version, old.For))
 		if err != nil {
 			out.FailedConnectionIds = append(out.FailedConnectionIds, idToWire(old.Connection))
 			continue

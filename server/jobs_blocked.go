@@ -26,7 +26,7 @@ const (
 )
 
 // clockToWire describes a suspect clock; nil: it is not suspect.
-func clockToWire(d store.ClockDoubt) *fireoncev1.ClockDoubt {
+func clockToWire(d store.SuspectClock) *fireoncev1.ClockDoubt {
 	if d.Why == "" {
 		return nil
 	}
@@ -36,7 +36,7 @@ func clockToWire(d store.ClockDoubt) *fireoncev1.ClockDoubt {
 }
 
 // clockWords describe a suspect clock; empty: it is not suspect.
-func clockWords(d store.ClockDoubt) string {
+func clockWords(d store.SuspectClock) string {
 	switch {
 	case d.Why == "":
 		return ""
@@ -88,7 +88,7 @@ func (v *jobConverter) stoppedReason(ctx context.Context) *fireoncev1.BlockedRea
 		return nil
 	case meta.Quarantined != "":
 		return newBlockedReason(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)
-	case meta.Clock.Stands:
+	case meta.Clock.Suspends:
 		return newBlockedReason(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
 	default:
 		return nil

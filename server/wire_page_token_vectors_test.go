@@ -9,7 +9,7 @@ import (
 
 // TestTokenVectors holds cursors, page tokens and etags: clients keep them across an upgrade.
 func TestTokenVectors(t *testing.T) {
-	s := &Server{storeID: job.ID{1, 2, 3}}
+	s := tokens{store: job.ID{1, 2, 3}}
 	owner := s.owner("default", []byte("query"))
 	if got := hex.EncodeToString(owner[:]); got != "88f15d5ab99ae025" {
 		t.Errorf("owner %s", got)
