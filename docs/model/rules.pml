@@ -90,7 +90,7 @@ bit staled = 0;
 #endif
 
 /* The engine's own clock: a process remembers when it may look, whatever the
- * database's clock says (internal/engine/early.go). The workers and lookers of a
+ * database's clock says (internal/engine/not_before.go). The workers and lookers of a
  * run with CLOCK are one process. */
 #ifdef CLOCK
 #define JUMPS 2
