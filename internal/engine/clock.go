@@ -10,11 +10,11 @@ import (
 )
 
 // maxDisagreement is how far this machine's clocks may differ over one attempt
-// before none is believed.
+// before none is trusted.
 const maxDisagreement = time.Second
 
-// errTimeUntrusted says that the clocks disagree: the machine slept, or
-// somebody set the time. Nothing may be sent on such a clock.
+// errTimeUntrusted means that the clocks disagree: the machine slept, or the time was
+// set. Nothing may be sent on such a clock.
 var errTimeUntrusted = errors.New("this machine's clocks disagree about the time that passed")
 
 // Clock reads the time in three ways.
@@ -44,7 +44,7 @@ func (systemClock) Read() Reading {
 	return Reading{Time: time.Now(), Boot: hostclock.Boot(), WallShift: failpoint.WallShift()}
 }
 
-// elapsed gives the time from r to now by the fastest clock.
+// elapsed returns the time from r to now by the fastest clock.
 func (r Reading) elapsed(now Reading) (time.Duration, error) {
 	mono := now.Time.Sub(r.Time)
 	wall := now.Time.Round(0).Sub(r.Time.Round(0)) + now.WallShift - r.WallShift

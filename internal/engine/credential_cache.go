@@ -9,26 +9,27 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what is remembered of a connection is what its credential
-// and settings come to, for exactly the version and everything that the credential is
-// sealed for, as a claim names them, and not for long. A version is written once:
-// another credential has another one. Nothing that changes otherwise (holds, limits) is remembered.
+// Rules of this file: the cache holds a connection's opened credential and what the
+// connector says of it and of the settings. An entry is for exactly the version, and
+// everything that the credential is sealed for, as a claim names them, and does not last
+// long. A version is written once: another credential has another one. What changes
+// without a version (holds, limits) is not cached.
 
 const (
-	// mostDoors bounds the connections that are remembered.
-	mostDoors = 1024
-	// doorAge is how long one is remembered: secrets do not stay for ever, and a
-	// database that was put back is believed soon.
-	doorAge = 30 * time.Second
+	// maxCached bounds the connections in the cache.
+	maxCached = 1024
+	// maxCacheAge is how long an entry lasts: secrets do not stay in memory, and a
+	// database that was restored counts soon.
+	maxCacheAge = 30 * time.Second
 )
 
-// doors remembers opened credentials with what their connectors said of them.
-type doors struct {
+// credentialCache caches opened credentials with what their connectors say of them.
+type credentialCache struct {
 	mu   sync.Mutex
-	open map[job.ID]door
+	open map[job.ID]cachedCredential
 }
 
-type door struct {
+type cachedCredential struct {
 	// sealedFor is what the credential was opened for.
 	sealedFor  store.SealedFor
 	version    int
@@ -37,34 +38,34 @@ type door struct {
 	capability connector.Capability
 }
 
-func (d door) fits(c *store.Connection) bool {
-	return d.version == c.CredentialVersion && d.sealedFor.Equal(c.SealedFor())
+func (k cachedCredential) fits(c *store.Connection) bool {
+	return k.version == c.CredentialVersion && k.sealedFor.Equal(c.SealedFor())
 }
 
-// find gives what is remembered of the connection as the claim has it.
-func (d *doors) find(c *store.Connection, now time.Time) (connector.Credential, connector.Capability, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	known, ok := d.open[c.ID]
+// find returns what is cached of the connection as a claim has it.
+func (k *credentialCache) find(c *store.Connection, now time.Time) (connector.Credential, connector.Capability, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.open[c.ID]
 	if !ok || !known.fits(c) || !now.Before(known.until) {
 		return connector.Credential{}, connector.Capability{}, false
 	}
 	return known.credential, known.capability, true
 }
 
-// keep remembers a connection whose credential is the one that the claim names:
-// one that was replaced meanwhile is another version.
-func (d *doors) keep(c *store.Connection, cred connector.Credential, capability connector.Capability, now time.Time) {
+// keep caches a connection whose credential is the one that the claim names: one that was
+// replaced meanwhile has another version.
+func (k *credentialCache) keep(c *store.Connection, cred connector.Credential, capability connector.Capability, now time.Time) {
 	if cred.Version != c.CredentialVersion {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open == nil || len(d.open) >= mostDoors {
-		d.open = make(map[job.ID]door)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open == nil || len(k.open) >= maxCached {
+		k.open = make(map[job.ID]cachedCredential)
 	}
-	d.open[c.ID] = door{
-		sealedFor: c.SealedFor(), version: c.CredentialVersion, until: now.Add(doorAge),
+	k.open[c.ID] = cachedCredential{
+		sealedFor: c.SealedFor(), version: c.CredentialVersion, until: now.Add(maxCacheAge),
 		credential: cred, capability: capability,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -12,141 +13,163 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: what a job is prepared and looked for with is opened here, the
-// connector, the credential, and what the target can do; whatever fails here is
-// provably unsent.
+// Rules of this file: a job's target is opened here, which is the connector, the
+// credential, and what the platform can do. Whatever fails here is provably unsent.
 
-// opening finds the connector, opens the credential and checks both.
-func (e *Engine) opening(ctx context.Context, l *store.Leased) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
-	fail := func(d job.Deferred) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
-		return nil, connector.Opening{}, connector.Capability{}, &d
+const (
+	// maxUnfitWait is the longest wait for a server that can serve the job: one with its
+	// connector, or the key of its credential.
+	maxUnfitWait = time.Hour
+	// maxSharedHold is the longest hold for what stands in the way of every job. Each of
+	// them waits for as long as its own refusal says. The hold keeps more jobs from running
+	// into it than can be prepared concurrently, and is short, so that no job waits long
+	// after the end.
+	maxSharedHold = 5 * time.Second
+)
+
+// credentials opens the targets of jobs.
+type credentials struct {
+	*Config
+	cache    credentialCache
+	unopened unopened
+}
+
+// target is where a job is sent.
+type target struct {
+	connector connector.Connector
+	// opening is what a session is opened with.
+	opening connector.Opening
+	// capability is what the platform can do for the job.
+	capability connector.Capability
+}
+
+// newTarget returns the target of a job.
+func newTarget(c connector.Connector, l *store.Leased, cred connector.Credential, capability connector.Capability) target {
+	if l.Attempt > 0 && capability.Class != l.Class {
+		// Frozen at the first arm: a changed setting must not change what was promised.
+		capability.Class = l.Class
 	}
-	c, ok := e.Connectors.Get(l.Connection.Connector)
+	return target{c, connector.Opening{
+		Job: l.ID, Connection: l.Connection.ID, Settings: l.Connection.Settings,
+		Class: capability.Class, Credential: cred, Fresh: capability.Class != job.Keyed,
+	}, capability}
+}
+
+// open finds the connector of a job, opens the credential and checks both.
+func (o *credentials) open(ctx context.Context, l *store.Leased) (target, *job.Deferred) {
+	c, ok := o.Connectors.Get(l.Connection.Connector)
 	if !ok {
-		return fail(job.Deferred{
-			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost),
+		return target{}, &job.Deferred{
+			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, maxUnfitWait),
 			Message: fmt.Sprintf("this server has no connector %q", l.Connection.Connector),
-		})
-	}
-	now := e.Clock.Read().Time
-	cred, cp, known := e.doors.find(&l.Connection, now)
-	if !known {
-		var deferred *job.Deferred
-		if cred, deferred = e.credential(ctx, l); deferred != nil {
-			return fail(*deferred)
 		}
 	}
-	if fresh, deferred := e.fresh(ctx, &l.Connection, cred); deferred != nil {
-		return fail(*deferred)
-	} else if fresh.Version != cred.Version {
+	now := o.Clock.Read().Time
+	cred, capability, known := o.cache.find(&l.Connection, now)
+	var refused *job.Deferred
+	if !known {
+		if cred, refused = o.unseal(ctx, l); refused != nil {
+			return target{}, refused
+		}
+	}
+	fresh, refused := o.fresh(ctx, &l.Connection, cred)
+	if refused != nil {
+		return target{}, refused
+	}
+	if fresh.Version != cred.Version {
 		cred, known = fresh, false
 	}
 	if !known {
-		var deferred *job.Deferred
 		var err error
-		if cp, err = c.Check(l.Connection.Settings, cred); err != nil {
-			return fail(*refusal(err, job.FailPermanent, cred))
+		if capability, err = c.Check(l.Connection.Settings, cred); err != nil {
+			return target{}, refusal(err, job.FailPermanent, cred)
 		}
-		if cp, deferred = e.probe(ctx, c, l, cred, cp); deferred != nil {
-			return fail(*deferred)
+		if capability, refused = probe(ctx, c, l, cred, capability); refused != nil {
+			return target{}, refused
 		}
-		if !cp.Unsure {
-			e.doors.keep(&l.Connection, cred, cp, now)
+		if !capability.Unsure {
+			o.cache.keep(&l.Connection, cred, capability, now)
 		}
 	}
-	o, cp := openingOf(l, cred, cp)
-	return c, o, cp, nil
+	return newTarget(c, l, cred, capability), nil
+}
+
+// known returns what is known of a connection without I/O. A connection without a
+// credential is always known, unless its target has to be asked what it can do.
+func (o *credentials) known(conn *store.Connection, c connector.Connector) (connector.Credential, connector.Capability, bool) {
+	now := o.Clock.Read().Time
+	cred, capability, known := o.cache.find(conn, now)
+	if known && o.due(conn) {
+		return cred, capability, false
+	}
+	if known || conn.CredentialVersion != 0 {
+		return cred, capability, known
+	}
+	capability, err := c.Check(conn.Settings, cred)
+	if err != nil || capability.Unsure {
+		return cred, capability, false // prepare asks the target
+	}
+	o.cache.keep(conn, cred, capability, now)
+	return cred, capability, true
 }
 
 // probe asks the target of a job that was never armed what it can do, where only
-// it knows. Later attempts keep the class of the first.
-func (e *Engine) probe(
-	ctx context.Context, c connector.Connector, l *store.Leased, cred connector.Credential, cp connector.Capability,
+// the target knows. Later attempts keep the class of the first.
+func probe(
+	ctx context.Context, c connector.Connector, l *store.Leased, cred connector.Credential, capability connector.Capability,
 ) (connector.Capability, *job.Deferred) {
 	prober, ok := c.(connector.Prober)
-	if !ok || !cp.Unsure || l.Attempt > 0 {
-		return cp, nil
+	if !ok || !capability.Unsure || l.Attempt > 0 {
+		return capability, nil
 	}
-	o, _ := openingOf(l, cred, cp)
-	traits, err := prober.Probe(ctx, o)
+	traits, err := prober.Probe(ctx, newTarget(c, l, cred, capability).opening)
 	if err != nil {
-		return cp, refusal(err, job.FailTransient, cred)
+		return capability, refusal(err, job.FailTransient, cred)
 	}
-	cp.Traits, cp.Unsure = traits, false
-	return cp, nil
+	capability.Traits, capability.Unsure = traits, false
+	return capability, nil
 }
 
-// openingOf is what a line for the job is opened with, and what its target can do.
-func openingOf(l *store.Leased, cred connector.Credential, cp connector.Capability) (connector.Opening, connector.Capability) {
-	if l.Attempt > 0 && cp.Class != l.Class {
-		// Frozen at the first arm: a changed setting must not change what was promised.
-		cp.Class = l.Class
-	}
-	return connector.Opening{
-		Job: l.ID, Connection: l.Connection.ID, Settings: l.Connection.Settings,
-		Class: cp.Class, Credential: cred, Fresh: cp.Class != job.Keyed,
-	}, cp
-}
-
-// unfitMost is the longest wait for a server that can serve the job: one with
-// its connector, or the key of its credential.
-const unfitMost = time.Hour
-
-func (e *Engine) credential(ctx context.Context, l *store.Leased) (connector.Credential, *job.Deferred) {
+// unseal reads the credential of a job and opens it.
+func (o *credentials) unseal(ctx context.Context, l *store.Leased) (connector.Credential, *job.Deferred) {
 	c := &l.Connection
 	if c.CredentialVersion == 0 {
 		return connector.Credential{}, nil
 	}
-	sealed, err := e.Store.Credential(ctx, c.ID)
+	sealed, err := o.Store.Credential(ctx, c.ID)
 	if err != nil {
 		return connector.Credential{}, &job.Deferred{
 			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the credential could not be read",
 		}
 	}
-	cred, err := e.Open(*c, sealed)
+	cred, err := o.Open(*c, sealed)
 	switch {
 	case errors.Is(err, store.ErrStale):
 		return connector.Credential{}, &job.Deferred{
 			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the connection was changed while the job was prepared",
 		}
 	case err != nil:
-		if e.unopened.first(c) {
-			e.Log.Error("a credential cannot be opened; its jobs wait", "connection", c.ID.String(), "project", c.Project, "err", err)
+		if o.unopened.first(c) {
+			o.Log.Error("a credential cannot be opened; its jobs wait", "connection", c.ID.String(), "project", c.Project, "err", err)
 		}
 		return connector.Credential{}, &job.Deferred{
-			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost), Message: seal.Explain(err),
+			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, maxUnfitWait), Message: seal.Explain(err),
 		}
 	}
-	e.unopened.forget(c)
+	o.unopened.forget(c)
 	cred.Version = sealed.Version
 	return cred.Shared(), nil
 }
 
-func (e *Engine) watermark(ctx context.Context, c connector.Connector, o connector.Opening) (string, *job.Deferred) {
-	observer, ok := c.(connector.Observer)
-	if !ok {
-		return "", &job.Deferred{Kind: job.FailPermanent, Message: "this connector cannot look at its platform"}
-	}
-	mark, err := observer.Watermark(ctx, o)
-	if err != nil {
-		return "", refusal(err, job.FailTransient, o.Credential)
-	}
-	return mark, nil
-}
-
-// sharedMost is the longest hold for what is in every job's way. Each of them waits for
-// as long as it was told; the hold makes that no more of them come to be told than can
-// be prepared at once, and nobody waits for long when it is over.
-const sharedMost = 5 * time.Second
-
+// holdShared returns the hold for a refusal that concerns every job; 0: it does not.
 func holdShared(r *connector.Refusal) time.Duration {
 	if !r.Shared {
 		return 0
 	}
-	return min(r.RetryAfter, sharedMost)
+	return min(r.RetryAfter, maxSharedHold)
 }
 
-// refusal turns a connector's error into evidence. Errors without a class of
+// refusal turns a connector's error into evidence. Errors without a kind of
 // their own get otherwise. cred is what was used: a refused credential holds
 // its target only as long as it is the present one.
 func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *job.Deferred {
@@ -165,4 +188,36 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 	default:
 		return &job.Deferred{Kind: otherwise, Message: "could not be prepared; nothing was sent"}
 	}
+}
+
+// maxUnopened bounds the connections that unopened remembers.
+const maxUnopened = 1024
+
+// unopened remembers the connections whose credential did not open, so that each is
+// logged once and not with each of its jobs.
+type unopened struct {
+	mu    sync.Mutex
+	known map[job.ID]bool
+}
+
+// first notes that a connection's credential did not open. It reports whether that is
+// new.
+func (u *unopened) first(c *store.Connection) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.known[c.ID] {
+		return false
+	}
+	if u.known == nil || len(u.known) >= maxUnopened {
+		u.known = make(map[job.ID]bool)
+	}
+	u.known[c.ID] = true
+	return true
+}
+
+// forget notes that a connection's credential opened.
+func (u *unopened) forget(c *store.Connection) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.known, c.ID)
 }

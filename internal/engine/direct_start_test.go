@@ -63,7 +63,7 @@ func (w *world) entered(c *creating) store.Jobs {
 	w.running = append(w.running, r)
 	synctest.Wait()
 	c.Store = w.store
-	return e.Entrance(c)
+	return e.DirectStart(c)
 }
 
 // A job that is due now is claimed and armed by the commit that stores it: nobody

@@ -1,11 +1,16 @@
-// Package engine runs jobs: a pool of senders that claims, prepares, arms,
-// sends and settles, and a reconciler that sweeps what died and looks at what
-// is unknown. It gathers evidence; job.Decide judges; the store writes.
+// Package engine runs jobs. Senders claim, prepare, arm, send and settle them. A
+// reconciler observes and repeats attempts whose outcome is unknown, and sweeps move jobs
+// whose time is over. The package gathers evidence, job.Decide judges it, and the store
+// writes the decision.
 //
-// The order that everything rests on: the intent is durable before the first
-// byte, outcomes are durable before there is more than a bounded number of jobs
-// without one, and an outcome that is not known is never sent again by this package
-// on its own judgement.
+// A job's way leads through these files: claim.go, prepare.go, arm.go, send.go and
+// settle.go. A job that needs no I/O to be prepared is armed by its claim
+// (claim_armed.go), and one that is due at its submission starts there
+// (direct_start.go). An unknown outcome leads to reconcile.go and observe.go.
+//
+// Everything rests on this order: the intent is durable before the first byte; outcomes
+// are durable before more than a bounded number of jobs are without one; and this package
+// never sends again on its own judgment what has an unknown outcome.
 package engine
 
 import (
@@ -39,18 +44,18 @@ type Store interface {
 // Opener decrypts a connection's credential.
 type Opener func(c store.Connection, s store.Sealed) (connector.Credential, error)
 
-// Refresher keeps credentials usable that end by themselves.
+// Refresher renews credentials that expire.
 type Refresher interface {
-	// Due tells whether a connection's credential may have to be renewed before it is
-	// used. It asks nobody, and is asked for every job.
+	// Due reports whether a connection's credential may have to be renewed before it is
+	// used. It does no I/O: the engine calls it for every job.
 	Due(conn store.Connection) bool
-	// Fresh gives the credential to use: the one given, or a newer version, which is
-	// durable. It fails with *connector.Refusal; what is under way goes on after ctx
-	// has ended.
+	// Fresh returns the credential to use: cred, or a newer version, which is durable. It
+	// fails with *connector.Refusal. A renewal under way goes on after ctx has ended.
 	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
-	// Refused is told that the platform has refused a version. True: a newer one is
-	// durable. It fails with *connector.Refusal: of kind job.FailAuth when the login has
-	// ended, otherwise when there may be a newer one later. Neither: the refusal stands.
+	// Refused notes that the platform has refused a version. It returns true if a newer one
+	// is durable. It fails with *connector.Refusal: of kind job.FailAuth when the login has
+	// ended, otherwise when there may be a newer version later. If it returns neither, the
+	// refusal stands.
 	Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error)
 }
 
@@ -60,7 +65,7 @@ type Config struct {
 	Connectors *connector.Registry
 	Open       Opener
 	Log        *slog.Logger
-	// Metrics counts what the engine does; nil: nobody does.
+	// Metrics counts what the engine does; nil: nothing is counted.
 	Metrics *metrics.Metrics
 	// Tracer makes spans of what the engine does; nil: there are none.
 	Tracer *tracing.Tracer
@@ -74,18 +79,18 @@ type Config struct {
 	Clock Clock
 	// NewID makes claim and arm tokens.
 	NewID func() job.ID
-	// Jitter draws in [0,1) by how much back-offs are shortened; nil: at random.
+	// Jitter returns a number in [0,1) by which back-offs are shortened; nil: at random.
 	Jitter func() float64
-	// Senders is how many jobs are prepared or sent at once: default 64, at most 1024.
+	// Senders is how many jobs are prepared or sent concurrently: default 64, at most 1024.
 	Senders int
-	// Lookers is how many looks, polls and replays run at once: default 16.
+	// Lookers is how many looks, polls and replays run concurrently: default 16.
 	Lookers int
 	// Lease is how long a claim may prepare: default 60 s, renewed every third of it.
 	Lease time.Duration
-	// Grace is added to an attempt's answer deadline before anybody calls its
-	// outcome unknown: default 30 s. It must exceed TCP_USER_TIMEOUT.
+	// Grace is the time between an attempt's answer deadline and the moment at which its
+	// outcome counts as unknown: default 30 s. It must exceed TCP_USER_TIMEOUT.
 	Grace time.Duration
-	// Poll is how often due work is looked for when no hint comes: default 500 ms,
+	// Poll is how often due work is searched for when no hint comes: default 500 ms,
 	// at most store.HintAhead.
 	Poll time.Duration
 	// Drain is how long a shutdown waits for sends under way: default 45 s.
@@ -100,45 +105,33 @@ const (
 	defaultGrace   = 30 * time.Second
 	defaultPoll    = 500 * time.Millisecond
 	defaultDrain   = 45 * time.Second
-	// placesPerSender bounds the jobs at once whose outcomes are being stored: they
-	// wait together for one commit, and the senders need not.
-	placesPerSender = 4
-	// claimPatience is how long a claim waits for more free senders under load.
-	claimPatience = 5 * time.Millisecond
 	// openTimeout bounds everything before the arm that touches the network.
 	openTimeout = 20 * time.Second
 	// storeTimeout bounds one call to the store.
 	storeTimeout = 15 * time.Second
+	// Settle times where the connector cannot say its own: no connector has longer ones.
+	carefulLag       = time.Hour
+	carefulNegatives = 10
 )
 
 // Engine runs the jobs of one process.
 type Engine struct {
 	Config
-	// begun is when this process had opened its store.
-	begun time.Time
-	// hard ends when the process must: settling goes on until then.
-	hard    context.Context
-	kill    context.CancelFunc
-	senders slots
-	// places are those of jobs that are claimed and not settled. A KEYED job's sender
-	// is free for the next one as soon as the target has answered.
-	places  slots
-	lookers slots
-	// sending, placed and looking are how many of them have a job: the loops take some
-	// before they ask for work.
-	sending, placed, looking atomic.Int64
-	busy                     sync.WaitGroup
-	workers                  workers
-	// running is the context of Run while jobs may come in by the entrance.
-	entry    sync.Mutex
-	running  context.Context
-	shares   *shares
-	gates    *gates
-	doors    doors
-	unopened unopened
-	holds    holds
-	early    early
-	trouble  trouble
+	// hard ends when the process must end: settling goes on until then.
+	hard context.Context
+	kill context.CancelFunc
+	// busy counts the attempts and looks under way.
+	busy    sync.WaitGroup
+	workers workers
+	permits *sendPermits
+	lookers *lookers
+	direct  *directStart
+
+	storeLog    *storeLog
+	credentials *credentials
+	contents    *contentLocks
+	notBefore   *notBefore
+	holds       *holds
 }
 
 // New checks the configuration and makes an engine. Run starts it.
@@ -166,10 +159,15 @@ func New(c Config) (*Engine, error) {
 		return nil, errors.New("engine: grace and lease must be at least 1 s")
 	}
 	e := &Engine{
-		Config: c, senders: newSlots(c.Senders), places: newSlots(placesPerSender * c.Senders), lookers: newSlots(c.Lookers),
-		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log, metrics: c.Metrics},
-		workers: newWorkers(),
+		Config: c, workers: newWorkers(), permits: newSendPermits(c.Senders), lookers: newLookers(c.Lookers),
 	}
+	e.direct = &directStart{permits: e.permits, busy: &e.busy}
+	cfg := &e.Config
+	e.storeLog = newStoreLog(cfg)
+	e.credentials = &credentials{Config: cfg}
+	e.contents = newContentLocks(cfg)
+	e.notBefore = &notBefore{Config: cfg, begun: c.Clock.Read().Time}
+	e.holds = &holds{Config: cfg}
 	e.hard, e.kill = context.WithCancel(context.Background())
 	e.measure()
 	return e, nil
@@ -181,6 +179,24 @@ func setDefault[T int | time.Duration](v *T, d T) {
 	}
 }
 
+// measure begins the counters of the connectors, and makes the engine's saturation
+// readable for scrapes.
+func (e *Engine) measure() {
+	e.Metrics.Expect(e.Connectors.Names()...)
+	for _, s := range []struct {
+		name, help string
+		busy       *atomic.Int64
+		limit      int
+	}{
+		{"senders", "jobs that are prepared or sent", &e.permits.sending, cap(e.permits.senders)},
+		{"places", "jobs that are claimed and whose outcome is not stored", &e.permits.held, cap(e.permits.inFlight)},
+		{"lookers", "looks, polls and repeats under way", &e.lookers.looking, cap(e.lookers.permits)},
+	} {
+		e.Metrics.Gauge(s.name+"_busy", "Of "+s.name+"_limit: "+s.help+" now.", nil, func() float64 { return float64(s.busy.Load()) })
+		e.Metrics.Gauge(s.name+"_limit", "At most so many "+s.help+" at a time.", nil, func() float64 { return float64(s.limit) })
+	}
+}
+
 // Run works until ctx ends, then drains: nothing new is claimed, claims without
 // an intent go back, sends under way finish and are settled, for Drain at most.
 // It returns nil after a complete drain.
@@ -188,15 +204,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.kill()
 	defer e.workers.end()
 	e.enlist(ctx)
-	e.open(ctx)
+	e.direct.open(ctx)
 	var loops sync.WaitGroup
-	loops.Go(func() { e.dispatch(ctx) })
-	loops.Go(func() { e.sweeps(ctx) })
-	loops.Go(func() { e.takeUps(ctx) })
-	loops.Go(func() { e.looks(ctx) })
-	loops.Go(func() { e.keepGates(ctx) })
+	loops.Go(func() { e.claimLoop(ctx) })
+	loops.Go(func() { e.sweepLoop(ctx) })
+	loops.Go(func() { e.takeOverLoop(ctx) })
+	loops.Go(func() { e.lookLoop(ctx) })
+	loops.Go(func() { e.contents.wakeLoop(ctx) })
 	loops.Wait()
-	e.shut()
+	e.direct.close()
 
 	drained := make(chan struct{})
 	go func() { e.busy.Wait(); close(drained) }()
@@ -207,7 +223,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	case <-timer.C:
 	}
-	// Whatever is left is told to stop trying; it logs its outcome whole.
+	// What is left stops trying, and logs its outcome whole.
 	e.kill()
 	select {
 	case <-drained:
@@ -216,127 +232,34 @@ func (e *Engine) Run(ctx context.Context) error {
 	return errors.New("engine: the drain time ran out with work under way; its jobs are reconciled at the next start")
 }
 
-// dispatch claims due jobs, never more than there are free senders and places.
-func (e *Engine) dispatch(ctx context.Context) {
-	work, stop := e.Store.Watch(store.WatchWork)
-	defer stop()
-	idle := newPacer(e.Poll)
-	busy := false
-	for ctx.Err() == nil {
-		free := e.free(ctx, busy)
-		if free == 0 {
-			return
-		}
-		n, err := e.claim(ctx, free)
-		if err != nil {
-			sleep(ctx, e.afterFailure(err))
-			continue
-		}
-		if busy = n == free; busy {
-			continue
-		}
-		idle.wait(ctx, work, e.nextDue, n > 0)
+// traits returns what is known of the target of a job of the class, without its
+// credential. A connector without settle times has only what the connection states, and
+// one that cannot say them has the longest. So does one whose class has changed since a
+// job was armed as OBSERVABLE: what it says is not about that job.
+func (c *Config) traits(conn *store.Connection, class job.Class) job.Traits {
+	stated := job.Traits{Class: conn.Class, KeyWindow: conn.KeyWindow, Grace: c.Grace}
+	found, _ := c.Connectors.Get(conn.Connector)
+	settler, ok := found.(connector.Settler)
+	if !ok {
+		return stated
 	}
-}
-
-// free takes a sender and a place for each job of the next claim; 0: ctx ended. While
-// there is more due than senders, a claim waits a little for company: one commit for
-// many jobs costs little more than for one.
-func (e *Engine) free(ctx context.Context, busy bool) int {
-	least := 1
-	if busy {
-		least = e.Senders / 2
-	}
-	senders := e.senders.gather(ctx, store.MaxBatch, least, claimPatience)
-	if senders == 0 {
-		return 0
-	}
-	places := e.places.acquire(ctx, senders)
-	e.senders.release(senders - places)
-	return places
-}
-
-// seat is a sender and a place that one job has. A look's replay has none: it is
-// a looker's.
-type seat struct {
-	e    *Engine
-	sent bool
-}
-
-// sit gives a job the sender and the place that were taken for it.
-func (e *Engine) sit() *seat {
-	e.sending.Add(1)
-	e.placed.Add(1)
-	return &seat{e: e}
-}
-
-// answered frees the sender: what follows is between the job and the store.
-func (s *seat) answered() {
-	if s != nil && !s.sent {
-		s.sent = true
-		s.e.sending.Add(-1)
-		s.e.senders.release(1)
-	}
-}
-
-// leave frees both.
-func (s *seat) leave() {
-	s.answered()
-	s.e.placed.Add(-1)
-	s.e.places.release(1)
-}
-
-// claim claims jobs for so many seats, which it gives back as each has done its
-// work. It tells how many jobs it got.
-func (e *Engine) claim(ctx context.Context, free int) (int, error) {
-	f := e.fuse(free)
-	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intent: f.intend})
-	e.trouble.store(ctx, opClaim, err)
-	inDoubt := f.end(leased, err)
-	left := free - len(leased) - len(inDoubt)
-	e.senders.release(left)
-	e.places.release(left)
-	for _, in := range inDoubt {
-		e.start(func(s *seat) { e.workInDoubt(in, err, s) })
-	}
-	for i := range leased {
-		e.start(func(s *seat) { e.workClaimed(ctx, &leased[i], f, s) })
-	}
-	return len(leased), err
-}
-
-// start runs a job's work in a worker, in a sender and a place that were taken for it.
-func (e *Engine) start(work func(s *seat)) {
-	e.busy.Add(1)
-	e.workers.run(func() {
-		defer e.busy.Done()
-		s := e.sit()
-		defer s.leave()
-		work(s)
-	})
-}
-
-// workClaimed works a job that was claimed, and armed if it had an intent that was
-// written.
-func (e *Engine) workClaimed(ctx context.Context, l *store.Leased, f *fused, s *seat) {
-	if l.Armed != nil {
-		in := f.intents[l.ID]
-		in.ready.work.Claimed(f.begun, f.ended, true)
-		e.workArmed(in, l.Armed, s)
-		return
-	}
-	w := e.Tracer.Begin(tracing.Attempt, l, f.begun)
-	defer w.End()
-	w.Claimed(f.begun, f.ended, false)
-	e.work(ctx, w, l, s)
-}
-
-// nextDue asks how long nothing will be due.
-func (e *Engine) nextDue(ctx context.Context) time.Duration {
-	due, err := e.Store.NextDue(ctx, e.Poll)
-	e.trouble.store(ctx, opNextDue, err)
+	own, err := settler.Traits(conn.Settings)
 	if err != nil {
-		return e.Poll
+		own = stated
 	}
-	return due
+	if err != nil && own.Class == job.Observable || class == job.Observable && own.Class != job.Observable {
+		own.ReadLag, own.Negatives, own.Spacing = carefulLag, carefulNegatives, carefulLag
+	}
+	own.Grace = c.Grace
+	return own
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// LookTo is where a look at the attempts ends.
+// LookTo is the moment at which a look at the attempts ends.
 func LookTo(grace time.Duration, l store.Leased, attempts []job.Attempt) time.Time {
-	return (&Engine{Config: Config{Grace: grace}}).lookTo(&l, attempts)
+	return lookTo(&l, attempts, grace)
 }

@@ -10,33 +10,35 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// mostHeld bounds the holds that are remembered.
-const mostHeld = 1024
+// maxHolds bounds the holds that are remembered.
+const maxHolds = 1024
 
-// holds remembers what is held, so that the beginning of each hold is a line of the log and
-// not each of its jobs, and its end another. What is forgotten (too many holds), and
-// what another server saw begin, has no line at its end.
+// holds logs the beginning of each hold, once and not for each of its jobs, and its end.
+// A hold that is forgotten (there were too many), or whose beginning another server saw, has no
+// line at its end.
 type holds struct {
-	n     atomic.Int64 // of since: nobody waits for mu while nothing is held
+	*Config
+
+	n     atomic.Int64 // of since: no job waits for mu while nothing is held
 	mu    sync.Mutex
-	since map[held]time.Time
+	since map[heldTarget]time.Time
 }
 
-// held is an account, or a host of a connection.
-type held struct {
+// heldTarget is an account, or a host of a connection.
+type heldTarget struct {
 	conn job.ID
 	key  string
 }
 
-// begin notes that something is held. It reports whether that is news.
-func (h *holds) begin(what held, now time.Time) bool {
+// begin notes that a target is held. It reports whether that is new.
+func (h *holds) begin(what heldTarget, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, known := h.since[what]; known {
 		return false
 	}
-	if h.since == nil || len(h.since) >= mostHeld {
-		h.since = make(map[held]time.Time)
+	if h.since == nil || len(h.since) >= maxHolds {
+		h.since = make(map[heldTarget]time.Time)
 	}
 	h.since[what] = now
 	h.n.Store(int64(len(h.since)))
@@ -45,7 +47,7 @@ func (h *holds) begin(what held, now time.Time) bool {
 
 // end notes that an arm was allowed that was asked for at a time. It reports whether there was
 // a hold before, which is over, and since when.
-func (h *holds) end(what held, asked time.Time) (since time.Time, was bool) {
+func (h *holds) end(what heldTarget, asked time.Time) (since time.Time, was bool) {
 	if h.n.Load() == 0 {
 		return time.Time{}, false
 	}
@@ -59,25 +61,25 @@ func (h *holds) end(what held, asked time.Time) (since time.Time, was bool) {
 	return since, true
 }
 
-// tellHold writes down that a decision about a job holds all jobs of its account or host. What
-// is over in seconds is not worth a line.
-func (e *Engine) tellHold(ctx context.Context, connector string, s *job.Snapshot, h job.HoldUntil) {
-	if h.Auth == 0 && h.For <= sharedMost || !e.holds.begin(held{s.Connection, s.HoldKey}, e.Clock.Read().Time) {
+// begun logs that a decision about a job holds all jobs of its account or host. A hold
+// that is over in seconds is not worth a line.
+func (h *holds) begun(ctx context.Context, connector string, s *job.Snapshot, hold job.HoldUntil) {
+	if hold.Auth == 0 && hold.For <= maxSharedHold || !h.begin(heldTarget{s.Connection, s.HoldKey}, h.Clock.Read().Time) {
 		return
 	}
 	attrs := []any{"connection", s.Connection.String(), "project", s.Project, "connector", connector, "job", s.ID.String()}
-	if h.Auth != 0 {
-		e.Log.WarnContext(ctx, "a connection is held: its credential is refused; its jobs wait for a new one", append(attrs, "cause", h.Auth.String())...)
+	if hold.Auth != 0 {
+		h.Log.WarnContext(ctx, "a connection is held: its credential is refused; its jobs wait for a new one", append(attrs, "cause", hold.Auth.String())...)
 	} else {
-		e.Log.InfoContext(ctx, "a connection is held: its platform limits the rate; its jobs wait", append(attrs, "for", h.For.String())...)
+		h.Log.InfoContext(ctx, "a connection is held: its platform limits the rate; its jobs wait", append(attrs, "for", hold.For.String())...)
 	}
 }
 
-// tellHoldOver writes down that a job is sent whose account or host was held. asked is when its
-// arm was asked for.
-func (e *Engine) tellHoldOver(ctx context.Context, l *store.Leased, asked time.Time) {
-	if since, was := e.holds.end(held{l.Spec.Connection, l.HoldKey}, asked); was {
-		e.Log.InfoContext(ctx, "a connection is held no longer: its jobs are sent again", "connection", l.Spec.Connection.String(),
-			"project", l.Project, "connector", l.Connection.Connector, "held_for", e.Clock.Read().Time.Sub(since).Round(time.Second).String())
+// armed logs that a job is sent whose account or host was held. asked is when its arm was
+// asked for.
+func (h *holds) armed(ctx context.Context, l *store.Leased, asked time.Time) {
+	if since, was := h.end(heldTarget{l.Spec.Connection, l.HoldKey}, asked); was {
+		h.Log.InfoContext(ctx, "a connection is held no longer: its jobs are sent again", "connection", l.Spec.Connection.String(),
+			"project", l.Project, "connector", l.Connection.Connector, "held_for", h.Clock.Read().Time.Sub(since).Round(time.Second).String())
 	}
 }

@@ -9,54 +9,54 @@ import (
 )
 
 // lease renews one claim while its job is prepared. Its context ends when the
-// claim is lost, so that nobody prepares for nothing. Most jobs are prepared long
+// claim is lost, so that the preparation stops. Most jobs are prepared long
 // before the first renewal: until then a lease is a timer and no more.
 type lease struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	e      *Engine
+	cfg    *Config
 	refs   [1]store.LeaseRef
 	timer  *time.Timer
-	// turn is held while the lease is renewed. A channel, because it is waited for
-	// as long as the store takes.
-	turn chan struct{}
-	lost atomic.Bool
+	// renewing is held while the lease is renewed. It is a channel because that lasts as
+	// long as the store takes.
+	renewing chan struct{}
+	lost     atomic.Bool
 }
 
 // keepLease starts renewing. A claim that is renewed too late is lost; the
 // guards of Arm find that out in any case, this only saves work.
-func (e *Engine) keepLease(ctx context.Context, l *store.Leased) *lease {
-	k := &lease{e: e, refs: [1]store.LeaseRef{{Job: l.ID, Token: l.ClaimToken}}, turn: make(chan struct{}, 1)}
+func (t *task) keepLease(ctx context.Context) *lease {
+	k := &lease{cfg: &t.e.Config, refs: [1]store.LeaseRef{{Job: t.leased.ID, Token: t.leased.ClaimToken}}, renewing: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(ctx)
-	k.turn <- struct{}{} // the timer must not fire before it is known
-	k.timer = time.AfterFunc(e.Lease/3, k.renew)
-	<-k.turn
+	k.renewing <- struct{}{} // the timer must not fire before it is known
+	k.timer = time.AfterFunc(k.cfg.Lease/3, k.renew)
+	<-k.renewing
 	return k
 }
 
-// renew moves the lease's end, and comes again.
+// renew moves the lease's end, and schedules the next renewal.
 func (k *lease) renew() {
-	k.turn <- struct{}{}
-	defer func() { <-k.turn }()
+	k.renewing <- struct{}{}
+	defer func() { <-k.renewing }()
 	if k.ctx.Err() != nil {
 		return
 	}
 	begun := time.Now()
-	held, err := k.e.Store.Renew(k.ctx, k.e.Lease, k.refs[:])
+	held, err := k.cfg.Store.Renew(k.ctx, k.cfg.Lease, k.refs[:])
 	if err == nil && !held[0] {
 		k.lost.Store(true)
 		k.cancel()
 	}
 	if k.ctx.Err() == nil {
-		k.timer.Reset(max(0, k.e.Lease/3-time.Since(begun)))
+		k.timer.Reset(max(0, k.cfg.Lease/3-time.Since(begun)))
 	}
 }
 
-// stop ends renewing and tells whether the claim was lost.
+// stop ends renewing and reports whether the claim was lost.
 func (k *lease) stop() bool {
 	k.cancel()
-	k.turn <- struct{}{}
+	k.renewing <- struct{}{}
 	k.timer.Stop()
-	<-k.turn
+	<-k.renewing
 	return k.lost.Load()
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/failpoint"
@@ -11,17 +10,19 @@ import (
 )
 
 // Rules of this file:
-//   - a job whose server seems to be gone is taken up as if that were still at work: a
-//     claim ends, and a late arm is refused; an attempt is unknown, and its fence stays;
-//   - the repeats that follow are paced for each connection: a server that died left many
+//   - a job whose server seems to be gone is taken over as if that server were still at
+//     work: a claim ends, and a late arm is refused; an attempt is unknown, and its fence
+//     stays;
+//   - the replays that follow are paced for each connection: a server that died left many
 //     jobs, and their target may be what it died of.
 
 const (
 	// enlistTimeout is how long a start waits until the other servers can know of it. If
-	// they cannot, they may take up its claims, and repeat early what it sends, which is safe and a waste.
+	// they cannot, they may take over its claims, and repeat early what it sends, which is
+	// safe and a waste.
 	enlistTimeout = 5 * time.Second
-	// repeatPace is the time between the early repeats of two jobs of one connection.
-	repeatPace = 20 * time.Millisecond
+	// replayPace is the time between the early replays of two jobs of one connection.
+	replayPace = 20 * time.Millisecond
 	// orphanPolls is how many polls there are between two searches for orphans.
 	orphanPolls = 2
 	// orphanPages bounds the pages of one search; the next search goes on from there.
@@ -37,9 +38,10 @@ func (e *Engine) enlist(ctx context.Context) {
 	}
 }
 
-// takeUps takes up what servers that are gone had claimed or were sending, until ctx ends.
-func (e *Engine) takeUps(ctx context.Context) {
-	t := takeUp{Engine: e, paces: make(paces)}
+// takeOverLoop takes over what servers that are gone had claimed or were sending, until ctx
+// ends.
+func (e *Engine) takeOverLoop(ctx context.Context) {
+	t := takeover{e: e, paces: make(paces)}
 	for ctx.Err() == nil {
 		for range orphanPages {
 			if !t.page(ctx) {
@@ -50,84 +52,88 @@ func (e *Engine) takeUps(ctx context.Context) {
 	}
 }
 
-// takeUp is a walk over the orphans. It goes on where the last one ended, since those that
-// may not be taken up yet stay, and must not hide the others.
-type takeUp struct {
-	*Engine
+// takeover is a walk over the orphans. It goes on where the last one ended, since those that
+// may not be taken over yet stay, and must not hide the others.
+type takeover struct {
+	e     *Engine
 	paces paces
 	after store.Place
 }
 
-// page takes up what it may of one page of orphans, and reports whether there may be more.
-func (t *takeUp) page(ctx context.Context) bool {
-	orphans, err := t.Store.Orphans(ctx, t.after, sweepBatch)
-	t.trouble.store(ctx, opOrphans, err)
+// page takes over what it may of one page of orphans, and reports whether there may be more.
+func (o *takeover) page(ctx context.Context) bool {
+	e := o.e
+	orphans, err := e.Store.Orphans(ctx, o.after, sweepBatch)
+	e.storeLog.note(ctx, opOrphans, err)
 	if err != nil {
 		return false
 	}
 	more := len(orphans) == sweepBatch
-	if t.after = (store.Place{}); more {
-		last := orphans[len(orphans)-1]
-		t.after = store.Place{At: last.NextAt, ID: last.ID}
+	if o.after = (store.Place{}); more {
+		last := &orphans[len(orphans)-1]
+		o.after = store.Place{At: last.NextAt, ID: last.ID}
 	}
-	now := t.Clock.Read().Time
-	t.paces.forget(now)
-	changes, before := make([]store.Change, 0, len(orphans)), make([]store.Leased, 0, len(orphans))
-	for _, l := range orphans {
-		lost := job.SenderLost{Wait: t.paces.until(l.Connection.ID, now)}
-		d, err := job.Decide(l.View(t.traits(&l.Connection, l.Class), t.Jitter()), lost)
-		if err != nil {
-			t.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
-			continue
-		}
-		if d.Action != job.ActWrite {
-			continue
-		}
-		if d.To == job.Ambiguous {
-			t.paces.take(l.Connection.ID, now.Add(lost.Wait))
-		}
-		changes = append(changes, store.Change{Job: l.ID, Version: l.Version, Decision: d, Actor: t.Worker})
-		before = append(before, l)
+	now := e.Clock.Read().Time
+	o.paces.forget(now)
+	tasks := make([]*task, len(orphans))
+	for i := range orphans {
+		tasks[i] = &task{e: e, leased: &orphans[i]}
 	}
-	t.tookUp(ctx, changes, before)
+	asked, taken := 0, 0
+	_, err = store.Decide(ctx, e.Store, tasks, func(t *task, c *store.Change) (bool, error) {
+		write := o.decide(t.leased, c, now)
+		if write {
+			asked++
+		}
+		return write, nil
+	}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved has a live sender, or was another server's
+		if a.Err != nil {
+			e.Log.Error("a job whose sender is gone could not be taken up", "job", c.Job.String(), "err", a.Err)
+			return nil
+		}
+		taken++
+		t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
+		return nil
+	})
+	if asked == 0 {
+		return more
+	}
+	e.storeLog.note(ctx, opOrphans, err)
+	if err != nil {
+		return more
+	}
+	if taken > 0 {
+		e.Metrics.TakenUp(taken)
+		e.Log.Info("jobs of a server that is gone were taken up", "jobs", taken)
+	}
+	failpoint.Hit(failpoint.Swept)
 	return more
 }
 
-// tookUp writes the decisions about the jobs as they were before.
-func (e *Engine) tookUp(ctx context.Context, changes []store.Change, before []store.Leased) {
-	if len(changes) == 0 {
-		return
-	}
-	applied, err := e.Store.Apply(ctx, changes)
-	e.trouble.store(ctx, opOrphans, err)
+// decide decides about one orphan. Where a replay follows, it takes the connection's next
+// time for one.
+func (o *takeover) decide(l *store.Leased, c *store.Change, now time.Time) (write bool) {
+	lost := job.SenderLost{Wait: o.paces.until(l.Connection.ID, now)}
+	c.Actor = o.e.Worker
+	write, err := c.Decide(&l.Snapshot, o.e.traits(&l.Connection, l.Class), o.e.Jitter(), lost)
 	if err != nil {
-		return
+		o.e.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
+		return false
 	}
-	n := 0
-	for i, a := range applied {
-		switch {
-		case a.Err == nil:
-			n++
-			e.wrote(nil, before[i].Connection.Connector, &before[i].Snapshot, &a.Snapshot, &changes[i].Decision)
-		case !errors.Is(a.Err, store.ErrStale): // stale: its sender lives, or another server came first
-			e.Log.Error("a job whose sender is gone could not be taken up", "job", changes[i].Job.String(), "err", a.Err)
-		}
+	if write && c.Decision.To == job.Ambiguous {
+		o.paces.take(l.Connection.ID, now.Add(lost.Wait))
 	}
-	if n > 0 {
-		e.Metrics.TakenUp(n)
-		e.Log.Info("jobs of a server that is gone were taken up", "jobs", n)
-	}
-	failpoint.Hit(failpoint.Swept)
+	return write
 }
 
-// paces has, for each connection, when its next early repeat may go.
+// paces has, for each connection, when its next early replay may go.
 type paces map[job.ID]time.Time
 
-// until is how long it is until the connection's next turn.
+// until returns how long it is until the connection's next replay may go.
 func (p paces) until(conn job.ID, now time.Time) time.Duration { return max(0, p[conn].Sub(now)) }
 
-// take takes the connection's turn at a time.
-func (p paces) take(conn job.ID, at time.Time) { p[conn] = at.Add(repeatPace) }
+// take notes a replay of the connection at a time.
+func (p paces) take(conn job.ID, at time.Time) { p[conn] = at.Add(replayPace) }
 
 // forget drops what is over.
 func (p paces) forget(now time.Time) {

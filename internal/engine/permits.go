@@ -2,27 +2,118 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
+
+	"github.com/fireonce/fireonce/store"
 )
 
-// slots is a bounded number of places.
-type slots chan struct{}
+const (
+	// inFlightPerSender bounds the jobs whose outcomes are being stored: they wait
+	// together for one commit, and the senders need not.
+	inFlightPerSender = 4
+	// claimPatience is how long a claim waits for more free senders under load.
+	claimPatience = 5 * time.Millisecond
+)
 
-func newSlots(n int) slots { return make(slots, n) }
+// sendPermits bounds the jobs under way. Each needs a sender, and a permit to be in
+// flight: claimed and not settled. A KEYED job's sender is free for the next job as soon
+// as the target has answered.
+type sendPermits struct {
+	senders, inFlight permits
+	// sending and held count the permits that jobs have: a claim acquires some before it
+	// knows how many jobs it gets.
+	sending, held atomic.Int64
+}
 
-// acquire waits for one place, then takes those that are free, up to most. It
-// gives 0 when ctx ends.
-func (s slots) acquire(ctx context.Context, most int) int { return s.gather(ctx, most, 1, 0) }
+func newSendPermits(senders int) *sendPermits {
+	return &sendPermits{senders: newPermits(senders), inFlight: newPermits(inFlightPerSender * senders)}
+}
 
-// gather is acquire that goes on waiting for as many as least, but for no longer
+// acquire takes permits for the jobs of the next claim; 0: ctx ended. While more jobs
+// are due than senders are free (busy), a claim waits a little for more senders: one
+// commit for many jobs costs little more than for one.
+func (s *sendPermits) acquire(ctx context.Context, busy bool) int {
+	least := 1
+	if busy {
+		least = cap(s.senders) / 2
+	}
+	senders := s.senders.gather(ctx, store.MaxBatch, least, claimPatience)
+	if senders == 0 {
+		return 0
+	}
+	inFlight := s.inFlight.acquire(ctx, senders)
+	s.senders.release(senders - inFlight)
+	return inFlight
+}
+
+// tryAcquire takes one permit if at least half of the senders are free. It does not wait.
+func (s *sendPermits) tryAcquire() bool {
+	if len(s.senders) > cap(s.senders)/2 || !s.senders.tryAcquire() {
+		return false
+	}
+	if !s.inFlight.tryAcquire() {
+		s.senders.release(1)
+		return false
+	}
+	return true
+}
+
+// release returns permits that no job has.
+func (s *sendPermits) release(n int) {
+	s.senders.release(n)
+	s.inFlight.release(n)
+}
+
+// grant gives a job one of the permits that were acquired.
+func (s *sendPermits) grant() sendPermit {
+	s.sending.Add(1)
+	s.held.Add(1)
+	return sendPermit{of: s}
+}
+
+// sendPermit is one job's permit to be sent and to be in flight. The zero permit is that
+// of a replay, which has a looker's instead.
+type sendPermit struct {
+	of       *sendPermits
+	answered bool
+}
+
+// freeSender frees the sender after the answer: what follows is between the job and the
+// store.
+func (p *sendPermit) freeSender() {
+	if p.of != nil && !p.answered {
+		p.answered = true
+		p.of.sending.Add(-1)
+		p.of.senders.release(1)
+	}
+}
+
+// release frees the sender and the permit to be in flight.
+func (p *sendPermit) release() {
+	p.freeSender()
+	p.of.held.Add(-1)
+	p.of.inFlight.release(1)
+}
+
+// permits is a counting semaphore.
+type permits chan struct{}
+
+func newPermits(n int) permits { return make(permits, n) }
+
+// acquire waits for one permit, then takes those that are free, up to most. It
+// returns 0 when ctx ends.
+func (p permits) acquire(ctx context.Context, most int) int { return p.gather(ctx, most, 1, 0) }
+
+// gather is acquire that goes on waiting until it has least permits, but for no longer
 // than patience.
-func (s slots) gather(ctx context.Context, most, least int, patience time.Duration) int {
+func (p permits) gather(ctx context.Context, most, least int, patience time.Duration) int {
 	select {
-	case s <- struct{}{}:
+	case p <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
-	n := 1 + s.more(most-1)
+	n := 1 + p.more(most-1)
 	if n >= min(least, most) {
 		return n
 	}
@@ -30,7 +121,7 @@ func (s slots) gather(ctx context.Context, most, least int, patience time.Durati
 	defer over.Stop()
 	for n < min(least, most) {
 		select {
-		case s <- struct{}{}:
+		case p <- struct{}{}:
 			n++
 		case <-over.C:
 			return n
@@ -38,75 +129,31 @@ func (s slots) gather(ctx context.Context, most, least int, patience time.Durati
 			return n
 		}
 	}
-	return n + s.more(most-n)
+	return n + p.more(most-n)
 }
 
-// more takes free places, up to most.
-func (s slots) more(most int) int {
+// more takes free permits, up to most.
+func (p permits) more(most int) int {
 	for n := range most {
-		if !s.one() {
+		if !p.tryAcquire() {
 			return n
 		}
 	}
 	return max(most, 0)
 }
 
-// one takes a place if one is free.
-func (s slots) one() bool {
+// tryAcquire takes a permit if one is free.
+func (p permits) tryAcquire() bool {
 	select {
-	case s <- struct{}{}:
+	case p <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (s slots) release(n int) {
+func (p permits) release(n int) {
 	for range n {
-		<-s
+		<-p
 	}
-}
-
-// pacer waits between two looks for due work. When the store says "due now"
-// but nothing could be taken (a limit is reached, somebody was faster), it
-// waits longer and longer, so that no loop is ever hot.
-type pacer struct {
-	most time.Duration
-	next time.Duration
-}
-
-const leastPause = 2 * time.Millisecond
-
-func newPacer(most time.Duration) *pacer { return &pacer{most: most, next: leastPause} }
-
-// wait waits for a hint, for the time that due tells, or for the end of ctx. took
-// tells that something could be taken just now: more comes soon, as a rule, with a
-// hint, and the store is not asked for what a hint tells.
-func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, due func(context.Context) time.Duration, took bool) {
-	if took {
-		p.next = leastPause
-		if p.pause(ctx, hint, leastPause) {
-			return
-		}
-	}
-	pause := due(ctx)
-	if !took && pause < p.next {
-		pause = p.next
-		p.next = min(2*p.next, p.most)
-	}
-	p.pause(ctx, hint, max(pause, leastPause))
-}
-
-// pause waits for d, and tells whether a hint or the end of ctx ended it.
-func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return false
-	case <-hint:
-		p.next = leastPause
-	case <-ctx.Done():
-	}
-	return true
 }

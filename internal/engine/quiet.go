@@ -7,9 +7,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// quietLook is the longest time between two looks at whether the work is done: what ends
-// without an event gives no hint.
-const quietLook = 50 * time.Millisecond
+// quietPoll is the longest time between two checks whether the work is done: what ends
+// without an event causes no hint.
+const quietPoll = 50 * time.Millisecond
 
 // Quiet waits until the store has nothing due and this engine has nothing under way. It
 // returns how long nothing will be due, at most limit. It fails with the store's error, or
@@ -22,16 +22,16 @@ func (e *Engine) Quiet(ctx context.Context, limit time.Duration) (time.Duration,
 		if err != nil {
 			return 0, err
 		}
-		// A job that was claimed before this answer holds its place until it is settled. Work
+		// A job that was claimed before this answer holds its permit until it is settled. Work
 		// that it made due shows in the next answer.
 		was := calm
-		if calm = due > 0 && len(e.places) == 0 && len(e.lookers) == 0; calm {
+		if calm = due > 0 && len(e.permits.inFlight) == 0 && len(e.lookers.permits) == 0; calm {
 			if was {
 				return due, nil
 			}
 			continue
 		}
-		timer := time.NewTimer(quietLook)
+		timer := time.NewTimer(quietPoll)
 		select {
 		case <-ctx.Done():
 		case <-events:

@@ -3,7 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/failpoint"
@@ -12,193 +12,176 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// sweepBatch bounds one sweep; the next one follows at once while it is full.
-const sweepBatch = 100
+// Rules of this file: a job whose outcome is unknown or not final is leased, and
+// job.Decide says what to do: look, poll, repeat a KEYED attempt with its key, or wait.
 
-// restLeast is the least time between two rounds of a sweep or of the looks. Both
-// are about what has waited for seconds at least, while hints come with every
-// submit: their questions to the store must not stand in the way of its claims.
-const restLeast = 50 * time.Millisecond
-
-// sweeps puts jobs whose time is over where they belong. It is a loop of its
-// own: takeLooks waits for free lookers, and nobody may wait for a slow target
-// to learn that his lease, fence or window is over.
-func (e *Engine) sweeps(ctx context.Context) {
-	e.again(ctx, func() (int, bool) {
-		n := e.sweep(ctx)
-		return n, n == sweepBatch
-	})
+// lookers bounds the looks, polls and replays under way.
+type lookers struct {
+	permits permits
+	shares  *fairShares
+	// looking counts the lookers that have a job: takeLooks acquires some before it knows
+	// how many jobs it gets.
+	looking atomic.Int64
 }
 
-// looks looks at unknown outcomes, as many at once as there are lookers.
-func (e *Engine) looks(ctx context.Context) {
-	e.again(ctx, func() (int, bool) { return e.takeLooks(ctx) })
+func newLookers(n int) *lookers { return &lookers{permits: newPermits(n), shares: newFairShares(n)} }
+
+// lookLoop looks at unknown outcomes until ctx ends, as many concurrently as there are
+// lookers.
+func (e *Engine) lookLoop(ctx context.Context) {
+	e.newPacer().repeat(ctx, func() (int, bool) { return e.takeLooks(ctx) })
 }
 
-// again does one thing whenever something may be due, until ctx ends. do tells
-// how much it did and whether there is surely more.
-func (e *Engine) again(ctx context.Context, do func() (did int, more bool)) {
-	work, stop := e.Store.Watch(store.WatchWork)
-	defer stop()
-	idle := newPacer(e.Poll)
-	for ctx.Err() == nil {
-		begun := time.Now()
-		did, more := do()
-		if more {
-			continue
-		}
-		idle.wait(ctx, work, e.nextDue, did > 0)
-		if rest := restLeast - time.Since(begun); rest > 0 {
-			sleep(ctx, rest)
-		}
+// takeLooks leases due looks, at most as many as there are free lookers, and
+// starts those that their connection's share allows. It returns how many it
+// started, and whether more may be due.
+func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
+	free := e.lookers.permits.acquire(ctx, store.MaxBatch)
+	if free == 0 {
+		return 0, false
 	}
-}
-
-// sweep puts overdue jobs where they belong. It moves nothing by time alone
-// that was armed: SENDING becomes AMBIGUOUS, never SCHEDULED.
-func (e *Engine) sweep(ctx context.Context) int {
-	overdue, err := e.Store.Overdue(ctx, sweepBatch)
+	begun := e.Clock.Read() // before the store's clock is read
+	leased, err := e.Store.ClaimLooks(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
+	e.storeLog.note(ctx, opClaimLooks, err)
 	if err != nil {
-		e.trouble.store(ctx, opSweep, err)
-		return 0
+		e.lookers.permits.release(free)
+		sleep(ctx, e.storeLog.pauseAfter(err))
+		return 0, false
 	}
-	changes, before := make([]store.Change, 0, len(overdue)), make([]job.Snapshot, 0, len(overdue))
-	for _, s := range overdue {
-		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, e.Jitter()), overdueEvidence(s))
-		if err != nil {
-			e.Log.Error("no decision about an overdue job", "job", s.ID.String(), "err", err)
+	back := make(map[job.ID][]store.LeaseRef)
+	var conns []job.ID // of those, in their order
+	for i := range leased {
+		l := &leased[i]
+		conn := l.Connection.ID
+		if !e.lookers.shares.take(conn) {
+			if len(back[conn]) == 0 {
+				conns = append(conns, conn)
+			}
+			back[conn] = append(back[conn], store.LeaseRef{Job: l.ID, Token: l.ClaimToken})
 			continue
 		}
-		if d.Action == job.ActWrite {
-			changes, before = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}), append(before, s)
-		}
+		started++
+		e.busy.Go(func() {
+			defer e.lookers.permits.release(1)
+			defer func() {
+				now := e.Clock.Read().Time
+				e.lookers.shares.release(conn, now.Sub(begun.Time), now)
+			}()
+			o := look{task: task{e: e, leased: l}, begun: begun}
+			o.run(ctx)
+		})
 	}
-	var applied []store.Applied
-	if len(changes) > 0 {
-		applied, err = e.Store.Apply(ctx, changes)
+	e.lookers.permits.release(free - started)
+	for _, conn := range conns {
+		e.handBack(ctx, conn, back[conn])
 	}
-	e.trouble.store(ctx, opSweep, err)
-	if err != nil || len(changes) == 0 {
-		return 0
-	}
-	for i, a := range applied {
-		switch {
-		case a.Err == nil:
-			e.wrote(nil, "", &before[i], &a.Snapshot, &changes[i].Decision)
-		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
-			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
-		}
-	}
-	failpoint.Hit(failpoint.Swept)
-	return len(changes)
+	return started, len(leased) == free
 }
 
-func overdueEvidence(s job.Snapshot) job.Evidence {
-	switch {
-	case s.State == job.Sending:
-		return job.FenceOver{}
-	case s.State.Runnable() && s.PredecessorEnd != 0:
-		return job.PredecessorEnded{}
-	case s.State == job.Claimed && s.StartDeadline.After(s.Now):
-		return job.LeaseOver{}
-	default:
-		return job.WindowOver{}
+// handBack ends leases early that no looker works under. The job is due again when
+// the connection has had time for it; a lease writes no event.
+func (e *Engine) handBack(ctx context.Context, conn job.ID, refs []store.LeaseRef) {
+	wait := e.lookers.shares.wait(conn, len(refs), e.Clock.Read().Time)
+	if _, err := e.Store.Renew(ctx, wait, refs); err != nil && ctx.Err() == nil {
+		e.Log.Debug("looks could not be handed back; their leases run out", "connection", conn.String(), "err", err)
 	}
 }
 
-// look does what Decide asks for about one unknown or accepted job, which was
-// leased at begun or later.
-func (e *Engine) look(ctx context.Context, l *store.Leased, begun Reading) {
+// look is the work on one unknown or accepted job. The job was leased at begun or later.
+type look struct {
+	task
+	begun Reading
+}
+
+// run does what job.Decide asks for.
+func (o *look) run(ctx context.Context) {
 	failpoint.Hit(failpoint.LookTaken)
-	e.looking.Add(1)
-	defer e.looking.Add(-1)
-	traits := e.traits(&l.Connection, l.Class)
-	d, err := job.Decide(l.View(traits, e.Jitter()), job.LookDue{})
+	e, l := o.e, o.leased
+	e.lookers.looking.Add(1)
+	defer e.lookers.looking.Add(-1)
+	d, err := job.Decide(l.View(e.traits(&l.Connection, l.Class), e.Jitter()), job.LookDue{})
 	if err != nil {
 		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
 		return
 	}
 	switch held := !l.Connection.AuthHoldAt.IsZero(); {
 	case d.Action == job.ActWrite:
-		e.traced(tracing.Decide, l, func(w *tracing.Work) { e.settle(w, &l.Snapshot, &l.Connection, job.LookDue{}, l.ClaimToken) })
+		o.traced(tracing.Decide, func() { o.settleLeased(job.LookDue{}) })
 	case held && d.Action != job.ActNothing:
-		e.waitForLogin(l)
+		o.waitForLogin()
 	case d.Action == job.ActRearm:
-		e.traced(tracing.Attempt, l, func(w *tracing.Work) { e.replay(ctx, w, l, begun) })
-	case d.Action == job.ActObserve, d.Action == job.ActPoll:
-		e.traced(kindOf(d.Action), l, func(w *tracing.Work) { e.lookOrPoll(ctx, w, l, d.Action) })
+		o.traced(tracing.Attempt, func() { o.replay(ctx) })
+	case d.Action == job.ActObserve:
+		o.traced(tracing.Look, func() { o.observe(ctx, d.Action) })
+	case d.Action == job.ActPoll:
+		o.traced(tracing.Poll, func() { o.observe(ctx, d.Action) })
 	default: // it moved on; its look's lease is dropped with it
 	}
 }
 
-// traced does some work on a job, with spans of a kind.
-func (e *Engine) traced(kind string, l *store.Leased, do func(*tracing.Work)) {
+// traced does the work with spans of a kind.
+func (o *look) traced(kind string, do func()) {
 	var begun time.Time
-	if e.Tracer != nil {
+	if o.e.Tracer != nil {
 		begun = time.Now()
 	}
-	w := e.Tracer.Begin(kind, l, begun)
-	defer w.End()
-	do(w)
+	o.work = o.e.Tracer.Begin(kind, o.leased, begun)
+	defer o.work.End()
+	do()
 }
 
-// kindOf is what spans call a look or a poll.
-func kindOf(what job.Action) string {
-	if what == job.ActPoll {
-		return tracing.Poll
-	}
-	return tracing.Look
-}
+// maxLoginWait is the longest wait for a credential to be replaced.
+const maxLoginWait = time.Hour
 
-// loginMost is the longest wait for a credential to be replaced.
-const loginMost = time.Hour
-
-// waitForLogin leaves a job alone whose credential is refused: asking with it again
-// tells nothing. A new credential makes the job due (store.ChangeConnection). That it is
-// asked about before then is for one that was leased at that moment.
-func (e *Engine) waitForLogin(l *store.Leased) {
-	e.settle(nil, &l.Snapshot, &l.Connection, job.Deferred{
-		Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, loginMost), Message: cmp.Or(l.Connection.AuthHoldReason, "the credential was refused"),
-	}, l.ClaimToken)
+// waitForLogin leaves a job alone whose credential is refused: a look with it would be
+// refused as well. A new credential makes the job due (store.ChangeConnection). The job is
+// asked about before then because it may have been leased at that moment.
+func (o *look) waitForLogin() {
+	o.settleLeased(job.Deferred{
+		Kind: job.FailHeld, RetryAfter: patience(o.leased, time.Minute, maxLoginWait),
+		Message: cmp.Or(o.leased.Connection.AuthHoldReason, "the credential was refused"),
+	})
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.
-func (e *Engine) replay(ctx context.Context, w *tracing.Work, l *store.Leased, begun Reading) {
+func (o *look) replay(ctx context.Context) {
+	e, l := o.e, o.leased
 	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
 	if err != nil || len(attempts) == 0 {
-		e.Log.ErrorContext(w.Context(), "the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
+		e.Log.ErrorContext(o.work.Context(), "the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
 		return // the look's lease ends and it is taken again
 	}
 	first := roundFirst(attempts, l.Round)
-	lease := e.keepLease(ctx, l)
-	w.About(attempts[first.Number-1:]...)
-	r, refused := e.prepareTraced(lease.ctx, w, l, &first)
+	a := &attempt{task: o.task, first: &first}
+	lease := a.keepLease(ctx)
+	o.work.About(attempts[first.Number-1:]...)
+	refused := a.prepare(lease.ctx)
 	lost := lease.stop()
 	if refused != nil {
 		if !lost && ctx.Err() == nil {
-			e.settle(w, &l.Snapshot, &l.Connection, e.renewDeferred(ctx, &l.Connection, *refused), l.ClaimToken)
+			o.settleLeased(e.credentials.renewDeferred(ctx, &l.Connection, *refused))
 		}
 		return
 	}
-	defer r.session.Close()
+	defer a.closeSession()
 	if lost || ctx.Err() != nil {
 		return
 	}
-	if !e.stillReplays(l, begun) {
-		e.settle(w, &l.Snapshot, &l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
+	if !o.stillReplays() {
+		o.settleLeased(job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second})
 		return
 	}
-	e.armAndSend(l, &r, true, nil)
+	a.armAndSend()
 }
 
-// stillReplays asks again whether a repeat is safe, now that it is prepared:
+// stillReplays decides again whether a replay is safe, now that it is prepared:
 // the key grew older meanwhile, and the store's guards do not know its age.
-func (e *Engine) stillReplays(l *store.Leased, begun Reading) bool {
-	gone, err := begun.elapsed(e.Clock.Read())
+func (o *look) stillReplays() bool {
+	gone, err := o.begun.elapsed(o.e.Clock.Read())
 	if err != nil {
 		return false
 	}
-	v := l.View(e.traits(&l.Connection, l.Class), 0)
+	v := o.leased.View(o.e.traits(&o.leased.Connection, o.leased.Class), 0)
 	v.KeyAge, v.WindowLeft = v.KeyAge+gone, v.WindowLeft-gone
 	d, err := job.Decide(v, job.LookDue{})
 	return err == nil && d.Action == job.ActRearm

@@ -14,22 +14,24 @@ import (
 //   - a credential that ends soon is renewed before the arm, and what is used is
 //     durable;
 //   - a refusal of a credential that can be renewed holds nothing until that was
-//     tried: whoever is held waits for a person;
-//   - who waits for a platform to renew a login burns nothing.
+//     tried: a held job waits for a person;
+//   - a job that waits for a platform to renew a login uses up no attempt.
 
 // renewTimeout bounds the wait for a renewal after an answer. It is less than the
 // least grace that is left then.
 const renewTimeout = 25 * time.Second
 
-// due tells whether a connection's credential may have to be renewed.
-func (e *Engine) due(conn *store.Connection) bool { return e.Refresh != nil && e.Refresh.Due(*conn) }
+// due reports whether a connection's credential may have to be renewed.
+func (o *credentials) due(conn *store.Connection) bool {
+	return o.Refresh != nil && o.Refresh.Due(*conn)
+}
 
-// fresh gives the credential to use in place of one that was opened.
-func (e *Engine) fresh(ctx context.Context, conn *store.Connection, cred connector.Credential) (connector.Credential, *job.Deferred) {
-	if !e.due(conn) {
+// fresh returns the credential to use in place of one that was opened.
+func (o *credentials) fresh(ctx context.Context, conn *store.Connection, cred connector.Credential) (connector.Credential, *job.Deferred) {
+	if !o.due(conn) {
 		return cred, nil
 	}
-	fresh, err := e.Refresh.Fresh(ctx, *conn, cred)
+	fresh, err := o.Refresh.Fresh(ctx, *conn, cred)
 	switch {
 	case err != nil:
 		return cred, refusal(err, job.FailTransient, cred)
@@ -41,15 +43,15 @@ func (e *Engine) fresh(ctx context.Context, conn *store.Connection, cred connect
 }
 
 // renewDeferred tries to renew a credential that was refused before the arm.
-func (e *Engine) renewDeferred(ctx context.Context, conn *store.Connection, d job.Deferred) job.Deferred {
+func (o *credentials) renewDeferred(ctx context.Context, conn *store.Connection, d job.Deferred) job.Deferred {
 	if d.Kind != job.FailAuth || d.CredentialVersion == 0 {
 		return d
 	}
-	switch r := e.renewRefused(ctx, conn, d.CredentialVersion); {
+	switch r := o.renew(ctx, conn, d.CredentialVersion); {
 	case r.done:
 		return job.Deferred{Kind: job.FailHeld, Message: "the login was renewed"}
 	case r.later != "":
-		return job.Deferred{Kind: job.FailHeld, RetryAfter: r.after, HoldFor: min(r.after, sharedMost), Message: r.later}
+		return job.Deferred{Kind: job.FailHeld, RetryAfter: r.after, HoldFor: min(r.after, maxSharedHold), Message: r.later}
 	default:
 		d.Auth = moreExact(d.Auth, r.ended)
 		return d
@@ -58,11 +60,11 @@ func (e *Engine) renewDeferred(ctx context.Context, conn *store.Connection, d jo
 
 // renewOutcome tries to renew a credential that was refused by a definite answer. If
 // there is a newer one, the answer's hold, which is the old one's, holds nothing.
-func (e *Engine) renewOutcome(conn *store.Connection, out job.Outcome) job.Outcome {
+func (o *credentials) renewOutcome(ctx context.Context, conn *store.Connection, out job.Outcome) job.Outcome {
 	if out.Kind != job.FailAuth || out.CredentialVersion == 0 {
 		return out
 	}
-	r := e.renewRefused(e.hard, conn, out.CredentialVersion)
+	r := o.renew(ctx, conn, out.CredentialVersion)
 	if r.later == "" {
 		out.Auth = moreExact(out.Auth, r.ended)
 		return out
@@ -75,8 +77,30 @@ func (e *Engine) renewOutcome(conn *store.Connection, out job.Outcome) job.Outco
 	return out
 }
 
-// moreExact gives why a credential was refused, when another one knows more than who
-// was refused: that one word of the platform may have any cause.
+// expired adds why a credential was refused that is past its end, where no other cause is
+// known.
+func (o *credentials) expired(conn *store.Connection, ev job.Evidence) job.Evidence {
+	if conn.CredentialExpires.IsZero() || conn.CredentialExpires.After(o.Clock.Read().Time) {
+		return ev
+	}
+	switch v := ev.(type) {
+	case job.Deferred:
+		if v.Kind == job.FailAuth {
+			v.Auth = moreExact(v.Auth, job.AuthExpired)
+		}
+		return v
+	case job.Outcome:
+		if v.Kind == job.FailAuth {
+			v.Auth = moreExact(v.Auth, job.AuthExpired)
+		}
+		return v
+	default:
+		return ev
+	}
+}
+
+// moreExact returns why a credential was refused: known, where the platform has named no
+// cause. Its bare refusal may have any cause.
 func moreExact(said, known job.AuthCause) job.AuthCause {
 	if known != 0 && said <= job.AuthRefused {
 		return known
@@ -84,7 +108,7 @@ func moreExact(said, known job.AuthCause) job.AuthCause {
 	return said
 }
 
-// renewal is what came of asking for a newer credential. The zero renewal is nothing:
+// renewal is the result of asking for a newer credential. The zero renewal is nothing:
 // the refusal stands.
 type renewal struct {
 	done bool // a newer one is durable
@@ -94,14 +118,14 @@ type renewal struct {
 	ended job.AuthCause // the login has ended, and why
 }
 
-// renewRefused asks for a newer version than the one that was refused.
-func (e *Engine) renewRefused(ctx context.Context, conn *store.Connection, version int) renewal {
-	if e.Refresh == nil {
+// renew asks for a newer version than the one that was refused.
+func (o *credentials) renew(ctx context.Context, conn *store.Connection, version int) renewal {
+	if o.Refresh == nil {
 		return renewal{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	renewed, err := e.Refresh.Refused(ctx, *conn, version)
+	renewed, err := o.Refresh.Refused(ctx, *conn, version)
 	var r *connector.Refusal
 	switch {
 	case err == nil:

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// claimLoop claims due jobs until ctx ends, never more than there are permits.
+func (e *Engine) claimLoop(ctx context.Context) {
+	work, stop := e.Store.Watch(store.WatchWork)
+	defer stop()
+	idle := e.newPacer()
+	busy := false
+	for ctx.Err() == nil {
+		free := e.permits.acquire(ctx, busy)
+		if free == 0 {
+			return
+		}
+		n, err := e.claim(ctx, free)
+		if err != nil {
+			sleep(ctx, e.storeLog.pauseAfter(err))
+			continue
+		}
+		if busy = n == free; busy {
+			continue
+		}
+		idle.wait(ctx, work, n > 0)
+	}
+}
+
+// claim claims jobs for as many permits, and starts their attempts. It returns how many
+// jobs it got, and releases the other permits.
+func (e *Engine) claim(ctx context.Context, free int) (int, error) {
+	c := e.newClaimAndArm(free)
+	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intent: c.intend})
+	e.storeLog.note(ctx, opClaim, err)
+	unconfirmed := c.end(leased, err)
+	e.permits.release(free - len(leased) - len(unconfirmed))
+	for _, a := range unconfirmed {
+		e.start(a, func() { a.runUnconfirmed(err) })
+	}
+	for i := range leased {
+		a := c.attempt(&leased[i])
+		e.start(a, func() { c.run(ctx, a) })
+	}
+	return len(leased), err
+}
+
+// start runs an attempt in a worker, with a permit that was acquired for it.
+func (e *Engine) start(a *attempt, run func()) {
+	e.busy.Add(1)
+	e.workers.run(func() {
+		defer e.busy.Done()
+		a.permit = e.permits.grant()
+		defer a.permit.release()
+		run()
+	})
+}

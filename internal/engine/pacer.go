@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	leastPause = 2 * time.Millisecond
+	// leastRest is the least time between two rounds of a sweep or of the looks. Both are
+	// about what has waited for seconds at least, while a hint comes with every submission:
+	// their reads must not stand in the way of claims.
+	leastRest = 50 * time.Millisecond
+)
+
+// pacer waits between two searches for due work. When the store says that something is
+// due but nothing could be taken (a limit is reached, another server was faster), it waits
+// longer and longer, so that no loop is ever hot.
+type pacer struct {
+	*Config
+	storeLog *storeLog
+	next     time.Duration
+}
+
+func (e *Engine) newPacer() *pacer {
+	return &pacer{Config: &e.Config, storeLog: e.storeLog, next: leastPause}
+}
+
+// repeat calls do whenever something may be due, until ctx ends. do returns how much it
+// did, and whether there is certainly more.
+func (p *pacer) repeat(ctx context.Context, do func() (did int, more bool)) {
+	work, stop := p.Store.Watch(store.WatchWork)
+	defer stop()
+	for ctx.Err() == nil {
+		begun := time.Now()
+		did, more := do()
+		if more {
+			continue
+		}
+		p.wait(ctx, work, did > 0)
+		if rest := leastRest - time.Since(begun); rest > 0 {
+			sleep(ctx, rest)
+		}
+	}
+}
+
+// wait waits for a hint, for the time at which the store has something due, or for the
+// end of ctx. took says that something could be taken just now: usually more comes soon,
+// with a hint, so the store is not asked yet.
+func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) {
+	if took {
+		p.next = leastPause
+		if p.pause(ctx, hint, leastPause) {
+			return
+		}
+	}
+	pause := p.nextDue(ctx)
+	if !took && pause < p.next {
+		pause = p.next
+		p.next = min(2*p.next, p.Poll)
+	}
+	p.pause(ctx, hint, max(pause, leastPause))
+}
+
+// pause waits for d, and reports whether a hint or the end of ctx ended it.
+func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-hint:
+		p.next = leastPause
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// nextDue returns for how long nothing will be due.
+func (p *pacer) nextDue(ctx context.Context) time.Duration {
+	due, err := p.Store.NextDue(ctx, p.Poll)
+	p.storeLog.note(ctx, opNextDue, err)
+	if err != nil {
+		return p.Poll
+	}
+	return due
+}
