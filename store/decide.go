@@ -60,7 +60,7 @@ func Decide[J any](
 	}
 	applied, err := s.Apply(ctx, changes)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write the decisions: %w", err)
 	}
 	moved = kept[:0]
 	for i := range applied {

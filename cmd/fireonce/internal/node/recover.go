@@ -166,30 +166,22 @@ type recovered interface {
 // stops workers meanwhile. A client may still change a job, which is then read and decided again.
 func holdDoubtful(ctx context.Context, s recovered, since time.Time) (int, error) {
 	held := 0
-	for {
-		jobs, err := s.Doubtful(ctx, since, store.MaxBatch)
-		if err != nil || len(jobs) == 0 {
-			return held, err
-		}
-		changes := make([]store.Change, 0, len(jobs))
-		for _, j := range jobs {
-			d, err := job.Decide(j.View(job.Traits{Class: j.Class}, 0), job.Restored{Since: since})
+	err := store.DecidePages(ctx, s,
+		func() ([]job.Snapshot, error) { return s.Doubtful(ctx, since, store.MaxBatch) },
+		func(j job.Snapshot, c *store.Change) (bool, error) {
+			c.Actor = "fireonce recover"
+			write, err := c.Decide(&j, job.Traits{Class: j.Class}, 0, job.Restored{Since: since})
 			if err != nil {
-				return held, fmt.Errorf("job %s: %w", j.ID, err)
+				err = fmt.Errorf("job %s: %w", j.ID, err)
 			}
-			changes = append(changes, store.Change{Job: j.ID, Version: j.Version, Decision: d, Actor: "fireonce recover"})
-		}
-		applied, err := s.Apply(ctx, changes)
-		if err != nil {
-			return held, err
-		}
-		for i, a := range applied {
-			switch {
-			case a.Err == nil:
-				held++
-			case !errors.Is(a.Err, store.ErrStale):
-				return held, fmt.Errorf("job %s: %w", jobs[i].ID, a.Err)
+			return write, err
+		},
+		func(j job.Snapshot, _ *store.Change, a *store.Applied) error {
+			if a.Err != nil {
+				return fmt.Errorf("job %s: %w", j.ID, a.Err)
 			}
-		}
-	}
+			held++
+			return nil
+		})
+	return held, err
 }
