@@ -36,17 +36,17 @@ type authenticator struct {
 	calls, failed *buckets
 	now           func() time.Time
 	log           *slog.Logger
-	outage        *outage
+	causes        *causes
 }
 
-func newAuthenticator(cfg Config, quotaLog *quotaLog, outage *outage) *authenticator {
+func newAuthenticator(cfg Config, quotaLog *quotaLog, causes *causes) *authenticator {
 	return &authenticator{
 		required: cfg.APIKey != "" || cfg.NextAPIKey != "" || cfg.RequireKey,
 		keySum:   sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
 		hasKey: cfg.APIKey != "", hasNextKey: cfg.NextAPIKey != "",
 		keys:   newKeyCache(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
 		quotas: cfg.Quotas, quotaLog: quotaLog, calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
-		now: cfg.Now, log: cfg.Log, outage: outage,
+		now: cfg.Now, log: cfg.Log, causes: causes,
 	}
 }
 
@@ -150,7 +150,7 @@ func (a *authenticator) keyUnread(ctx context.Context, err error) *fault {
 	if errors.Is(err, cache.ErrFull) {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED, "too many API keys are tried at once")
 	}
-	if ctx.Err() == nil && a.outage.worthALine(err, a.now()) {
+	if ctx.Err() == nil && a.causes.logs(err, a.now()) {
 		a.log.ErrorContext(ctx, "an API key could not be looked up", "request_id", requestID(ctx), "cause", err.Error())
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call")

@@ -42,39 +42,27 @@ func (s *connectionService) ResumeConnection(ctx context.Context, req *fireoncev
 
 // expireMissed ends the jobs that fell due in a pause, batch by batch.
 func (s *connectionService) expireMissed(ctx context.Context, conn store.Connection) error {
-	for idle := 0; idle < maxDecisions; {
-		missed, err := s.store.Missed(ctx, conn.Project, conn.ID, store.MaxBatch)
-		if err != nil {
-			return fmt.Errorf("read what was missed: %w", err)
-		}
-		var changes []store.Change
-		for _, snap := range missed {
-			d, err := job.Decide(snap.View(job.Traits{Class: snap.Class}, 0), job.Missed{Since: conn.PausedAt})
+	actor := callerOf(ctx).actor
+	return store.DecidePages(ctx, s.store,
+		func() ([]job.Snapshot, error) {
+			missed, err := s.store.Missed(ctx, conn.Project, conn.ID, store.MaxBatch)
 			if err != nil {
-				return fmt.Errorf("decide: %w", err)
+				return nil, fmt.Errorf("read the missed jobs: %w", err)
 			}
-			if d.Action == job.ActWrite {
-				changes = append(changes, store.Change{
-					Job: snap.ID, Version: snap.Version, Decision: d, Actor: callerOf(ctx).actor,
-				})
+			return missed, nil
+		},
+		func(snap job.Snapshot, c *store.Change) (bool, error) {
+			c.Actor = actor
+			write, err := c.Decide(&snap, job.Traits{Class: snap.Class}, 0, job.Missed{Since: conn.PausedAt})
+			if err != nil {
+				err = fmt.Errorf("decide: %w", err)
 			}
-		}
-		if len(changes) == 0 {
-			return nil
-		}
-		applied, err := s.store.Apply(ctx, changes)
-		if err != nil {
-			return fmt.Errorf("write the decisions: %w", err)
-		}
-		for _, a := range applied {
+			return write, err
+		},
+		func(_ job.Snapshot, _ *store.Change, a *store.Applied) error {
 			if a.Err == nil {
 				s.cfg.Metrics.Ended(0, a.Snapshot)
 			}
-		}
-		idle++
-		if slices.ContainsFunc(applied, func(a store.Applied) bool { return a.Err == nil }) {
-			idle = 0
-		}
-	}
-	return fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale)
+			return nil
+		})
 }

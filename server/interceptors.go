@@ -140,7 +140,7 @@ func (s *Server) mapErrors() interceptor {
 			return nil
 		}
 		wire, hidden := toWire(inRequest(err, spec.Procedure), requestID(ctx))
-		if hidden != nil && s.outage.worthALine(err, s.cfg.Now()) {
+		if hidden != nil && s.causes.logs(err, s.cfg.Now()) {
 			s.log.ErrorContext(ctx, "call failed", "request_id", requestID(ctx),
 				"procedure", spec.Procedure, "cause", hidden.Error())
 		}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -205,11 +204,7 @@ func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapsho
 		}
 		return out, nil
 	}
-	ids := make([]job.ID, len(jobs))
-	for i, s := range jobs {
-		ids[i] = s.ID
-	}
-	return r.reread(ctx, ids)
+	return r.reread(ctx, idsOf(jobs))
 }
 
 // reread reads jobs through the filter.
@@ -225,70 +220,61 @@ func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, err
 
 // runAll decides and writes, and repeats both for the jobs that changed meanwhile.
 func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
-	for range maxDecisions {
-		changes := r.decide(ctx, jobs)
-		if r.call.dryRun {
-			for _, c := range changes {
-				r.changed(c.Job)
+	if r.call.dryRun {
+		for _, snap := range jobs {
+			if r.decide(ctx, snap, &store.Change{}) {
+				r.changed(snap.ID)
 			}
-			return nil
 		}
-		stale, err := r.write(ctx, changes)
-		if err != nil || len(stale) == 0 {
-			return err
-		}
-		if jobs, err = r.reread(ctx, stale); err != nil {
-			return err
-		}
+		return nil
 	}
-	for _, snap := range jobs {
-		r.refused(ctx, snap.ID, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale))
-	}
-	return nil
-}
-
-// decide judges each job and notes those that are refused.
-func (r *bulkRun) decide(ctx context.Context, jobs []job.Snapshot) []store.Change {
-	var changes []store.Change
-	w := jobChange{ask: always(r.call.evidence), reason: r.call.reason}
-	for _, snap := range jobs {
-		if !r.selects(snap) {
-			continue
-		}
-		c, err := r.jobs.decide(ctx, w, snap)
-		switch {
-		case err != nil:
-			r.refused(ctx, snap.ID, err)
-		case c != nil:
-			c.Actor = r.who.actor
-			changes = append(changes, *c)
-		}
-	}
-	return changes
-}
-
-// write stores the decisions and returns the jobs that had changed.
-func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []job.ID, err error) {
-	if len(changes) == 0 {
-		return nil, nil
-	}
-	applied, err := r.jobs.store.Apply(ctx, changes)
-	if err != nil {
-		return nil, fmt.Errorf("write the decisions: %w", err)
-	}
-	for i, a := range applied {
-		id := changes[i].Job
-		switch {
-		case a.Err == nil:
+	moved, err := store.DecideAgain(ctx, r.jobs.store,
+		func(moved []job.Snapshot) ([]job.Snapshot, error) {
+			if moved == nil {
+				return jobs, nil
+			}
+			return r.reread(ctx, idsOf(moved))
+		},
+		func(snap job.Snapshot, c *store.Change) (bool, error) { return r.decide(ctx, snap, c), nil },
+		func(snap job.Snapshot, _ *store.Change, a *store.Applied) error {
+			if a.Err != nil {
+				r.refused(ctx, snap.ID, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(store.Ref{ID: snap.ID})))
+				return nil
+			}
 			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
-			r.changed(id)
-		case errors.Is(a.Err, store.ErrStale):
-			stale = append(stale, id)
-		default:
-			r.refused(ctx, id, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(store.Ref{ID: id})))
-		}
+			r.changed(snap.ID)
+			return nil
+		})
+	for _, snap := range moved {
+		r.refused(ctx, snap.ID, err)
 	}
-	return stale, nil
+	if len(moved) > 0 {
+		return nil // each of them has the error
+	}
+	return err
+}
+
+// decide judges a job, and notes one that is refused. It reports whether the job has to be
+// changed.
+func (r *bulkRun) decide(ctx context.Context, snap job.Snapshot, c *store.Change) bool {
+	if !r.selects(snap) {
+		return false
+	}
+	c.Actor = r.who.actor
+	write, err := r.jobs.decide(ctx, jobChange{ask: always(r.call.evidence), reason: r.call.reason}, snap, c)
+	if err != nil {
+		r.refused(ctx, snap.ID, err)
+	}
+	return write && err == nil
+}
+
+// idsOf returns the ids of jobs.
+func idsOf(jobs []job.Snapshot) []job.ID {
+	ids := make([]job.ID, len(jobs))
+	for i, s := range jobs {
+		ids[i] = s.ID
+	}
+	return ids
 }
 
 func (r *bulkRun) changed(id job.ID) {

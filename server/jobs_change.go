@@ -10,9 +10,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxDecisions bounds how often a change is decided again because the job changed between read
-// and write.
-const maxDecisions = 8
+// maxDecisions bounds how often a change is decided again because its object changed between the
+// read and the write.
+const maxDecisions = store.MaxDecisions
 
 // jobChange is a change of one job that a client asks for.
 type jobChange struct {
@@ -47,70 +47,73 @@ func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, err
 	if err != nil {
 		return job.Snapshot{}, err
 	}
-	for range maxDecisions {
-		snap, err := s.store.Job(ctx, ref)
-		if err != nil {
-			return snap, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(ref))
-		}
-		c, err := s.decide(ctx, w, snap)
-		if err != nil || c == nil {
-			return snap, err
-		}
-		c.Actor = who.actor
-		applied, err := s.store.Apply(ctx, []store.Change{*c})
-		if err != nil {
-			return snap, fmt.Errorf("write the decision: %w", err)
-		}
-		switch err := applied[0].Err; {
-		case err == nil:
-			after := applied[0].Snapshot
-			s.cfg.Metrics.Ended(snap.State, after)
-			after.Spec = specAfter(snap.Spec, *c)
-			return after, nil
-		case errors.Is(err, store.ErrEffectKeyTaken):
-			return snap, effectKeyTaken()
-		case !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound):
-			return snap, fmt.Errorf("write the decision: %w", err)
-		}
-	}
-	return job.Snapshot{}, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale)
+	var out job.Snapshot
+	_, err = store.DecideAgain(ctx, s.store,
+		func([]job.Snapshot) ([]job.Snapshot, error) {
+			snap, err := s.store.Job(ctx, ref)
+			if err != nil {
+				return nil, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(ref))
+			}
+			out = snap
+			return []job.Snapshot{snap}, nil
+		},
+		func(snap job.Snapshot, c *store.Change) (bool, error) {
+			c.Actor = who.actor
+			return s.decide(ctx, w, snap, c)
+		},
+		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
+			switch {
+			case errors.Is(a.Err, store.ErrEffectKeyTaken):
+				return effectKeyTaken()
+			case a.Err != nil:
+				return notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(ref))
+			}
+			s.cfg.Metrics.Ended(snap.State, a.Snapshot)
+			out = a.Snapshot
+			out.Spec = specAfter(snap.Spec, c)
+			return nil
+		})
+	return out, err
 }
 
-// decide judges a change of a job; nil: nothing has to change.
-func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot) (*store.Change, error) {
+// decide judges a change of a job. It reports whether the job has to be changed, and fills in
+// the change for the store.
+func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot, change *store.Change) (bool, error) {
 	view := snap.View(job.Traits{Class: snap.Class}, 0)
 	d, err := job.Decide(view, w.ask(snap))
 	switch {
 	case err == nil && d.Action == job.ActNothing:
-		return nil, nil
+		return false, nil
 	case w.etag != "" && w.etag != etagOf(snap.ID, snap.Version):
-		return nil, etagMismatch(snap.ID, snap.Version)
+		return false, etagMismatch(snap.ID, snap.Version)
 	case errors.Is(err, job.ErrOwnEffectKey):
-		return nil, effectKeyNeeded()
+		return false, effectKeyNeeded()
 	case err != nil:
-		return nil, fmt.Errorf("decide: %w", err)
+		return false, fmt.Errorf("decide: %w", err)
 	}
 	var c checkedChange
 	if w.check != nil {
 		if c, err = w.check(ctx, snap); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 	if c.evidence != nil {
 		if d, err = job.Decide(view, c.evidence); err != nil {
-			return nil, fmt.Errorf("decide: %w", err)
+			return false, fmt.Errorf("decide: %w", err)
 		}
 	}
 	if err := s.checkRestart(ctx, snap, d); err != nil {
-		return nil, err
+		return false, err
 	}
 	switch d.Action {
 	case job.ActNothing:
-		return nil, nil
+		return false, nil
 	case job.ActWrite:
-		return &store.Change{Job: snap.ID, Version: snap.Version, Decision: d, Reason: w.reason, Content: c.content}, nil
+		change.Job, change.Version, change.Decision = snap.ID, snap.Version, d
+		change.Reason, change.Content = w.reason, c.content
+		return true, nil
 	default:
-		return nil, fmt.Errorf("decide: action %d for a client's wish", d.Action)
+		return false, fmt.Errorf("decide: action %d for a client's change", d.Action)
 	}
 }
 
@@ -130,7 +133,7 @@ func (s *jobService) checkRestart(ctx context.Context, snap job.Snapshot, d job.
 }
 
 // specAfter is a job's spec after a change.
-func specAfter(spec job.Spec, c store.Change) job.Spec {
+func specAfter(spec job.Spec, c *store.Change) job.Spec {
 	if c.Decision.Reschedule && c.Decision.Window > 0 {
 		spec.StartWindow = c.Decision.Window
 	}

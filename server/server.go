@@ -188,7 +188,7 @@ type Server struct {
 	budget      requestBudget
 	services    Services
 	handler     http.Handler
-	outage      *outage
+	causes      *causes
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
 	quotas     Quotas
@@ -240,12 +240,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.APIKey == "" && !cfg.RequireKey {
 		cfg.Quotas = cfg.Quotas.withoutCallers()
 	}
-	quotaLog, outage := newQuotaLog(cfg.Log, cfg.Now), &outage{}
+	quotaLog, causes := newQuotaLog(cfg.Log, cfg.Now), &causes{}
 	s := &Server{
 		cfg: cfg, store: cfg.Store, jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: meta.StoreID},
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
-		auth:               newAuthenticator(cfg, quotaLog, outage), outage: outage,
+		auth:               newAuthenticator(cfg, quotaLog, causes), causes: causes,
 		quotas: cfg.Quotas, streams: newOpenStreams(cfg.Quotas, quotaLog),
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),

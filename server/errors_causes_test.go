@@ -9,13 +9,13 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-func TestAnOutageIsNoFloodOfCauses(t *testing.T) {
-	var o outage
+func TestCausesOfAnUnavailableStoreAreThrottled(t *testing.T) {
+	var c causes
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	gone := fmt.Errorf("read the job: %w", store.ErrUnavailable)
 	lines := 0
 	for range 300 { // five minutes, a call each second
-		if o.worthALine(gone, now) {
+		if c.logs(gone, now) {
 			lines++
 		}
 		now = now.Add(time.Second)
@@ -24,7 +24,7 @@ func TestAnOutageIsNoFloodOfCauses(t *testing.T) {
 		t.Errorf("%d lines in five minutes", lines)
 	}
 	for range 3 {
-		if !o.worthALine(errors.New("a bug"), now) {
+		if !c.logs(errors.New("a bug"), now) {
 			t.Error("a bug was not logged")
 		}
 	}
