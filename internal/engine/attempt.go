@@ -115,7 +115,7 @@ func (t *task) giveBack(ctx context.Context, d job.Deferred) {
 	t.settleLeased(d)
 }
 
-// waitBehind gives a claim back until another job with the same content has
+// waitBehind returns a claim until another job with the same content has
 // ended. If the holder is not known, only the growing wait is left.
 func (t *task) waitBehind(ctx context.Context, holder job.ID) {
 	t.giveBack(ctx, job.Deferred{

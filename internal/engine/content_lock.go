@@ -70,7 +70,7 @@ func (c *contentLocks) reserve(content string, id job.ID) (holder job.ID) {
 	return id
 }
 
-// release gives up a content that the job has reserved.
+// release frees a content that the job has reserved.
 func (c *contentLocks) release(content string, id job.ID) {
 	c.mu.Lock()
 	if c.local[content] == id {

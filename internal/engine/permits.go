@@ -65,7 +65,7 @@ func (s *sendPermits) release(n int) {
 	s.inFlight.release(n)
 }
 
-// grant gives a job one of the permits that were acquired.
+// grant turns one of the permits that were acquired into a job's.
 func (s *sendPermits) grant() sendPermit {
 	s.sending.Add(1)
 	s.held.Add(1)

@@ -115,7 +115,7 @@ func (t *task) traceOf(s *job.Snapshot) context.Context {
 }
 
 // wrote follows up a decision that was written: it wakes jobs that wait for this one, and
-// tells operators of the ends that need them. Where the decision cannot mean an effect, the
+// logs the ends that operators must know. Where the decision cannot mean an effect, the
 // task's connection may be unknown.
 func (t *task) wrote(before, after *job.Snapshot, d *job.Decision) {
 	e, connector := t.e, t.leased.Connection.Connector
@@ -138,7 +138,7 @@ func (t *task) wrote(before, after *job.Snapshot, d *job.Decision) {
 	}
 }
 
-// read reads a job. It goes on until the process must end.
+// read reads a job for a write that goes on after the shutdown began.
 func (e *Engine) read(id job.ID) (*job.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
