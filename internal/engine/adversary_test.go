@@ -16,8 +16,8 @@ func timeout(d time.Duration) change {
 	return func(n *store.NewJob) { n.Spec.Retry.AttemptTimeout = d }
 }
 
-// A target that answers replays slowly takes up every looker. That must not
-// keep other jobs from being swept.
+// A target that answers replays slowly occupies every looker. Other jobs must still be
+// swept.
 func TestBusyLookersDelayNoSweep(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
@@ -62,7 +62,7 @@ func TestACredentialRefusedBeforeTheArmHoldsTheTarget(t *testing.T) {
 	})
 }
 
-// connectWithCredential gives the world a second connection, with a credential.
+// connectWithCredential adds a second connection to the world, with a credential.
 func (w *world) connectWithCredential() {
 	w.t.Helper()
 	var err error
@@ -110,8 +110,8 @@ func TestAPausedTargetIsLeftAlone(t *testing.T) {
 	}, through(func(s engine.Store) engine.Store { return paused{s} }))
 }
 
-// An arm that surely is not durable is no worker crash: however often it
-// happens, it costs the job nothing.
+// An arm that is certainly not durable does not count as a worker crash, however often it
+// happens.
 func TestArmsThatWereNeverDurableCostNothing(t *testing.T) {
 	l := &lossy{}
 	l.refuseArm.Store(6)
@@ -125,8 +125,8 @@ func TestArmsThatWereNeverDurableCostNothing(t *testing.T) {
 	}, losing(l))
 }
 
-// A send window that is shorter than any commit is the job's trouble, not the
-// store's: it uses up the attempts instead of going round until the job is late.
+// A send window that is shorter than any commit is a failure of the job, not of the
+// store: it uses up the attempts, and is not tried without end.
 func TestATimeoutThatNoArmCanMeetUsesUpTheAttempts(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.start()
@@ -142,7 +142,7 @@ func TestATimeoutThatNoArmCanMeetUsesUpTheAttempts(t *testing.T) {
 // forgotten the key meanwhile.
 func TestAReplayIsNotSentPastHalfTheKeyWindow(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.platform.window = 2 * time.Minute // of which a repeat may take one
+		w.platform.window = 2 * time.Minute // a replay may take one of them
 		var first, last time.Time
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 			last = time.Now()
@@ -168,8 +168,8 @@ func TestAReplayIsNotSentPastHalfTheKeyWindow(t *testing.T) {
 	})
 }
 
-// A repeat that is sent in time may act up to its own fence. The receiver must
-// remember the key even then.
+// A replay that is sent in time may act until its own fence. The receiver must
+// remember the key until then.
 func TestAReplayMayNotOutlastTheKey(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		const toAct = time.Minute // answer timeout and grace
@@ -190,7 +190,7 @@ func TestAReplayMayNotOutlastTheKey(t *testing.T) {
 	})
 }
 
-// slowRepeats is a store whose commits of a repeat's intent take seconds.
+// slowRepeats is a store whose commits of a replay's intent take seconds.
 type slowRepeats struct{ engine.Store }
 
 func (s slowRepeats) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
@@ -200,11 +200,11 @@ func (s slowRepeats) Arm(ctx context.Context, items []store.Arm) ([]store.Armed,
 	return s.Store.Arm(ctx, items)
 }
 
-// A repeat whose intent took long to store is not sent: the receiver may forget the key
-// while it acts.
+// A replay whose intent took long to store is not sent: the receiver may forget the key
+// while the replay acts.
 func TestAReplayWhoseArmIsSlowIsNotSent(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.platform.window = 100 * time.Second // of which a repeat may take 90: 5 are left for its start
+		w.platform.window = 100 * time.Second // a replay may take 90 of them: 5 are left for its start
 		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("reset") }
 		w.start()
 		id := w.submit("short memory", timeout(time.Minute))

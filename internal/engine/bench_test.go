@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkWorked takes a backlog of signed webhooks of 600 bytes to a receiver
-// in a process of its own: over a store that answers at once, which leaves what
-// the engine, the connector and the sender cost, and over SQLite. cpu-µs/op is
-// what this process spent, in user and system time.
+// BenchmarkWorked sends a backlog of signed webhooks of 600 bytes to a receiver in
+// another process. Over a store that answers immediately it measures the engine, the
+// connector and the sender; it runs over SQLite as well. cpu-µs/op is the user and system
+// time of this process.
 func BenchmarkWorked(b *testing.B) {
 	for _, class := range []job.Class{job.Keyed, job.Opaque} {
 		b.Run("instant/"+class.String(), func(b *testing.B) {
@@ -130,7 +130,7 @@ func sealed(b *testing.B) store.Sealed {
 	return store.Sealed{Version: 1, KeyID: "key", Data: data}
 }
 
-// benchJobs are n jobs as a claim gives them.
+// benchJobs returns n jobs as a claim returns them.
 func benchJobs(b *testing.B, class job.Class, n int) []store.Leased {
 	b.Helper()
 	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
@@ -170,9 +170,9 @@ func benchJobs(b *testing.B, class job.Class, n int) []store.Leased {
 	return out
 }
 
-// instant is a store that keeps nothing and answers at once.
+// instant is a store that keeps nothing and answers immediately.
 type instant struct {
-	engine.Store // what the way of a plain job does not need is not there
+	engine.Store // the methods that the common case does not call are missing
 	mu           sync.Mutex
 	jobs         []store.Leased
 	sealed       store.Sealed
@@ -245,7 +245,7 @@ func (s *instant) Credential(context.Context, job.ID) (store.Sealed, error) {
 	return s.sealed, nil
 }
 
-// counting tells when so many jobs have succeeded.
+// counting closes done when so many jobs have succeeded.
 type counting struct {
 	engine.Store
 	mu   sync.Mutex

@@ -13,11 +13,11 @@ import (
 	"github.com/fireonce/fireonce/store/postgres"
 )
 
-// bridge brings a real PostgreSQL store into a synctest bubble. Its sockets
-// cannot live in a bubble: a goroutine that waits for the network is never at
-// rest, and time would stand still. So each call is run by a goroutine outside,
-// over channels that were made outside; time stands still exactly as long as
-// the call takes, and the store's clock is the bubble's at the call.
+// bridge makes a real PostgreSQL store usable in a synctest bubble. Its sockets must be
+// outside: a goroutine that waits for the network never counts as blocked, so time would
+// stand still. A goroutine outside runs each call, over channels that were made outside.
+// Time stands still exactly as long as the call takes, and the store reads the bubble's
+// clock at the call.
 type bridge struct {
 	store.Store // outside
 	slots       chan slot
@@ -32,8 +32,8 @@ type slot struct {
 	done chan struct{}
 }
 
-// slots is how many calls may be under way: more than any test has goroutines
-// that call at once, so that nobody waits for a slot while another holds one.
+// slots is how many calls may be under way: more than any test has goroutines that call
+// concurrently, so that no call waits for a slot while another holds one.
 const slots = 128
 
 // onPostgres opens a fresh database. It must be called outside the bubble.
@@ -191,7 +191,7 @@ func (b *bridge) Watch(store.WatchKind) (<-chan struct{}, func()) { return b.wat
 // Close leaves the store open: it is closed outside.
 func (b *bridge) Close() error { return nil }
 
-// watchers give a hint to everybody after each write.
+// watchers send a hint to every watcher after each write.
 type watchers struct {
 	mu  sync.Mutex
 	all map[chan struct{}]bool

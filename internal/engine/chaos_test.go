@@ -94,8 +94,7 @@ func (f *faulty) Owners(ctx context.Context, id job.ID, n int, ids []string) (ma
 }
 
 // misbehave scripts a platform that loses requests and answers, answers late,
-// refuses, and shows what was written up to 8 s late, but tells the truth when
-// it is looked at.
+// refuses, and shows what was written up to 8 s late, but answers looks truthfully.
 func (w *world) misbehave(d *dice) {
 	pause := func(most time.Duration) { time.Sleep(time.Duration(d.upTo(int(most)))) }
 	w.platform.open = func(int) error {
@@ -124,7 +123,7 @@ func (w *world) misbehave(d *dice) {
 		case d.one(8):
 			return rejected([]job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent}[d.upTo(3)], 429)
 		case d.one(10):
-			return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: "dead line"}
+			return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: "dead connection"}
 		case d.one(15): // acted on, and the process stood still
 			out := w.platform.confirm(c)
 			pause(4 * time.Minute)
@@ -152,8 +151,8 @@ var (
 	chaosFirst = flag.Uint64("chaos.first", 0, "seed of the first world")
 )
 
-// Whatever the store, the platform and the processes do: once they behave, each
-// job comes to an end, and the end is true.
+// Whatever faults the store, the platform and the processes had: once the faults are over,
+// each job comes to an end, and the end is true.
 func TestEndsAreTrueWhateverHappens(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -213,7 +212,7 @@ func (w *world) chaos(d *dice, twins bool) {
 
 // postsAreTrue compares all jobs with all posts: each post settles one job at
 // most, and only jobs that a person is asked about have posts that settle none.
-// Twins may settle each other's: nobody can tell their posts apart.
+// Twins may settle each other's posts: the posts look the same.
 func (w *world) postsAreTrue(ids []job.ID) {
 	w.t.Helper()
 	owner := map[string]job.ID{}
@@ -234,7 +233,7 @@ func (w *world) postsAreTrue(ids []job.ID) {
 	if free := w.platform.total() - len(owner); free > asked {
 		w.t.Errorf("%d posts settle no job, and %d jobs are a person's question", free, asked)
 	}
-	if asked > 3 { // the platform tells the truth, so there is hardly ever a doubt
+	if asked > 3 { // looks are answered truthfully, so hardly any outcome is in doubt
 		w.t.Errorf("%d jobs are a person's question", asked)
 	}
 	w.t.Logf("%d posts of %d jobs, %d later attempts, %d questions", w.platform.total(), len(ids), again, asked)
@@ -271,7 +270,7 @@ func (w *world) isTrue(id job.ID) {
 	}
 }
 
-// isTold holds a job's history against the rules of histories.
+// isTold checks a job's history by the rules of histories.
 func (w *world) isTold(id job.ID) {
 	w.t.Helper()
 	if s := w.job(id); !s.State.Terminal() && s.State != job.NeedsResolution {

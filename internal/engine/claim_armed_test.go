@@ -14,7 +14,7 @@ import (
 )
 
 // claims is a store whose claims a test makes; arms counts the intents that were
-// not written with one.
+// not written with a claim.
 type claims struct {
 	engine.Store
 	claim func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error)
@@ -33,7 +33,7 @@ func (c *claims) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, err
 	return c.Store.Arm(ctx, items)
 }
 
-// idling runs a test in a world whose platform has idle lines.
+// idling runs a test in a world whose platform has idle connections.
 func idling(t *testing.T, c *claims, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
 	opts = append([]option{
@@ -47,8 +47,8 @@ func idling(t *testing.T, c *claims, test func(t *testing.T, w *world), opts ...
 	in(t, test, opts...)
 }
 
-// once makes the first claim that finds something differ: of a job that is there
-// before the engine is.
+// once changes the first claim that finds something: a job that was stored before the
+// engine started.
 func once(do func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error)) func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
 	var done atomic.Bool
 	return func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
@@ -60,7 +60,7 @@ func once(do func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]s
 	}
 }
 
-// wantOne makes sure that the job had its effect once, in so many attempts.
+// wantOne checks that the job had its effect once, in so many attempts.
 func (w *world) wantOne(id job.ID, attempts int) {
 	w.t.Helper()
 	w.until(id, job.Succeeded, time.Hour)
@@ -88,7 +88,7 @@ func TestAJobIsArmedByItsClaim(t *testing.T) {
 	})
 }
 
-// What has no idle line, and what is not KEYED, is claimed first and armed then.
+// A job without an idle connection, or not of class KEYED, is claimed first and armed then.
 func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 	usual := func(t *testing.T, c *claims, w *world) {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 			idling(t, c, func(t *testing.T, w *world) { usual(t, c, w) }, class(other))
 		})
 	}
-	t.Run("no line", func(t *testing.T) {
+	t.Run("no connection", func(t *testing.T) {
 		c := &claims{}
 		idling(t, c, func(t *testing.T, w *world) {
 			w.platform.idle = nil
@@ -146,7 +146,7 @@ func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 	})
 }
 
-// A guard of the store refuses the intent: the job is leased, and the line is put
+// A guard of the store refuses the intent: the job is leased, and the connection is put
 // back.
 func TestARefusedIntentLeavesALease(t *testing.T) {
 	c := &claims{}
@@ -170,8 +170,8 @@ func TestARefusedIntentLeavesALease(t *testing.T) {
 	})
 }
 
-// A claim whose commit got no answer is read back: what is durable is sent, what is
-// not is claimed anew.
+// A claim whose commit got no answer is read back: what is durable is sent, the rest
+// is claimed again.
 func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
 	t.Run("durable", func(t *testing.T) {
 		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
@@ -228,8 +228,7 @@ func TestASlowClaimIsNotSentLate(t *testing.T) {
 			}
 		})
 	})
-	// What leaves little time to send is not armed in the claim: that would cost an
-	// attempt.
+	// A claim that leaves little time to send does not arm: that would cost an attempt.
 	t.Run("before it", func(t *testing.T) {
 		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 			time.Sleep(job.SendTimeout - time.Second)
@@ -246,7 +245,7 @@ func TestASlowClaimIsNotSentLate(t *testing.T) {
 	})
 }
 
-// What was armed is sent, as ever, when the engine is told to stop meanwhile.
+// What was armed is sent even when the engine is stopped meanwhile.
 func TestAClaimThatEndsInAShutdownIsSent(t *testing.T) {
 	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 		out, err := s.Claim(ctx, p)
@@ -266,8 +265,8 @@ func TestAClaimThatEndsInAShutdownIsSent(t *testing.T) {
 	})
 }
 
-// What became of a job after a claim that was not durable is nobody's business who
-// asked for that claim: a client moved it, and its new time counts.
+// A claim that was not durable has no right to the job any more: a client moved it
+// meanwhile, and its new time counts.
 func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
 	var w *world
 	var id job.ID
@@ -298,12 +297,12 @@ func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
 	})
 }
 
-// A job that may have been the death of a worker is leased before it is prepared: the
+// A job that may have killed a worker is leased before it is prepared: the
 // next death must count.
 func TestWhatMayHaveKilledItsWorkerIsLeasedFirst(t *testing.T) {
 	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 		p.Intent = nil
-		_, err := s.Claim(ctx, p) // nobody works under it
+		_, err := s.Claim(ctx, p) // no worker uses it
 		return nil, err
 	})}
 	idling(t, c, func(t *testing.T, w *world) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Two connections lead to one account, as two projects' may. The same text is
-// wanted once through each, and the first one's request is lost: its look must not
+// wanted once through each, and the first one's request is lost. Its look must not
 // take the other's post.
 func TestTwoConnectionsToOneAccountShareItsGate(t *testing.T) {
 	w, p := overFeed(t, func(r feedtest.Request) feedtest.Answer {

@@ -10,7 +10,7 @@ import (
 )
 
 // Fifty identical posts on purpose: all exist, each job bound to its own, and
-// those that wait are neither dialled for nor written about again and again.
+// a job that waits is neither dialed for nor written about again and again.
 func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 	for name, engines := range map[string]int{"one engine": 1, "two engines": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -36,10 +36,10 @@ func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 					ended[w.bound(id).Effect.ExternalID] = true
 					written += len(w.events(id))
 				}
-				// Whose turn it is among two engines is left to chance: one job may be
-				// woken and lose often. Together they are not: an end wakes one waiter
-				// of each engine (three events), and a waiter that tries by itself
-				// (two events) does so ever more rarely, ten times in this while.
+				// Which of two engines comes first is random: one job may be woken and
+				// lose often. The sum is bounded: an end wakes one waiter of each
+				// engine (three events), and a waiter that tries by itself (two events)
+				// does so ever more rarely, ten times in this time.
 				if most := 50*4 + 50*engines*3 + 50*10*2; written > most {
 					t.Errorf("%d events, at most %d expected\n%s", written, most, w.story(ids[0]))
 				}
@@ -55,8 +55,8 @@ func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 	}
 }
 
-// The first one is unknown for long. The second is written about ever more
-// rarely, says why it waits, and goes within seconds of the first one's end.
+// The first job is unknown for long. The second one is written about ever more
+// rarely, has the reason of its wait, and is sent within seconds of the first one's end.
 func TestAWaiterIsLeftAloneAndGoesWhenItsTurnComes(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		var seen bool
@@ -120,7 +120,7 @@ func TestAWaiterGoesWhenAnotherServerEndsTheFirst(t *testing.T) {
 	})
 }
 
-// A waiter that has ended meanwhile lets the next one go.
+// A waiter that has ended meanwhile does not block the next one.
 func TestAWaiterThatWasCancelledIsStepped(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {

@@ -48,7 +48,7 @@ func TestALookBeforeALaterArmDoesNotTakeATwinsPost(t *testing.T) {
 }
 
 // A job that waits behind another one with the same content gets another content.
-// It waits for nobody then.
+// Then it waits for no other job.
 func TestAWaiterWithNewContentDoesNotWait(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
@@ -73,8 +73,8 @@ func TestAWaiterWithNewContentDoesNotWait(t *testing.T) {
 	})
 }
 
-// A job that says nothing of its window has the default one, and waits for a twin
-// as patiently as any.
+// A job without a start window has the default one, and waits for a twin with the same
+// growing pauses.
 func TestAWaiterWithTheDefaultWindowIsLeftAlone(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("connection reset") }
@@ -119,7 +119,7 @@ func TestAWaiterThatIsMovedKeepsItsTime(t *testing.T) {
 	})
 }
 
-// update gives a waiting job another text.
+// update changes the text of a waiting job.
 func (w *world) update(id job.ID, text string) {
 	w.t.Helper()
 	s := w.job(id)

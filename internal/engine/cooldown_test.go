@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// cool gives the connection a cool-down.
+// cool sets a cool-down on the connection.
 func (w *world) cool(d time.Duration) {
 	w.t.Helper()
 	conn, err := w.store.Connection(w.t.Context(), store.Ref{Project: "default", ID: w.conn.ID})
@@ -40,8 +40,8 @@ func (w *world) apart(d time.Duration, ids ...job.ID) {
 	}
 }
 
-// A retry of the first job passes, and counts. The second waits until the end of the
-// cool-down, says so, and goes then, with one try.
+// A retry of the first job passes, and counts. The second job waits until the end of the
+// cool-down, has that as its reason, and is sent then, with one try.
 func TestACoolDownKeepsTwoJobsApart(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
@@ -71,8 +71,8 @@ func TestACoolDownKeepsTwoJobsApart(t *testing.T) {
 	})
 }
 
-// Two servers take turns with jobs that are all due at once. Those whose start window
-// ends before their turn comes are EXPIRED.
+// Two servers send jobs that are all due at the same time. A job whose start window ends
+// while it waits for the cool-down is EXPIRED.
 func TestJobsInACoolDownGoOneByOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		const cool = 30 * time.Minute
@@ -96,7 +96,7 @@ func TestJobsInACoolDownGoOneByOne(t *testing.T) {
 	})
 }
 
-// The cool-down of a schedule is among its jobs alone, and the job says whose it is.
+// The cool-down of a schedule applies to its own jobs, and their reason names the schedule.
 func TestACoolDownOfASchedule(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		schedule := newID()
@@ -115,7 +115,7 @@ func TestACoolDownOfASchedule(t *testing.T) {
 	})
 }
 
-// A repeat under the effect key of an unknown attempt does not wait: it is that effect.
+// A replay of an unknown attempt does not wait for the cool-down: it is the same effect.
 func TestARepeatDoesNotWaitForACoolDown(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {

@@ -16,7 +16,7 @@ import (
 // rotating is a store whose connections' credential is replaced by the test.
 type rotating struct {
 	engine.Store
-	// claimed is the version that claims tell, newest the one that is stored.
+	// claimed is the version in claims, newest the one that is stored.
 	claimed, newest atomic.Int64
 	read            atomic.Int64
 }
@@ -49,9 +49,9 @@ func (r *rotating) rotate(claimed, newest int64) {
 	r.newest.Store(newest)
 }
 
-// TestACredentialIsReadOnceForItsVersion: many jobs share what one read gave;
-// a replaced credential is used from the claim on that tells of it, and one that
-// was replaced after the claim is not taken for the older version.
+// TestACredentialIsReadOnceForItsVersion: many jobs share one read. A replaced credential
+// is used from the claim on that names it, and one that was replaced after the claim is not
+// taken for the older version.
 func TestACredentialIsReadOnceForItsVersion(t *testing.T) {
 	r := &rotating{}
 	in(t, func(t *testing.T, w *world) {
@@ -81,16 +81,16 @@ func TestACredentialIsReadOnceForItsVersion(t *testing.T) {
 		r.rotate(2, 3) // after the claim
 		w.pass(time.Minute)
 		send(3, 3)
-		send(3, 4) // version 3 is not remembered as version 2
+		send(3, 4) // version 3 is not cached as version 2
 		r.rotate(3, 3)
 		send(3, 5)
 		send(3, 5)
 		w.pass(time.Minute)
-		send(3, 6) // nothing is remembered for long
+		send(3, 6) // nothing is cached for long
 	}, through(func(s engine.Store) engine.Store { r.Store = s; return r }))
 }
 
-// TestAnotherCheckForOtherSettings: what was found out about a connection is not
+// TestAnotherCheckForOtherSettings: what the connector said of a connection is not
 // used for its changed settings.
 func TestAnotherCheckForOtherSettings(t *testing.T) {
 	var d changed

@@ -9,8 +9,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Neither an idle line nor a connection without a credential lets a job go whose
-// target has to be asked.
+// A target that has to be asked is asked first, even if a connection is idle and needs no
+// credential.
 func TestATargetIsAskedBeforeAnIdleLineIsUsed(t *testing.T) {
 	c := &claims{}
 	idling(t, c, func(t *testing.T, w *world) {
@@ -28,8 +28,8 @@ func TestATargetIsAskedBeforeAnIdleLineIsUsed(t *testing.T) {
 	})
 }
 
-// A target that has to be asked what it can do is asked before the first arm, and
-// what it says is frozen: a later attempt asks nothing.
+// A target that has to be asked what it can do is asked before the first arm. Its answer
+// is frozen: a later attempt does not ask.
 func TestATargetIsAskedWhatItCanDo(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		asked := 0

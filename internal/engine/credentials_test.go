@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// TestWhatIsInEveryJobsWay: a connector that cannot be asked is not asked for each of
-// many jobs. They wait, burn nothing, and go on when it is back.
+// TestWhatIsInEveryJobsWay: a connector that cannot be reached is not called for each of
+// many jobs. They wait, use up no attempt, and go on when it is back.
 func TestWhatIsInEveryJobsWay(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {

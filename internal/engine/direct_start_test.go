@@ -33,7 +33,7 @@ func (c *creating) Create(ctx context.Context, items []store.NewJob) ([]store.Cr
 	return out, err
 }
 
-// post submits a job by the engine's entrance.
+// post submits a job that may start directly.
 func (w *world) post(s store.Jobs, key string, changes ...change) (job.ID, error) {
 	w.t.Helper()
 	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
@@ -50,8 +50,8 @@ func (w *world) post(s store.Jobs, key string, changes ...change) (job.ID, error
 	return n.Spec.ID, err
 }
 
-// entered starts an engine with an entrance.
-func (w *world) entered(c *creating) store.Jobs {
+// startDirect starts an engine with a direct start.
+func (w *world) startDirect(c *creating) store.Jobs {
 	w.t.Helper()
 	e, err := engine.New(w.config)
 	if err != nil {
@@ -66,10 +66,10 @@ func (w *world) entered(c *creating) store.Jobs {
 	return e.DirectStart(c)
 }
 
-// A job that is due now is claimed and armed by the commit that stores it: nobody
-// looks for it. What is due later, or comes with others, is.
+// A job that is due now is claimed and armed by the commit that stores it. A job that is
+// due later, or is submitted with others, is found by a claim.
 func TestADueJobIsStartedAsItIsStored(t *testing.T) {
-	for name, warm := range map[string]bool{"an idle line": true, "none": false} {
+	for name, warm := range map[string]bool{"an idle connection": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
 			found := &claims{}
 			var claimed atomic.Int64
@@ -81,7 +81,7 @@ func TestADueJobIsStartedAsItIsStored(t *testing.T) {
 			idling(t, found, func(t *testing.T, w *world) {
 				w.platform.idle = func() bool { return warm }
 				c := &creating{}
-				s := w.entered(c)
+				s := w.startDirect(c)
 				id, err := w.post(s, "now")
 				if err != nil {
 					t.Fatal(err)
@@ -122,7 +122,7 @@ func TestAStartWhoseAnswerIsLost(t *testing.T) {
 			}
 			return out, err
 		}}
-		s := w.entered(c)
+		s := w.startDirect(c)
 		id, err := w.post(s, "now")
 		if err == nil {
 			t.Fatal("no error")
@@ -137,7 +137,7 @@ func TestAStartWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-// An engine that does not run, or is busy, starts nothing as it is stored; its claims
+// An engine that does not run, or is busy, starts no job as it is stored; its claims
 // do.
 func TestABusyEngineStartsNothing(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
@@ -148,7 +148,7 @@ func TestABusyEngineStartsNothing(t *testing.T) {
 			return w.platform.confirm(c)
 		}
 		c := &creating{}
-		s := w.entered(c)
+		s := w.startDirect(c)
 		for _, key := range []string{"a", "b", "c"} {
 			if _, err := w.post(s, key); err != nil {
 				t.Fatal(err)

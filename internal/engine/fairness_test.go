@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// connect gives the world's next jobs a connection of their own.
+// connect makes a connection for the world's next jobs.
 func (w *world) connect(name string) {
 	w.t.Helper()
 	var err error
@@ -25,7 +25,7 @@ func (w *world) connect(name string) {
 	}
 }
 
-// hole makes every request get lost, and every look at a text of "hole" hang.
+// hole loses every request, and makes every look at a text of "hole" hang.
 func (w *world) hole() {
 	w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 		w.platform.commit(c.EffectKey)
@@ -40,7 +40,7 @@ func (w *world) hole() {
 	}
 }
 
-// One target swallows every look at its hundreds of unknown jobs. Another
+// One target does not answer any look at its hundreds of unknown jobs. Another
 // connection's outcome is found as if it were alone.
 func TestABlackHoleDelaysNobodyElsesLooks(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
@@ -63,7 +63,7 @@ func TestABlackHoleDelaysNobodyElsesLooks(t *testing.T) {
 }
 
 // A connection that is alone gets through its looks, though it may have only
-// half of the lookers: what is handed back comes to its turn.
+// half of the lookers: a look that is handed back is made later.
 func TestManyUnknownJobsOfOneConnectionAreAllLookedAt(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.hole()

@@ -149,7 +149,7 @@ func TestAnUnconfirmedArmIsReadBack(t *testing.T) {
 			}
 		}, losing(l))
 	})
-	t.Run("nobody can say in time: nothing is sent", func(t *testing.T) {
+	t.Run("unknown until the window is over: nothing is sent", func(t *testing.T) {
 		l := &lossy{}
 		l.armErr.Store(1)
 		l.blindReads.Store(105) // past the send window

@@ -19,7 +19,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// overFeed gives the world a feed platform on loopback, in real time: a fence of
+// overFeed sets up a feed platform on loopback, in real time: a fence of
 // three seconds, no read lag.
 func overFeed(t *testing.T, plan func(feedtest.Request) feedtest.Answer) (*world, *feedtest.Platform) {
 	t.Helper()

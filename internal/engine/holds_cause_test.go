@@ -23,7 +23,8 @@ func (w *world) expire(at time.Time) {
 	}
 }
 
-// TestHoldSaysWhy: the hold has the cause that is known best, whoever knows it.
+// TestHoldSaysWhy: the hold has the most exact cause that the platform, the renewal or the
+// credential's end names.
 func TestHoldSaysWhy(t *testing.T) {
 	ended := func(why job.AuthCause) func() error {
 		return func() error { return &connector.Refusal{Kind: job.FailAuth, Auth: why, Msg: "Reconnect this account"} }
@@ -31,7 +32,7 @@ func TestHoldSaysWhy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		said    job.AuthCause // by the platform
 		expired bool
-		renew   func() error // what comes of a renewal; nil: the login cannot be renewed
+		renew   func() error // the result of a renewal; nil: the login cannot be renewed
 		want    job.AuthCause
 	}{
 		"refused":                         {want: job.AuthRefused},
@@ -67,7 +68,7 @@ func TestHoldSaysWhy(t *testing.T) {
 					if want := (store.Hold{AuthAt: conn.AuthHoldAt, Auth: tt.want, Reason: conn.AuthHoldReason}); err != nil || hold != want {
 						t.Errorf("the job's hold is %+v, %v; want %+v", hold, err, want)
 					}
-					w.stop() // it would try the new credential, and be refused again
+					w.stop() // the engine would try the new credential, and be refused again
 					w.rotate()
 					if conn := w.connection(); !conn.AuthHoldAt.IsZero() || conn.AuthHoldCause != 0 {
 						t.Errorf("held since %v for %s after a new credential", conn.AuthHoldAt, conn.AuthHoldCause)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestHoldsAreTold: the beginning and the end of a hold are a line of the log each, however
-// many jobs find it.
+// many jobs it holds.
 func TestHoldsAreTold(t *testing.T) {
 	log := &logged{}
 	in(t, func(t *testing.T, w *world) {

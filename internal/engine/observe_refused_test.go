@@ -14,9 +14,9 @@ import (
 // reader is a platform that refuses credentials where it is read.
 type reader struct {
 	*platform
-	// atMark, atLook and atPoll tell whether a version is refused there.
+	// atMark, atLook and atPoll report whether a version is refused there.
 	atMark, atLook, atPoll func(version int) bool
-	// looks, polls and marks count who asked, by the version of the credential.
+	// looks, polls and marks count the calls, by the version of the credential.
 	looks, polls, marks map[int]int
 }
 
@@ -66,7 +66,7 @@ func (w *world) read(r *reader) *reader {
 	return r
 }
 
-// loses has the first answer lost, after the effect or before it.
+// loses makes the first answer get lost, after the effect or before it.
 func (w *world) loses(after bool) {
 	w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 		if n > 1 {
@@ -81,7 +81,7 @@ func (w *world) loses(after bool) {
 
 func isFirst(version int) bool { return version == 1 }
 
-// held makes sure that the account is held, and that the job waits for that unburnt.
+// held checks that the account is held, and that the job waits and has used up no attempt.
 func (w *world) held(id job.ID, state job.State) {
 	w.t.Helper()
 	conn, s := w.connection(), w.job(id)
@@ -95,8 +95,8 @@ func (w *world) held(id job.ID, state job.State) {
 }
 
 // A look whose credential is refused holds the account. However long that lasts, no
-// budget runs out, no policy is asked, and the platform is left alone; with a new
-// credential the look is made, and says what is true.
+// budget runs out, no policy is applied, and the platform is not called. With a new
+// credential the look is made, and finds the truth.
 func TestLookRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -140,8 +140,7 @@ func TestLookRefused(t *testing.T) {
 	}
 }
 
-// What was learnt before counts: a hold between two absences takes none back, and
-// gives none.
+// A hold between two absences neither takes one back nor adds one.
 func TestLookRefusedBetweenAbsences(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.loses(false)
@@ -163,10 +162,10 @@ func TestLookRefusedBetweenAbsences(t *testing.T) {
 	}, class(job.Observable))
 }
 
-// A read before the arm, for the place to look back to or before a later attempt, is
-// refused: that holds the account too, and burns nothing.
+// A read before the arm, for the watermark or before a later attempt, is refused: that
+// holds the account too, and uses up no attempt.
 func TestReadRefusedBeforeArm(t *testing.T) {
-	t.Run("the place to look back to", func(t *testing.T) {
+	t.Run("the watermark", func(t *testing.T) {
 		in(t, func(t *testing.T, w *world) {
 			r := w.read(&reader{atMark: isFirst})
 			w.start()
@@ -205,7 +204,7 @@ func TestReadRefusedBeforeArm(t *testing.T) {
 	})
 }
 
-// accepts has the first request accepted for work, and every later one confirmed.
+// accepts makes the platform accept the first request for work, and confirm every later one.
 func (w *world) accepts() {
 	w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 		if n > 1 {
@@ -219,8 +218,8 @@ func (w *world) accepts() {
 	}
 }
 
-// A poll whose credential is refused holds the account, says nothing of the handle,
-// and is made again with the next one.
+// A poll whose credential is refused holds the account, says nothing about the handle,
+// and is made again with the next credential.
 func TestPollRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.accepts()
@@ -242,8 +241,8 @@ func TestPollRefused(t *testing.T) {
 	}, class(job.Handle))
 }
 
-// A repeat whose credential is refused holds the account and costs none of the
-// repeats. While the key is remembered it is made with the next credential; after
+// A replay whose credential is refused holds the account and uses up none of the
+// replays. While the key is remembered it is made with the next credential; after
 // that a person decides, and nothing is sent.
 func TestReplayRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -288,13 +287,13 @@ func TestReadRenews(t *testing.T) {
 		begin  func(*world)
 		later  bool // the renewal fails at first
 	}{
-		"a look":              {job.Observable, reader{atLook: isFirst}, func(w *world) { w.loses(true) }, false},
-		"a look, later":       {job.Observable, reader{atLook: isFirst}, func(w *world) { w.loses(true) }, true},
-		"a poll":              {job.Handle, reader{atPoll: isFirst}, func(w *world) { w.accepts() }, false},
-		"a poll, later":       {job.Handle, reader{atPoll: isFirst}, func(w *world) { w.accepts() }, true},
-		"the place":           {job.Observable, reader{atMark: isFirst}, func(*world) {}, false},
-		"the place, later":    {job.Observable, reader{atMark: isFirst}, func(*world) {}, true},
-		"a repeat of a KEYED": {job.Keyed, reader{}, func(w *world) { w.loses(true) }, false},
+		"a look":               {job.Observable, reader{atLook: isFirst}, func(w *world) { w.loses(true) }, false},
+		"a look, later":        {job.Observable, reader{atLook: isFirst}, func(w *world) { w.loses(true) }, true},
+		"a poll":               {job.Handle, reader{atPoll: isFirst}, func(w *world) { w.accepts() }, false},
+		"a poll, later":        {job.Handle, reader{atPoll: isFirst}, func(w *world) { w.accepts() }, true},
+		"the watermark":        {job.Observable, reader{atMark: isFirst}, func(*world) {}, false},
+		"the watermark, later": {job.Observable, reader{atMark: isFirst}, func(*world) {}, true},
+		"a repeat of a KEYED":  {job.Keyed, reader{}, func(w *world) { w.loses(true) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
@@ -340,7 +339,7 @@ func TestReadRenews(t *testing.T) {
 	}
 }
 
-// A credential that is refused in spite of a renewal holds: it is renewed once.
+// A credential that is refused after a renewal holds: it is renewed once.
 func TestReadRenewsOnce(t *testing.T) {
 	always := func(int) bool { return true }
 	for name, tt := range map[string]struct {
@@ -377,7 +376,7 @@ func TestReadRenewsOnce(t *testing.T) {
 }
 
 // The platform says of an accepted post that it came to nothing, because the account
-// has taken its permission back. With a credential that can be renewed, the job is
+// has withdrawn its permission. With a credential that can be renewed, the job is
 // sent again under the new one; otherwise it waits for a person, at no cost.
 func TestPolledRejectionOfCredential(t *testing.T) {
 	wait := &connector.Refusal{Kind: job.FailHeld, Msg: "could not be reached", RetryAfter: 10 * time.Second}

@@ -101,7 +101,7 @@ func TestSeveralCandidatesAreAPersonsQuestion(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 			w.platform.commit(c.EffectKey)
-			w.platform.byHand("hello") // somebody posts the same by hand
+			w.platform.byHand("hello") // a person posts the same by hand
 			return unknown("connection reset")
 		}
 		w.start()
@@ -131,7 +131,7 @@ func TestALookThatPagesByOffsetProvesNothing(t *testing.T) {
 	})
 }
 
-// What a connector must not do, and what the engine makes of it if it does.
+// What a connector must not do, and what the engine does with it.
 func TestALookWithoutWhatAVerdictNeedsProvesNothing(t *testing.T) {
 	for name, observe := range map[string]func(connector.Look) job.Observation{
 		"no verdict":           func(connector.Look) job.Observation { return job.Observation{} },
@@ -180,8 +180,7 @@ func TestALateWriteIsSeenBeforeTheSecondArm(t *testing.T) {
 	})
 }
 
-// twice makes the first request get lost; sight is what looks see from then on,
-// when it is set.
+// twice loses the first request. sight, when set, is what looks see from then on.
 func (w *world) twice(sight *atomic.Pointer[job.Observation]) {
 	w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 		if n == 1 {
@@ -241,7 +240,7 @@ func TestSeveralCandidatesBeforeALaterArmAreAPersonsQuestion(t *testing.T) {
 		id := w.submit("candidates")
 		w.until(id, job.Retrying, 5*time.Minute)
 		sight.Store(&job.Observation{Verdict: job.SawCandidates})
-		// Not at once: they may be a twin's, whose answer is under way.
+		// Not immediately: they may be a twin's, whose answer is under way.
 		w.until(id, job.NeedsResolution, 20*time.Minute)
 		if w.platform.sent() != 1 {
 			t.Fatalf("%d requests", w.platform.sent())
@@ -288,8 +287,8 @@ func (w *world) resolve(id job.ID, r job.Ruling) {
 	w.apply(s, d)
 }
 
-// A job that was refused sees its twin's post before the twin's answer is in. It
-// must not take it: two posts are wanted.
+// A job that was refused sees its twin's post before the twin's answer is in. The job must
+// not take the post: two are wanted.
 func TestARefusedJobDoesNotTakeItsTwinsPost(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
@@ -349,7 +348,7 @@ func TestADirectAnswerBeatsAnObservedOne(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		if w.count(second, job.CauseEffectShared) != 1 || w.job(second).State != job.Succeeded {
-			t.Errorf("the other job was not told\n%s", w.story(second))
+			t.Errorf("the other job has no event of it\n%s", w.story(second))
 		}
 	})
 }
@@ -394,7 +393,7 @@ func TestAReplyGoesToTheIDOfWhatItAnswers(t *testing.T) {
 		})
 	})
 	t.Run("unknown", func(t *testing.T) {
-		in(t, func(t *testing.T, w *world) { // a KEYED platform gives no ids here
+		in(t, func(t *testing.T, w *world) { // a KEYED platform returns no ids here
 			w.start()
 			first := w.submit("first")
 			reply := w.submit("reply", to(first))
@@ -418,7 +417,7 @@ func TestAnObjectSeenUnderALostLeaseIsEvidence(t *testing.T) {
 		var first atomic.Bool
 		w.platform.observe = func(connector.Look) job.Observation {
 			if first.CompareAndSwap(false, true) {
-				time.Sleep(5 * time.Minute) // stands still; the lease goes to somebody else
+				time.Sleep(5 * time.Minute) // stands still; another worker gets the lease
 				return job.Observation{Verdict: job.SawPresent, ExternalID: "post-1"}
 			}
 			return job.Observation{Verdict: job.SawInconclusive}

@@ -18,8 +18,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// fails draws whether a job's n-th read fails: 14 % do, and which ones hangs on
-// nothing but the job.
+// fails draws whether a job's n-th read fails: 14 % do, and which ones depends on
+// the job alone.
 func fails(key string, n int) bool {
 	h := fnv.New64a()
 	fmt.Fprint(h, key)

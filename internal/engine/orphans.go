@@ -87,12 +87,13 @@ func (o *takeover) page(ctx context.Context) bool {
 		}
 		return write, nil
 	}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved has a live sender, or was another server's
-		if a.Err != nil {
+		switch {
+		case a.Err == nil:
+			taken++
+			t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
+		default:
 			e.Log.Error("a job whose sender is gone could not be taken up", "job", c.Job.String(), "err", a.Err)
-			return nil
 		}
-		taken++
-		t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 		return nil
 	})
 	if asked == 0 {

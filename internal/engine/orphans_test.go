@@ -12,7 +12,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// repeats says from when on the platform may be sent the same key again.
+// repeats is the time from which on the platform may get the same key again.
 func repeats(r job.Repeat) option {
 	return func(w *world) {
 		w.platform.told = func() job.Traits {
@@ -74,7 +74,7 @@ func TestAnOrphansClaimIsReleased(t *testing.T) {
 	})
 }
 
-// A job that was claimed as a worker died before waits for its lease: it may be what
+// A job whose worker died before waits for the end of its lease: it may be what
 // ends servers.
 func TestASecondOrphansClaimWaitsForItsLease(t *testing.T) {
 	inEach(t, func(t *testing.T, w *world) {
@@ -120,8 +120,8 @@ func TestAReleasedClaimIsNotArmed(t *testing.T) {
 	})
 }
 
-// A repeat whose arm is refused, because a cancel was asked as it was prepared, gives its
-// lease back: what is next need not wait for the lease's end.
+// A replay whose arm is refused, because a cancel was asked while it was prepared, ends
+// its lease: what comes next need not wait for the lease's end.
 func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("no answer") }
@@ -147,7 +147,7 @@ func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
 	}, repeats(job.RepeatEnded))
 }
 
-// However many orphans may not be repeated early, the one behind them is.
+// Orphans that may not be repeated early do not hide the one behind them, however many.
 func TestOrphansThatWaitHideNone(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		const waiting = 120 // more than a page
@@ -181,7 +181,7 @@ func TestASecondOrphanWaitsForItsFence(t *testing.T) {
 	}, repeats(job.RepeatInFlight))
 }
 
-// armAgainAsTheDead has a sender seem lost, and arms the repeat of its job as another
+// armAgainAsTheDead makes a sender seem lost, and arms the replay of its job as another
 // worker that dies.
 func (w *world) armAgainAsTheDead(armed store.Armed, fence time.Duration) store.Armed {
 	w.t.Helper()
@@ -248,7 +248,7 @@ func TestASenderThatLivesOnIsBelieved(t *testing.T) {
 	}
 }
 
-// A repeat may act no shorter than what it repeats: the job's fence is the latest of both.
+// The attempt before a replay may still act: the job's fence is the later of both.
 func TestARepeatShortensNoFence(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		id := w.submit("orphan")
@@ -266,7 +266,7 @@ func TestARepeatShortensNoFence(t *testing.T) {
 	}, repeats(job.RepeatInFlight))
 }
 
-// The repeats of one connection go one after the other, in the order of their fences, at
+// The replays of one connection are sent one after the other, in the order of their fences, at
 // a bounded rate.
 func TestOrphansOfAConnectionArePaced(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {

@@ -13,7 +13,7 @@ const longestIdle = 5 * time.Minute
 
 // patient lets an idle engine wait longer than store.HintAhead, so that a day of a
 // bubble's time is not thousands of reads of a real database. In exchange every event
-// wakes it: a store gives no hint of work that is due later than that.
+// wakes it: a store sends no hint for work that is due later than that.
 //
 // A test that sets a shorter poll than the world's gets it.
 type patient struct{ engine.Store }

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	seatSenders = 2
-	// seatPlaces are the jobs at once that may be claimed and not settled.
-	seatPlaces = 4 * seatSenders
+	sendersHere = 2
+	// inFlightHere is how many jobs may be claimed and not settled.
+	inFlightHere = 4 * sendersHere
 )
 
-// seating is a world with few senders whose target, and whose store of outcomes,
+// permitWorld is a world with few senders whose target, and whose store of outcomes,
 // can be made to wait.
-type seating struct {
+type permitWorld struct {
 	*world
 	engine.Store
-	// way is what befalls jobs; nil: nothing.
+	// way is what happens to jobs; nil: nothing unusual.
 	way             atomic.Pointer[way]
 	target, outcome waiting
 }
 
-// way is how the ways of jobs end. What is nil is as ever.
+// way is how jobs end. What is nil is as usual.
 type way struct {
 	name    string
 	idle    bool
@@ -41,14 +41,14 @@ type way struct {
 	publish func() job.Outcome
 }
 
-func (s *seating) present() way {
+func (s *permitWorld) present() way {
 	if w := s.way.Load(); w != nil {
 		return *w
 	}
 	return way{}
 }
 
-// waiting keeps callers while it is closed.
+// waiting blocks callers while it is closed.
 type waiting struct{ on atomic.Pointer[chan struct{}] }
 
 func (g *waiting) close() {
@@ -71,33 +71,33 @@ func (g *waiting) pass(ctx context.Context) error {
 	}
 }
 
-func (s *seating) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+func (s *permitWorld) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	if claim := s.present().claim; claim != nil {
 		return claim(ctx, p, s.Store)
 	}
 	return s.Store.Claim(ctx, p)
 }
 
-func (s *seating) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+func (s *permitWorld) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
 	if err := s.present().arm; err != nil {
 		return nil, err
 	}
 	return s.Store.Arm(ctx, items)
 }
 
-func (s *seating) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+func (s *permitWorld) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	if err := s.outcome.pass(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Apply(ctx, items)
 }
 
-func seated(t *testing.T, test func(t *testing.T, s *seating), opts ...option) {
+func withFewPermits(t *testing.T, test func(t *testing.T, s *permitWorld), opts ...option) {
 	t.Helper()
-	s := &seating{}
+	s := &permitWorld{}
 	in(t, func(t *testing.T, w *world) {
 		s.world = w
-		w.config.Senders = seatSenders
+		w.config.Senders = sendersHere
 		w.platform.idle = func() bool { return s.present().idle }
 		w.platform.prepare = func() error {
 			if prepare := s.present().prepare; prepare != nil {
@@ -125,32 +125,32 @@ func seated(t *testing.T, test func(t *testing.T, s *seating), opts ...option) {
 	}))...)
 }
 
-// submitMany submits more jobs than there are places, which are soon over.
-func (s *seating) submitMany(what string) {
+// submitMany submits more jobs than may be in flight, with short start windows.
+func (s *permitWorld) submitMany(what string) {
 	s.t.Helper()
-	for i := range 2 * seatPlaces {
+	for i := range 2 * inFlightHere {
 		s.submit(fmt.Sprint(what, " ", i), window(2*time.Minute))
 	}
 }
 
-// wantSeats makes sure that each sender and each place is there, once.
-func (s *seating) wantSeats() {
+// wantPermits checks that each permit is there, once.
+func (s *permitWorld) wantPermits() {
 	s.t.Helper()
 	s.target.close()
 	before := s.platform.sent()
 	s.submitMany("all senders")
 	s.world.pass(time.Second)
-	if n := s.platform.sent() - before; n != seatSenders {
-		s.t.Errorf("%d requests at once by %d senders", n, seatSenders)
+	if n := s.platform.sent() - before; n != sendersHere {
+		s.t.Errorf("%d concurrent requests by %d senders", n, sendersHere)
 	}
 	s.target.open()
 	s.world.pass(time.Minute)
 	s.outcome.close()
 	before = s.platform.sent()
-	s.submitMany("all places")
+	s.submitMany("all permits")
 	s.world.pass(time.Second)
-	if n := s.platform.sent() - before; n != seatPlaces {
-		s.t.Errorf("%d requests without an outcome that is stored, want %d", n, seatPlaces)
+	if n := s.platform.sent() - before; n != inFlightHere {
+		s.t.Errorf("%d requests without an outcome that is stored, want %d", n, inFlightHere)
 	}
 	s.outcome.open()
 	s.world.pass(time.Minute)
@@ -165,18 +165,18 @@ func (s *seating) wantSeats() {
 // its outcome is stored; what waits for the store is bounded, and then nothing more
 // is claimed.
 func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
-	for class, most := range map[job.Class]int{job.Keyed: seatPlaces, job.Opaque: seatSenders} {
+	for class, most := range map[job.Class]int{job.Keyed: inFlightHere, job.Opaque: sendersHere} {
 		t.Run(class.String(), func(t *testing.T) { unstoredOutcomes(t, class, most) })
 	}
 }
 
 func unstoredOutcomes(t *testing.T, of job.Class, most int) {
-	seated(t, func(t *testing.T, s *seating) {
+	withFewPermits(t, func(t *testing.T, s *permitWorld) {
 		s.outcome.close()
 		s.start()
 		s.submitMany("job")
 		s.world.pass(10 * time.Second)
-		// What waits for the store has let its line go, and the request with it.
+		// A job that waits for the store has put back its connection, and freed its request.
 		if n := s.platform.sent(); n != most || s.platform.closed != n {
 			t.Errorf("%d requests, want %d; %d lines let go", n, most, s.platform.closed)
 		}
@@ -188,20 +188,20 @@ func unstoredOutcomes(t *testing.T, of job.Class, most int) {
 		for _, j := range page.Jobs {
 			counted[j.State]++
 		}
-		if counted[job.Sending] != most || counted[job.Scheduled] != 2*seatPlaces-most {
+		if counted[job.Sending] != most || counted[job.Scheduled] != 2*inFlightHere-most {
 			t.Errorf("states: %v", counted)
 		}
 		s.outcome.open()
 		s.world.pass(time.Minute)
-		if n := s.platform.total(); n != 2*seatPlaces || s.platform.sent() != n {
+		if n := s.platform.total(); n != 2*inFlightHere || s.platform.sent() != n {
 			t.Errorf("%d effects, %d requests", n, s.platform.sent())
 		}
 	}, class(of))
 }
 
-// A shutdown waits for outcomes that are being stored, and for no place.
+// A shutdown waits for outcomes that are being stored, and for no permit.
 func TestAShutdownWithEveryPlaceTaken(t *testing.T) {
-	seated(t, func(t *testing.T, s *seating) {
+	withFewPermits(t, func(t *testing.T, s *permitWorld) {
 		s.outcome.close()
 		s.start()
 		s.submitMany("job")
@@ -215,14 +215,14 @@ func TestAShutdownWithEveryPlaceTaken(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := s.platform.total(); n != seatPlaces {
-			t.Errorf("%d effects, want %d", n, seatPlaces)
+		if n := s.platform.total(); n != inFlightHere {
+			t.Errorf("%d effects, want %d", n, inFlightHere)
 		}
 	})
 }
 
-// However a job's way ends, its sender and its place are free once.
-func TestEverySeatIsLeftOnce(t *testing.T) {
+// However a job ends, its permits are released once.
+func TestEveryPermitIsReleasedOnce(t *testing.T) {
 	boom := errors.New("boom")
 	breaks := func() error { panic(boom) }
 	sending := func() job.Outcome { panic(boom) }
@@ -264,14 +264,14 @@ func TestEverySeatIsLeftOnce(t *testing.T) {
 		},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			seated(t, func(_ *testing.T, s *seating) {
+			withFewPermits(t, func(_ *testing.T, s *permitWorld) {
 				s.way.Store(&way)
 				s.start()
 				s.submitMany("job")
 				s.world.pass(time.Minute)
 				s.way.Store(nil)
-				s.world.pass(10 * time.Minute) // whatever is still to come of it has come
-				s.wantSeats()
+				s.world.pass(10 * time.Minute) // everything that follows has happened
+				s.wantPermits()
 			})
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// owned is a platform that says whose account a credential leads to when it is asked
-// for a watermark, or when a line is opened.
+// owned is a platform that names the account of a credential when it is asked
+// for a watermark, or when a session is opened.
 type owned struct {
 	*platform
 	account string
@@ -56,8 +56,8 @@ func (w *world) own(account string) *owned {
 	return o
 }
 
-// A repeat under the same key is harmless at the account of the attempt before only. A
-// name that leads to another account meanwhile holds the connection.
+// A replay under the same key is harmless only at the account of the attempt before. A
+// credential that leads to another account meanwhile holds the connection.
 func TestARepeatIsTheSameAccounts(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		o := w.own("ada")
@@ -85,7 +85,7 @@ func TestARepeatIsTheSameAccounts(t *testing.T) {
 	})
 }
 
-// A connection whose account is known sends for no other one.
+// A connection whose account is known sends for no other account.
 func TestAConnectionIsOneAccount(t *testing.T) {
 	for _, c := range []job.Class{job.Keyed, job.Observable} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAConnectionIsOneAccount(t *testing.T) {
 	}
 }
 
-// A look whose credential is refused holds the account, says nothing of the effect, and
+// A look whose credential is refused holds the account, says nothing about the effect, and
 // uses up none of the looks: whatever the job's policy, it waits for the account.
 func TestLookRefusedCredential(t *testing.T) {
 	for _, p := range []job.Policy{job.Hold, job.AssumeSent, job.Resend} {

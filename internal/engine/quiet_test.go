@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// TestQuiet: it waits for what is due and for what is under way, and says when something will
-// be due next.
+// TestQuiet: it waits for what is due and for what is under way, and returns when something
+// will be due next.
 func TestQuiet(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		e, err := engine.New(w.config)

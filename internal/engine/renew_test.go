@@ -11,11 +11,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// refresher renews credentials as a test says. What it gives is stored before.
+// refresher renews credentials as a test scripts it. What it returns is stored before.
 type refresher struct {
 	w  *world
 	mu sync.Mutex
-	// due tells whether a version is to be renewed before its use.
+	// due reports whether a version is to be renewed before its use.
 	due func(version int) bool
 	// fail, when set, is why there is no newer version.
 	fail  func() error
@@ -128,8 +128,8 @@ func TestRenewedAfterRefusal(t *testing.T) {
 	}
 }
 
-// A platform that cannot be asked for a new credential holds nothing for good: the job
-// waits, burns nothing, and goes on.
+// A platform that cannot be reached for a new credential does not hold the account for
+// good: the job waits, uses up no attempt, and goes on.
 func TestRenewLater(t *testing.T) {
 	first := func(version int) bool { return version == 1 }
 	for name, g := range map[string]guarded{"when it is opened": {atOpen: first}, "when it is sent": {atSend: first}} {
@@ -162,7 +162,7 @@ func TestRenewLater(t *testing.T) {
 	}
 }
 
-// A login that has ended holds, in the words of who knows it.
+// A login that has ended holds, with the cause that the refresher names.
 func TestRenewDead(t *testing.T) {
 	always := func(int) bool { return true }
 	for name, r := range map[string]*refresher{

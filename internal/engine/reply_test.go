@@ -11,8 +11,8 @@ import (
 )
 
 // A look found one post for the job that is replied to, and the platform's late
-// answer names another. The reply was tried under the first: a look for that one
-// cannot see what would be sent now, so nothing is.
+// answer names another. The reply was tried under the first post. A look for that reply
+// cannot see what would be sent now, so nothing is sent.
 func TestAReplyWhoseTargetTurnsOutToBeAnotherIsNotSentAgain(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		replies := 0

@@ -8,10 +8,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// What these tests have in common: a database was put back to a state that knows
-// of a job's first attempt, which had no effect. The state that was lost had proven
-// that, and armed a second one, whose request is on its way when the operator
-// releases the database. Nothing in it says so.
+// In each of these tests a database was restored to a state with a job's first attempt,
+// which had no effect. The state that was lost had proven that, and armed a second
+// attempt, whose request is on its way when the operator releases the database. The
+// restored state has no trace of it.
 
 // lostAttempt lets the request of the lost attempt act after a while.
 func (w *world) lostAttempt(id job.ID, after time.Duration) {
@@ -76,8 +76,8 @@ func TestALookAfterARestoreWaitsForWhatTheLostStateArmed(t *testing.T) {
 	}
 }
 
-// The same with a look that began before the release and ends after it: no
-// quarantine stood in its way, because nothing showed the restore.
+// The same with a look that began before the release and ends after it: no quarantine
+// stopped it, because the restore went unnoticed.
 func TestALookUnderWayAtTheReleaseProvesNothing(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		var id job.ID

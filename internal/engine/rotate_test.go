@@ -10,12 +10,12 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// guarded is a platform that looks at credentials: it refuses a version when a line is
+// guarded is a platform that checks credentials: it refuses a version when a session is
 // opened, or when the request comes.
 type guarded struct {
 	*platform
 	atOpen, atSend func(version int) bool
-	why            job.AuthCause // what the platform says beside its no
+	why            job.AuthCause // the cause of the platform's refusal
 }
 
 func (g *guarded) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
@@ -60,7 +60,7 @@ func (w *world) guard(g *guarded) {
 	w.rotate()
 }
 
-// rotate gives the connection its next credential.
+// rotate replaces the connection's credential by the next one.
 func (w *world) rotate() {
 	w.t.Helper()
 	conn := w.connection()
@@ -82,8 +82,8 @@ func (w *world) connection() store.Connection {
 	return conn
 }
 
-// TestRotationGoesOn: a credential is refused, jobs wait unburnt, a new one comes, and
-// each job has one effect.
+// TestRotationGoesOn: a credential is refused, jobs wait without using up attempts, a new
+// one comes, and each job has one effect.
 func TestRotationGoesOn(t *testing.T) {
 	first := func(version int) bool { return version == 1 }
 	for name, tt := range map[string]struct {

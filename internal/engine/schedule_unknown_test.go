@@ -27,7 +27,7 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 		policy   fireoncev1.OverlapPolicy
 		before   store.ScheduleCounts // after a day
 		buffered string
-		after    store.ScheduleCounts // at once after the decision
+		after    store.ScheduleCounts // immediately after the decision
 		requests int                  // of the platform, an hour later
 		told     int                  // that it waits for a person
 	}{
@@ -88,7 +88,7 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 				}
 				w.pass(time.Hour)
 				if n := strings.Count(log.String(), "waits until the outcome"); n != tt.told {
-					t.Errorf("told %d times, want %d:\n%s", n, tt.told, log)
+					t.Errorf("logged %d times, want %d:\n%s", n, tt.told, log)
 				}
 				w.platform.mu.Lock()
 				defer w.platform.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // settleTime is the world's: grace, and the scripted platform's read lag.
 const settleTime = 40 * time.Second
 
-// secondPosts lets many answers get lost and tells how many posts were made
+// secondPosts loses many answers and returns how many posts were made
 // twice. Each post is written at any moment until its answer's deadline and can
 // be seen lag later; some requests never arrive.
 func secondPosts(t *testing.T, seed uint64, jobs int, lag func(*rand.Rand) time.Duration) (second int) {
@@ -79,9 +79,9 @@ func TestAWriteSeenInsideTheSettleTimeIsNeverMadeTwice(t *testing.T) {
 	}
 }
 
-// TestSecondPostsBeyondTheSettleTime measures what is no promise: how often a
-// platform that shows a write later than grace and read lag makes us write it
-// again. Run it with -v for the table.
+// TestSecondPostsBeyondTheSettleTime measures what is not guaranteed: how often a job is
+// posted twice on a platform that shows a write later than grace and read lag. Run it with
+// -v for the table.
 func TestSecondPostsBeyondTheSettleTime(t *testing.T) {
 	const jobs = 24
 	t.Logf("settle time %v after the answer's deadline; %d posts each with their answer or request lost", settleTime, jobs)
@@ -190,8 +190,7 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 	}, clocked(clock.now))
 }
 
-// The same for a handle that is saved and not committed yet: a poll would hear that
-// there is no effect.
+// The same for a handle that is saved and not committed yet: a poll would find no effect.
 func TestNoPollWhileTheCommitIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 	clock := &leaping{}
 	in(t, func(t *testing.T, w *world) {
@@ -312,7 +311,7 @@ func TestASightingBeginsTheAbsencesAnew(t *testing.T) {
 	})
 }
 
-// That nothing was sent is learnt long after the fence; nothing could act until then.
+// That nothing was sent is learned long after the fence; no attempt could act until then.
 func TestALookEndsAtTheFenceHoweverLateTheRefusal(t *testing.T) {
 	armed := time.Unix(0, 0)
 	fence := armed.Add(time.Minute)
@@ -336,7 +335,7 @@ func TestALookEndsAtTheFenceHoweverLateTheRefusal(t *testing.T) {
 	}
 }
 
-// ownerless is a store that cannot say whose an object is.
+// ownerless is a store that cannot read the owners of objects.
 type ownerless struct{ engine.Store }
 
 func (ownerless) Owners(context.Context, job.ID, int, []string) (map[string]job.ID, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// TestUnknownSettleTimesAreLong: while a connector cannot tell how long one must
-// wait for the truth, nobody looks too early, and no look proves an absence.
+// TestUnknownSettleTimesAreLong: while a connector cannot say its settle times, no look is
+// made too early, and none proves an absence.
 func TestUnknownSettleTimesAreLong(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		var silent atomic.Bool
@@ -47,9 +47,8 @@ func TestUnknownSettleTimesAreLong(t *testing.T) {
 	})
 }
 
-// TestAnotherClassIsNotLessCareful: a connection whose target is said to dedupe, after
-// a job was sent to it as one that is looked at, has settle times no more. One look is
-// no proof then.
+// TestAnotherClassIsNotLessCareful: a job was sent to an OBSERVABLE target, which is then
+// said to dedupe. The connection has no settle times any more, and one look proves nothing.
 func TestAnotherClassIsNotLessCareful(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		looked := job.Traits{Class: job.Observable, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute}
@@ -75,7 +74,7 @@ func TestAnotherClassIsNotLessCareful(t *testing.T) {
 		if s := w.job(id); s.State != job.Ambiguous || s.Class != job.Observable || s.Attempt != 1 {
 			t.Errorf("%s, attempt %d\n%s", s.State, s.Attempt, w.story(id))
 		}
-		dedupes.Store(false) // it is put back: the proof is what it was
+		dedupes.Store(false) // the setting is restored, and with it the proof
 		w.until(id, job.Succeeded, 3*time.Hour)
 		if s := w.job(id); s.Attempt != 2 {
 			t.Errorf("attempt %d\n%s", s.Attempt, w.story(id))

@@ -27,7 +27,7 @@ func (w *world) present(verdicts ...job.Verdict) (looks *[]connector.Look) {
 	return looks
 }
 
-// A job whose content is there ends without an attempt, and says what it saw.
+// A job whose content is there ends without an attempt, and has what the look saw.
 func TestPresentContentIsNotMadeAgain(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.mark = func() (string, error) { return "mark", nil }
@@ -54,8 +54,8 @@ func TestPresentContentIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// An inconclusive look arms nothing: the job looks again, says why it waits, and is sent once
-// the content is surely absent. The look is made once, before the first attempt.
+// An inconclusive look arms nothing: the job looks again, has the reason of its wait, and is
+// sent once the content is certainly absent. No later attempt makes that look.
 func TestDoubtfulPresenceWaits(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		looks := w.present(job.SawInconclusive, job.SawCandidates, job.SawAbsent)
@@ -91,7 +91,7 @@ func TestDoubtfulPresenceEndsWithTheWindow(t *testing.T) {
 	})
 }
 
-// A connection that cannot be looked at sends nothing that is not wanted twice.
+// A job that must not exist twice is not sent through a connection that cannot be looked at.
 func TestPresenceNeedsAnObservableConnection(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.start()

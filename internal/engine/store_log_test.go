@@ -17,8 +17,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// failing is a store whose calls that give work fail with an error, as long as
-// one is set.
+// failing is a store whose claims fail with an error, as long as one is set.
 type failing struct {
 	engine.Store
 	err    atomic.Pointer[error]
@@ -110,7 +109,7 @@ func TestAQuarantineIsToldOnceAndWaitedOut(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.config.Poll = 100 * time.Millisecond
 		w.start()
-		for i := range 600 { // submits hint at work all the time
+		for i := range 600 { // submissions send hints all the time
 			w.submit("hint "+time.Duration(i).String(), at(time.Hour))
 			w.pass(time.Second)
 		}

@@ -43,11 +43,12 @@ func (e *Engine) sweep(ctx context.Context) int {
 			}
 			return write, nil
 		}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved was its worker's
-			if a.Err != nil {
+			switch {
+			case a.Err == nil:
+				t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
+			default:
 				e.Log.Error("an overdue job could not be swept", "job", c.Job.String(), "err", a.Err)
-				return nil
 			}
-			t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 			return nil
 		})
 	}

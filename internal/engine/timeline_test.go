@@ -11,7 +11,7 @@ import (
 )
 
 // timeline is what can be seen of an OBSERVABLE platform: posts, oldest first.
-// Who looks sees what is visible by then.
+// A look sees what is visible by then.
 type timeline struct {
 	posts []*post
 	// lag is how long a post stays invisible; nil: not at all.
@@ -53,7 +53,7 @@ func (t *timeline) newest() string {
 	return seen[len(seen)-1].id
 }
 
-// after gives the visible posts with the text that are newer than the watermark
+// after returns the visible posts with the text that are newer than the watermark
 // and not newer than the fence.
 func (t *timeline) after(mark, text string, fence time.Time) []string {
 	var ids []string
@@ -107,7 +107,7 @@ func (p *platform) byHand(text string) *post {
 	return p.line.add("", text)
 }
 
-// postOf gives the post with the id.
+// postOf returns the post with the id.
 func (p *platform) postOf(id string) *post {
 	p.mu.Lock()
 	defer p.mu.Unlock()

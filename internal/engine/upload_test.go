@@ -53,7 +53,7 @@ func slowly(s *slow) option {
 	}
 }
 
-// What is uploaded has its time, and the fence lies behind it.
+// An upload has more time, and the fence lies behind it.
 func TestUploadHasItsTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		class        job.Class
@@ -128,7 +128,7 @@ func TestFetchHasItsTime(t *testing.T) {
 	}
 }
 
-// A look is told of every attempt that its verdict is about.
+// A look gets every attempt that its verdict is about.
 func TestLookKnowsItsAttempts(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		var seen [][]int
@@ -161,9 +161,9 @@ func TestLookKnowsItsAttempts(t *testing.T) {
 	}, class(job.Handle))
 }
 
-// A handle is asked about every 5 s for a minute and a half, then more slowly, for as
-// long as the platform works: hours. Nothing is sent again meanwhile, and the word that
-// ends it is the job's.
+// A handle is polled every 5 s for a minute and a half, then more slowly, for as long as
+// the platform works: hours. Nothing is sent again meanwhile, and the answer that ends it
+// settles the job.
 func TestPollsForHours(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {

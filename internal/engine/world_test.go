@@ -32,7 +32,7 @@ type world struct {
 	conn     store.Connection
 	config   engine.Config
 	running  []*running
-	// punctual says that the engine hears what the store hints, and no more.
+	// punctual makes the engine get the store's own hints, and no more.
 	punctual bool
 }
 
@@ -96,7 +96,7 @@ func worldOver(t *testing.T, s store.Store, opts ...option) *world {
 	return w
 }
 
-// in runs a test in a bubble and closes everything at its end.
+// in runs a test in a bubble and closes everything at the end.
 func in(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
 	bubble(t, newWorld, test, opts...)
@@ -289,9 +289,9 @@ func (wallClock) Read() engine.Reading {
 type platform struct {
 	// probe, when set, makes a platform that has to be asked what it can do.
 	probe func() error
-	// settle, when set, says why the settle times cannot be told.
+	// settle, when set, is why the settle times are not known.
 	settle func() error
-	// told, when set, is what the platform says of itself now.
+	// told, when set, is what the connector says of the platform now.
 	told   func() job.Traits
 	class  job.Class
 	window time.Duration // how long it remembers keys; 0: a day
@@ -309,7 +309,7 @@ type platform struct {
 	// publish answers request number n (from 1); nil: success.
 	publish func(n int, c connector.Commit) job.Outcome
 	open    func(n int) error
-	idle    func() bool // whether a line lies idle; nil: none ever does
+	idle    func() bool // whether a connection is idle; nil: none ever is
 	prepare func() error
 	observe func(l connector.Look) job.Observation
 	mark    func() (string, error)
@@ -348,7 +348,7 @@ func (p *platform) Traits([]byte) (job.Traits, error) {
 }
 
 func (p *platform) Check([]byte, connector.Credential) (connector.Capability, error) {
-	if p.probe != nil { // until it is asked, it is taken as one that dedupes nothing
+	if p.probe != nil { // until it is asked, it counts as one that does not dedupe
 		unsure := &platform{class: job.Observable}
 		return connector.Capability{Traits: unsure.traits(), Unsure: true, Identity: "me"}, nil
 	}
@@ -417,7 +417,7 @@ func (p *platform) Backdate(mark string, by time.Duration) (string, error) {
 	if p.backdate != nil {
 		return p.backdate(mark, by)
 	}
-	return "", nil // the line's beginning
+	return "", nil // the beginning
 }
 
 func (p *platform) Observe(ctx context.Context, _ connector.Opening, l connector.Look) job.Observation {
@@ -463,7 +463,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	return s.p.publish(n, c)
 }
 
-// commit makes the effect and gives its id; a KEYED platform makes it once per key.
+// commit makes the effect and returns its id; a KEYED platform makes it once per key.
 func (p *platform) commit(key string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -499,7 +499,7 @@ func (p *platform) sent() int {
 	return p.requests
 }
 
-// hold makes whoever calls wait in it until release.
+// hold makes its callers wait until release.
 func (p *platform) hold() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
