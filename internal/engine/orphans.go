@@ -87,8 +87,8 @@ func (o *takeover) page(ctx context.Context) bool {
 		}
 		return write, nil
 	}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved has a live sender, or was another server's
-		switch {
-		case a.Err == nil:
+		switch a.Err {
+		case nil:
 			taken++
 			t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 		default:

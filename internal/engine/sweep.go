@@ -43,8 +43,8 @@ func (e *Engine) sweep(ctx context.Context) int {
 			}
 			return write, nil
 		}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved was its worker's
-			switch {
-			case a.Err == nil:
+			switch a.Err {
+			case nil:
 				t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 			default:
 				e.Log.Error("an overdue job could not be swept", "job", c.Job.String(), "err", a.Err)
