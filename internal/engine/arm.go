@@ -35,7 +35,7 @@ func (a *attempt) armAndSend() {
 		return
 	}
 	step.End(0)
-	a.armed = &armed
+	a.armed = armed
 	if a.keyOverdue() {
 		a.closeSession()
 		a.settleUnsent(a.armed, "the receiver may have forgotten the key before this repeat ends; it was not sent")
@@ -110,30 +110,30 @@ const minArmTime = time.Second
 // arm writes the intent. After an unconfirmed commit it reads back, as long as the send
 // window lasts. An error means that the arm may be durable or not; then nothing may be
 // sent.
-func (a *attempt) arm() (store.Armed, error) {
+func (a *attempt) arm() (*store.Armed, error) {
 	ctx, cancel := context.WithTimeout(a.e.hard, max(a.intent.SendBy, minArmTime))
 	defer cancel()
 	armed, err := a.e.Store.Arm(ctx, []store.Arm{a.intent})
 	if err == nil {
-		return armed[0], nil
+		return &armed[0], nil
 	}
 	return a.readBack(ctx, err)
 }
 
 // readBack asks, for as long as ctx allows, whether the intent is durable. Its commit
 // failed with cause.
-func (a *attempt) readBack(ctx context.Context, cause error) (store.Armed, error) {
+func (a *attempt) readBack(ctx context.Context, cause error) (*store.Armed, error) {
 	for ctx.Err() == nil {
 		back, readErr := a.e.Store.ArmedBy(ctx, a.intent.Job, a.intent.Token)
 		switch {
 		case readErr == nil:
-			return back, nil
+			return &back, nil
 		case errors.Is(readErr, store.ErrNotFound):
-			return store.Armed{Err: errNotArmed}, nil
+			return &store.Armed{Err: errNotArmed}, nil
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	return store.Armed{}, fmt.Errorf("arm: %w", cause)
+	return nil, fmt.Errorf("arm: %w", cause)
 }
 
 // resolveUnconfirmed ends an arm that may be durable or not. Nothing was sent, so as soon

@@ -200,7 +200,7 @@ func (a *attempt) runUnconfirmed(cause error) {
 		a.closeSession()
 		a.armRefused(armed.Err)
 	default:
-		a.armed = &armed
+		a.armed = armed
 		a.runArmed()
 	}
 }
