@@ -178,7 +178,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		Store: n.cfg.firings(n.store), Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log,
 	})
 	if n.server, err = server.New(server.Config{
-		Store: n.store, Creator: n.cfg.entrance(eng.DirectStart(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
+		Store: n.store, Creator: n.cfg.creator(eng.DirectStart(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Tracer: n.tracer, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),

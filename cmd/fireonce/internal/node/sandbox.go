@@ -49,8 +49,8 @@ func (c *Config) checkSandbox() error {
 	return nil
 }
 
-// entrance returns the store for submitted jobs.
-func (c *Config) entrance(s server.Creator) server.Creator {
+// creator returns the store for submitted jobs.
+func (c *Config) creator(s server.Creator) server.Creator {
 	if !c.Sandbox {
 		return s
 	}
