@@ -96,6 +96,15 @@ func (c *TTL[K, V]) GetOrPut(key K, create func() V) V {
 	return v
 }
 
+// Update stores what change makes of the value of a key; found is false where Get finds
+// nothing. change must not call the cache.
+func (c *TTL[K, V]) Update(key K, change func(old V, found bool) V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, found := c.read(c.entries[key])
+	c.put(key, change(old, found), c.now())
+}
+
 // Delete removes a key. The result of a load under way is not stored, and not returned
 // to calls of Load that begin later.
 func (c *TTL[K, V]) Delete(key K) {

@@ -100,6 +100,21 @@ func TestGetOrPut(t *testing.T) {
 	}
 }
 
+func TestUpdate(t *testing.T) {
+	c := cache.New[int, int](cache.Options{Max: 1})
+	for want := 1; want <= 3; want++ {
+		c.Update(1, func(old int, found bool) int {
+			if found != (want > 1) {
+				t.Errorf("update %d: found %v", want, found)
+			}
+			return old + 1
+		})
+		if v, _ := c.Get(1); v != want {
+			t.Errorf("after update %d: %d", want, v)
+		}
+	}
+}
+
 func TestNewNeedsMax(t *testing.T) {
 	defer func() {
 		if recover() == nil {

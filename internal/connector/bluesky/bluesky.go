@@ -6,6 +6,7 @@ package bluesky
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -58,7 +60,7 @@ type Connector struct {
 	media     *kit.Media
 	httpsOnly bool
 	now       func() time.Time
-	logins    logins
+	logins    *cache.TTL[[sha256.Size]byte, *cachedLogin]
 }
 
 var (
@@ -72,7 +74,10 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, now: c.Now}
+	return &Connector{
+		sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, now: c.Now,
+		logins: cache.New[[sha256.Size]byte, *cachedLogin](cache.Options{Max: maxLogins}),
+	}
 }
 
 // Describe implements connector.Connector.

@@ -59,17 +59,11 @@ func (in login) endpoint(method string, query url.Values) (*url.URL, error) {
 	return endpoint(in.base, method, query)
 }
 
-// logins are the sessions that are kept.
-type logins struct {
-	mu   sync.Mutex
-	kept map[[sha256.Size]byte]*seat
-}
-
-// seat is one account's session. Who signs in holds turn.
-type seat struct {
-	turn chan struct{}
-	mu   sync.Mutex
-	in   login
+// cachedLogin is one account's session. The holder of the permit signs in.
+type cachedLogin struct {
+	permit chan struct{}
+	mu     sync.Mutex
+	in     login
 }
 
 func (a account) key() [sha256.Size]byte {
@@ -77,27 +71,18 @@ func (a account) key() [sha256.Size]byte {
 		Field("user", []byte(a.secret.user)).Field("password", []byte(a.secret.password)).Bytes())
 }
 
-func (l *logins) seat(key [sha256.Size]byte) *seat {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.kept[key]; s != nil {
-		return s
-	}
-	if l.kept == nil || len(l.kept) >= maxLogins {
-		l.kept = make(map[[sha256.Size]byte]*seat)
-	}
-	s := &seat{turn: make(chan struct{}, 1)}
-	l.kept[key] = s
-	return s
+// cachedLogin returns the session of an account, which may have to be signed in first.
+func (c *Connector) cachedLogin(key [sha256.Size]byte) *cachedLogin {
+	return c.logins.GetOrPut(key, func() *cachedLogin { return &cachedLogin{permit: make(chan struct{}, 1)} })
 }
 
-func (s *seat) get() login {
+func (s *cachedLogin) get() login {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.in
 }
 
-func (s *seat) put(in login) {
+func (s *cachedLogin) put(in login) {
 	in.fresh = false
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,11 +90,11 @@ func (s *seat) put(in login) {
 }
 
 // forget gives up a session whose token the server does not take.
-func (l *logins) forget(in login, errorName string) {
+func (c *Connector) forget(in login, errorName string) {
 	if errorName != errInvalidToken && errorName != errExpiredToken && !refused[errorName] {
 		return
 	}
-	s := l.seat(in.key)
+	s := c.cachedLogin(in.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.in.access != in.access {
@@ -124,13 +109,13 @@ func (l *logins) forget(in login, errorName string) {
 // signedIn gives a session that lasts for an attempt. It fails with
 // *connector.Refusal.
 func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
-	s := c.logins.seat(a.key())
+	s := c.cachedLogin(a.key())
 	if in := s.get(); c.lasts(in) {
 		return in, nil
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.permit <- struct{}{}:
+		defer func() { <-s.permit }()
 	case <-ctx.Done():
 		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + who, Err: ctx.Err()}
 	}
@@ -153,10 +138,10 @@ func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
 
 // signIn exchanges the password for a session, whatever session there is.
 func (c *Connector) signIn(ctx context.Context, a account) (login, error) {
-	s := c.logins.seat(a.key())
+	s := c.cachedLogin(a.key())
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.permit <- struct{}{}:
+		defer func() { <-s.permit }()
 	case <-ctx.Done():
 		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + who, Err: ctx.Err()}
 	}
@@ -167,7 +152,7 @@ func (c *Connector) lasts(in login) bool {
 	return in.access != "" && c.now().Add(early).Before(in.ends)
 }
 
-func (c *Connector) createSession(ctx context.Context, a account, s *seat) (login, error) {
+func (c *Connector) createSession(ctx context.Context, a account, s *cachedLogin) (login, error) {
 	body, err := json.Marshal(map[string]string{"identifier": a.secret.user, "password": a.secret.password})
 	if err != nil {
 		return login{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}

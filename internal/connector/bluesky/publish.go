@@ -68,13 +68,13 @@ func (s *session) classify(a transport.Answer) job.Outcome {
 	case o.Kind == job.FailRateLimited, name == errRateLimit:
 		o.Kind, o.RetryAfter = job.FailRateLimited, resetAfter(a)
 	case a.Status == 400 && (name == errInvalidToken || name == errExpiredToken):
-		s.c.logins.forget(s.in, name)
+		s.c.forget(s.in, name)
 		if o.Kind = job.FailTransient; s.in.fresh {
 			o.Kind = job.FailAuth
 			o.Message = transport.Clean(o.Message+"; "+reconnectAccount, transport.MaxMessage)
 		}
 	case a.Status == 401, refused[name]:
-		s.c.logins.forget(s.in, errAuthRequired)
+		s.c.forget(s.in, errAuthRequired)
 		o.Kind, o.Auth = job.FailAuth, causeOf(name)
 		o.Message = transport.Clean(o.Message+"; "+reconnectAccount, transport.MaxMessage)
 	}

@@ -171,7 +171,7 @@ func (c *Connector) refusedTo(in login, a transport.Answer) error {
 		return nil
 	}
 	name := errorName(a)
-	c.logins.forget(in, name)
+	c.forget(in, name)
 	var r *connector.Refusal
 	if in.fresh && (name == errInvalidToken || name == errExpiredToken) && errors.As(err, &r) {
 		r.Kind, r.Msg = job.FailAuth, transport.Clean(r.Msg+"; "+reconnectAccount, transport.MaxMessage)

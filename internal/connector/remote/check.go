@@ -130,10 +130,7 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	if err != nil {
 		return job.Traits{}, err
 	}
-	c.mu.Lock()
-	traits, known := c.known[sha256.Sum256(encoded)]
-	c.mu.Unlock()
-	if known {
+	if traits, known := c.known.Get(sha256.Sum256(encoded)); known {
 		return traits, nil
 	}
 	cp, err := c.check(encoded, secret{}, &connectorv1.CheckRequest{
@@ -147,20 +144,18 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 // after an upgrade, the more careful word counts for as long as this server runs, for
 // jobs of both may be under way.
 func (c *Connector) learn(encoded []byte, t job.Traits) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := sha256.Sum256(encoded)
-	if before, known := c.known[at]; known && before.Class == t.Class {
+	c.known.Update(sha256.Sum256(encoded), func(before job.Traits, known bool) job.Traits {
+		if !known || before.Class != t.Class {
+			return t
+		}
 		t.KeyWindow = min(t.KeyWindow, before.KeyWindow)
 		if before.Repeat != job.RepeatInFlight {
 			t.Repeat = before.Repeat
 		}
 		t.ReadLag, t.Spacing = max(t.ReadLag, before.ReadLag), max(t.Spacing, before.Spacing)
 		t.Negatives = max(t.Negatives, before.Negatives)
-	} else if len(c.known) >= maxKnown {
-		clear(c.known)
-	}
-	c.known[at] = t
+		return t
+	})
 }
 
 // traitsOf checks what a service promises. Its errors go on "it answered with".

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -71,10 +72,10 @@ type Connector struct {
 	sender *transport.Sender
 	wait   time.Duration
 	askFor time.Duration
+	known  *cache.TTL[[sha256.Size]byte, job.Traits] // by settings
 
 	mu          sync.Mutex
 	description *connector.Description
-	known       map[[sha256.Size]byte]job.Traits
 	away        away
 }
 
@@ -127,7 +128,7 @@ func New(c Config) (*Connector, error) {
 	}
 	return &Connector{
 		name: c.Name, who: "the connector " + c.Name, base: base, token: c.Token, sender: c.Sender, wait: c.Wait, askFor: c.Ask,
-		known: make(map[[sha256.Size]byte]job.Traits),
+		known: cache.New[[sha256.Size]byte, job.Traits](cache.Options{Max: maxKnown}),
 	}, nil
 }
 

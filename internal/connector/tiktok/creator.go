@@ -25,8 +25,6 @@ type creator struct {
 	Username  string   `json:"creator_username"`
 	Nickname  string   `json:"creator_nickname"`
 	Privacies []string `json:"privacy_level_options"`
-
-	until time.Time
 }
 
 type creatorKey struct {
@@ -37,25 +35,15 @@ type creatorKey struct {
 // creator asks what the account may do; this is also the question whether the token
 // is good. It fails with *connector.Refusal.
 func (c *Connector) creator(ctx context.Context, o connector.Opening, a account) (creator, error) {
-	key, now := creatorKey{o.Connection, o.Credential.Version}, c.now()
-	c.mu.Lock()
-	known, ok := c.creators[key]
-	c.mu.Unlock()
-	if ok && now.Before(known.until) {
+	key := creatorKey{o.Connection, o.Credential.Version}
+	if known, ok := c.creators.Get(key); ok {
 		return known, nil
 	}
 	out, err := c.askCreator(ctx, a)
-	if err != nil {
-		return creator{}, err
+	if err == nil {
+		c.creators.Put(key, out)
 	}
-	out.until = now.Add(creatorAge)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.creators == nil || len(c.creators) >= mostCreators {
-		c.creators = make(map[creatorKey]creator)
-	}
-	c.creators[key] = out
-	return out, nil
+	return out, err
 }
 
 func (c *Connector) askCreator(ctx context.Context, a account) (creator, error) {

@@ -5,12 +5,12 @@ package tiktok
 
 import (
 	"net/url"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -65,9 +65,7 @@ type Connector struct {
 	lag, stepTime time.Duration
 	uploadLife    time.Duration
 	now           func() time.Time
-
-	mu       sync.Mutex
-	creators map[creatorKey]creator
+	creators      *cache.TTL[creatorKey, creator]
 }
 
 var (
@@ -87,6 +85,7 @@ func New(c Config) *Connector {
 	if out.now == nil {
 		out.now = time.Now
 	}
+	out.creators = cache.New[creatorKey, creator](cache.Options{Max: mostCreators, Age: creatorAge, Now: out.now})
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
