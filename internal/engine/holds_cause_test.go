@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -82,12 +82,12 @@ func TestHoldSaysWhy(t *testing.T) {
 // TestLookSaysWhy: a look whose credential is refused holds with the cause that it saw.
 func TestLookSaysWhy(t *testing.T) {
 	for _, why := range []job.AuthCause{0, job.AuthAccountBarred} {
-		seen := kit.Unseen(&connector.Refusal{Kind: job.FailAuth, Auth: why, Msg: "no"})
+		seen := lookup.Unseen(&connector.Refusal{Kind: job.FailAuth, Auth: why, Msg: "no"})
 		if want := max(why, job.AuthRefused); seen.Kind != job.FailAuth || seen.Auth != want {
 			t.Errorf("a look refused for %s says %s", why, seen.Auth)
 		}
 	}
-	if seen := kit.Unseen(&connector.Refusal{Kind: job.FailAuth, Err: connector.ErrNotAllowed, Msg: "no"}); seen.Kind != 0 || seen.Auth != 0 {
+	if seen := lookup.Unseen(&connector.Refusal{Kind: job.FailAuth, Err: connector.ErrNotAllowed, Msg: "no"}); seen.Kind != 0 || seen.Auth != 0 {
 		t.Errorf("a look that was not allowed says %v, %s", seen.Kind, seen.Auth)
 	}
 }

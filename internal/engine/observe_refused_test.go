@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -35,7 +35,7 @@ func (r *reader) Observe(ctx context.Context, o connector.Opening, l connector.L
 	r.looks[o.Credential.Version]++
 	r.mu.Unlock()
 	if r.atLook != nil && r.atLook(o.Credential.Version) {
-		return kit.Unseen(&connector.Refusal{Kind: job.FailAuth, Auth: job.AuthAccountBarred, Msg: "Reconnect this account"})
+		return lookup.Unseen(&connector.Refusal{Kind: job.FailAuth, Auth: job.AuthAccountBarred, Msg: "Reconnect this account"})
 	}
 	return r.platform.Observe(ctx, o, l)
 }

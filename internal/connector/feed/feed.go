@@ -214,5 +214,5 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 }
 
 func (a account) headers(own ...transport.Header) []transport.Header {
-	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
+	return a.auth.AcceptJSON(own...)
 }

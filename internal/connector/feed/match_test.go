@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -26,8 +27,8 @@ func TestSearchAgainstTruth(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a complete read failed: %v", err)
 		}
-		ids := s.found()
-		present := len(ids) == 1 && len(s.sure) == 1
+		ids := s.Found()
+		present := len(ids) == 1 && len(s.Sure) == 1
 		switch {
 		case w.effect != "" && !slices.Contains(ids, w.effect):
 			t.Fatalf("our effect %s is not found; found %v in %+v", w.effect, ids, w)
@@ -124,8 +125,8 @@ func until(fence time.Duration) connector.Look {
 
 func (w truth) search() *search {
 	newest := w.list(-1) // what was committed before the watermark
-	l := listing{account: "a", now: epoch.Add(w.offset), posts: newest[:min(len(newest), markSize)], cursors: true}
-	return newSearch(markOf("https://feed.example/", l, epoch), content{Text: "ours"}, until(w.fence))
+	l := listing{account: "a", now: epoch.Add(w.offset), posts: newest[:min(len(newest), watermarkSize)], cursors: true}
+	return newSearch(watermarkOf("https://feed.example/", l, epoch), content{Text: "ours"}, until(w.fence))
 }
 
 // read reads page by page until the search is done.
@@ -149,23 +150,23 @@ func (w truth) read(t *rapid.T, s *search) error {
 
 // TestAddRefuses: reads that no verdict may rest on.
 func TestAddRefuses(t *testing.T) {
-	m := mark{Version: markVersion, Base: "b", Account: "a", At: epoch, Local: epoch, Seen: []string{"old"}}
+	m := watermark{Version: watermarkVersion, Base: "b", Account: "a", Clocks: lookup.Clocks{At: epoch, Local: epoch}, Seen: []string{"old"}}
 	good := func() listing { return listing{account: "a", now: epoch, cursors: true, next: "more"} }
 	for name, c := range map[string]struct {
 		edit func(*listing)
 		want error
 	}{
 		"fine":         {func(*listing) {}, nil},
-		"foreign":      {func(l *listing) { l.account = "b" }, errForeign},
+		"foreign":      {func(l *listing) { l.account = "b" }, connector.ErrForeign},
 		"no cursors":   {func(l *listing) { l.cursors = false }, errNoCursor},
-		"clock ahead":  {func(l *listing) { l.now = epoch.Add(slack + 1) }, errUnsteady},
-		"clock behind": {func(l *listing) { l.now = epoch.Add(-slack - 1) }, errUnsteady},
-		"twice":        {func(l *listing) { l.posts = []post{{id: "x", created: epoch}, {id: "x", created: epoch}} }, errShifted},
+		"clock ahead":  {func(l *listing) { l.now = epoch.Add(slack + 1) }, lookup.ErrUnsteady},
+		"clock behind": {func(l *listing) { l.now = epoch.Add(-slack - 1) }, lookup.ErrUnsteady},
+		"twice":        {func(l *listing) { l.posts = []post{{id: "x", created: epoch}, {id: "x", created: epoch}} }, lookup.ErrShifted},
 		"oldest first": {func(l *listing) {
 			l.posts = []post{{id: "x", created: epoch.Add(-slack - 1)}, {id: "y", created: epoch}}
-		}, errDisorder},
-		"cut short":       {func(l *listing) { l.next = "" }, errCutShort},
-		"cut short, new":  {func(l *listing) { l.next, l.posts = "", []post{{id: "x", created: epoch.Add(1)}} }, errCutShort},
+		}, lookup.ErrDisorder},
+		"cut short":       {func(l *listing) { l.next = "" }, lookup.ErrCutShort},
+		"cut short, new":  {func(l *listing) { l.next, l.posts = "", []post{{id: "x", created: epoch.Add(1)}} }, lookup.ErrCutShort},
 		"ends at the old": {func(l *listing) { l.next, l.posts = "", []post{{id: "old", created: epoch.Add(1)}} }, nil},
 	} {
 		l := good()
@@ -180,12 +181,6 @@ func TestAddRefuses(t *testing.T) {
 	l.next = ""
 	if done, err := newSearch(empty, content{Text: "ours"}, until(time.Minute)).add(l, epoch); !done || err != nil {
 		t.Errorf("an empty feed: %v, %v", done, err)
-	}
-}
-
-func TestNames(t *testing.T) {
-	if got := names([]string{"a", "b", "c", "d", "e", "f", "g"}); got != "a, b, c, d, e and 2 more" {
-		t.Error(got)
 	}
 }
 
@@ -208,11 +203,11 @@ func FuzzParseListing(f *testing.F) {
 				t.Fatalf("%+v", p)
 			}
 		}
-		text, err := markOf("https://feed.example/", l, epoch).encode()
+		text, err := lookup.EncodeWatermark(watermarkOf("https://feed.example/", l, epoch))
 		if err != nil {
 			return // a time that JSON has no form for
 		}
-		if m, err := parseMark(text); err == nil && (m.Account != l.account || !m.At.Equal(l.now)) {
+		if m, err := parseWatermark(text); err == nil && (m.Account != l.account || !m.At.Equal(l.now)) {
 			t.Fatalf("%s", text)
 		}
 	})
@@ -250,12 +245,12 @@ func FuzzNormal(f *testing.F) {
 func FuzzParseMark(f *testing.F) {
 	f.Add(`{"v":1,"base":"b","account":"a","at":"2026-11-21T08:00:00Z","local":"2026-11-21T08:00:00Z","seen":["p1"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := parseMark(text)
+		m, err := parseWatermark(text)
 		if err != nil {
 			return
 		}
-		again, err := m.encode()
-		if back, err2 := parseMark(again); err != nil || err2 != nil || !back.At.Equal(m.At) || back.Account != m.Account {
+		again, err := lookup.EncodeWatermark(m)
+		if back, err2 := parseWatermark(again); err != nil || err2 != nil || !back.At.Equal(m.At) || back.Account != m.Account {
 			t.Fatalf("%q: %v, %v", text, err, err2)
 		}
 	})
@@ -268,12 +263,12 @@ func TestLateByThePlatformsClock(t *testing.T) {
 	l := until(fence)
 	l.First.ArmedAt, l.Fence = l.First.ArmedAt.Add(open), l.Fence.Add(open)
 	for at, want := range map[time.Duration]bool{fence: false, open + fence - rounding - 1: false, open + fence: true} {
-		m := mark{Account: "a", At: epoch.Add(ahead), Local: epoch}
+		m := watermark{Account: "a", Clocks: lookup.Clocks{At: epoch.Add(ahead), Local: epoch}}
 		l.Now = epoch.Add(at)
 		s := newSearch(m, content{Text: "ours"}, l)
 		page := listing{account: "a", now: epoch.Add(ahead + at), cursors: true}
-		if _, err := s.add(page, epoch.Add(at)); err != nil || s.late() != want {
-			t.Errorf("%v after the watermark: late %t, %v", at, s.late(), err)
+		if _, err := s.add(page, epoch.Add(at)); err != nil || s.Late() != want {
+			t.Errorf("%v after the watermark: late %t, %v", at, s.Late(), err)
 		}
 	}
 }

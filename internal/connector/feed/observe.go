@@ -3,31 +3,25 @@ package feed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Limits of one look.
 const (
-	// pageSize is how many posts a look asks for at once, markSize how many a
-	// watermark. A page that is too large for connector.MaxBody is asked for in parts.
-	pageSize = 100
-	markSize = 20
+	// pageSize is how many posts a look asks for at once, watermarkSize how many a
+	// watermark. A page that is too large for transport.MaxBody is asked for in parts.
+	pageSize      = 100
+	watermarkSize = 20
 	// MaxPages bounds one look; an account with more posts since the watermark is not
 	// read completely.
 	MaxPages = 100
-	// readTimeout bounds one page.
-	readTimeout = 15 * time.Second
-	// takenBatch is how many ids Look.Taken is asked about at once.
-	takenBatch = 500
 )
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
@@ -36,11 +30,11 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	l, err := c.page(ctx, a, "", markSize, true)
+	l, err := c.page(ctx, a, "", watermarkSize, true)
 	if err != nil {
 		return "", err
 	}
-	text, err := markOf(a.base.String(), l, c.now().UTC()).encode()
+	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), l, c.now().UTC()))
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the platform's time is not usable", Err: err}
 	}
@@ -49,7 +43,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 
 // AccountOf implements connector.Identifier.
 func (*Connector) AccountOf(watermark string) string {
-	m, err := parseMark(watermark)
+	m, err := parseWatermark(watermark)
 	if err != nil {
 		return ""
 	}
@@ -58,38 +52,21 @@ func (*Connector) AccountOf(watermark string) string {
 
 // Backdate implements connector.Backdater.
 func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
-	m, err := parseMark(watermark)
+	m, err := parseWatermark(watermark)
 	if err != nil {
 		return "", err
 	}
-	m.At, m.Local, m.Seen = m.At.Add(-by), m.Local.Add(-by), nil
-	return m.encode()
+	m.Clocks, m.Seen = m.Earlier(by), nil
+	return lookup.EncodeWatermark(m)
 }
 
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return kit.Unseen(err)
+		return lookup.Unseen(err)
 	}
-	switch ids := s.found(); {
-	case len(ids) == 0 && !s.late():
-		return saw(job.SawInconclusive, "the platform answered with a list from before the end of the send")
-	case len(ids) == 0:
-		return saw(job.SawAbsent, fmt.Sprintf("%d posts read, back to before the send; none has this content", len(s.ids)))
-	case len(ids) == 1 && len(s.sure) == 1, l.Any && len(s.sure) > 0: // the newest first
-		out := saw(job.SawPresent, "found as post "+ids[0])
-		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
-		return out
-	case len(ids) == 1:
-		return saw(job.SawCandidates, "post "+ids[0]+" has this content, but its time is not that of the send, or it answers nothing; is it this one?")
-	default:
-		return saw(job.SawCandidates, fmt.Sprintf("%d posts have this content: %s", len(ids), names(ids)))
-	}
-}
-
-func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
+	return s.Verdict(wording)
 }
 
 // search reads completely, or fails.
@@ -102,63 +79,39 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseMark(l.First.Watermark)
+	m, err := parseWatermark(l.First.Watermark)
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Base != a.base.String():
 		return nil, errors.New("the connection leads to another platform than at the send")
-	case l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt):
-		return nil, errors.New("the attempt's times are not known")
 	}
-	s := newSearch(m, want, l)
-	if err := c.pages(ctx, a, s); err != nil {
+	if err := lookup.CheckTimes(l); err != nil {
 		return nil, err
 	}
-	if l.Taken == nil {
-		return s, nil
-	}
-	for ids := range slices.Chunk(idsOf(s.sure, s.uncertain, s.orphans), takenBatch) {
-		taken, err := l.Taken(ctx, ids)
+	s := newSearch(m, want, l)
+	err = s.ReadPages(func(cursor string) (string, bool, error) {
+		page, err := c.page(ctx, a, cursor, pageSize, false)
 		if err != nil {
-			return nil, errors.New("it could not be read which posts are other jobs'")
+			return "", false, err
 		}
-		s.drop(taken)
+		done, err := s.add(page, c.now())
+		return page.next, done, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.DropTaken(ctx); err != nil {
+		return nil, err
 	}
 	return s, nil
-}
-
-// pages reads page after page until nothing of ours can come any more.
-func (c *Connector) pages(ctx context.Context, a account, s *search) error {
-	cursor, been := "", make(map[string]bool)
-	for range MaxPages {
-		l, err := c.page(ctx, a, cursor, pageSize, false)
-		if err != nil {
-			return err
-		}
-		done, err := s.add(l, c.now())
-		if done || err != nil {
-			return err
-		}
-		if cursor = l.next; been[cursor] {
-			return errShifted
-		}
-		been[cursor] = true
-	}
-	return fmt.Errorf("more than %d pages of posts since the send", MaxPages)
 }
 
 // page reads one page from a cursor on, of at most size posts. It fails with
 // *connector.Refusal. fresh asks for a line of its own: a failure before the arm
 // costs the job a try.
 func (c *Connector) page(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
-	for {
-		l, err := c.part(ctx, a, cursor, size, fresh)
-		if size == 1 || !errors.Is(err, transport.ErrBodyTooLarge) {
-			return l, err
-		}
-		size = max(1, size/5)
-	}
+	return lookup.Smaller(size, func(size int) (listing, error) { return c.part(ctx, a, cursor, size, fresh) })
 }
 
 func (c *Connector) part(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
@@ -168,17 +121,10 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 		q.Set("before", cursor)
 	}
 	u.RawQuery = q.Encode()
-	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
-		by = end
-	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(&u), fresh)
+	answer, err := lookup.Read(ctx, c.sender, transport.Call{Method: "GET", URL: &u, Headers: a.headers()}, fresh, "read posts")
 	if err != nil {
-		return listing{}, fmt.Errorf("read posts: %w", err)
+		return listing{}, err
 	}
-	defer line.Close()
-	answer := line.Exchange(transport.Call{Method: "GET", URL: &u, Headers: a.headers(), Keep: transport.MaxBody},
-		transport.Bounds{SendBy: by, AnswerBy: by})
 	if err := unread(answer, a.auth.Hidden); err != nil {
 		return listing{}, err
 	}
@@ -194,26 +140,13 @@ func unread(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	if errors.Is(a.Err, transport.ErrBodyTooLarge) {
-		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: transport.ErrBodyTooLarge}
-	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
+	r := lookup.Refused(a, who, secrets)
 	switch {
-	case !a.Complete:
-	case a.Status == 401, a.Status == 403:
-		r.Kind = job.FailAuth
-		if a.Status == 403 {
-			r.Err = connector.ErrNotAllowed
-			r.Msg += mayNot
-		} else {
-			r.Msg += refused
-		}
-	case a.Status == 429:
-		r.Kind = job.FailRateLimited
-		var said bool
-		if r.RetryAfter, said = transport.RetryAfter(a.Header, a.At); !said {
-			r.RetryAfter = transport.DefaultRetryAfter
-		}
+	case r.Kind != job.FailAuth:
+	case a.Status == 403:
+		r.Msg += mayNot
+	default:
+		r.Msg += refused
 	}
 	return r
 }

@@ -3,6 +3,7 @@
 package kit
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -26,6 +27,22 @@ type Auth struct {
 
 	Headers []transport.Header
 	Hidden  transport.Secrets
+}
+
+// AcceptJSON returns the headers of a request that wants JSON: its own, Accept, and the
+// credential's.
+func (a Auth) AcceptJSON(own ...transport.Header) []transport.Header {
+	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), a.Headers...)
+}
+
+// Key names the credential, and what it is used for, in a cache: the secret is not kept.
+func (a Auth) Key(use string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, header := range a.Headers {
+		_, _ = h.Write([]byte(header.Value + "\x00"))
+	}
+	_, _ = h.Write([]byte(use))
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // AuthKind is a kind of credential that becomes a header.

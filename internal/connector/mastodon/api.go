@@ -2,16 +2,14 @@ package mastodon
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -21,20 +19,18 @@ const who = "the Mastodon server"
 
 const reconnect = "reconnect this Mastodon account with a token that may write posts and read them"
 
-// readTimeout bounds one read.
-const readTimeout = 15 * time.Second
-
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a line
 // of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	answer, err := c.exchange(ctx, fresh, transport.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: transport.MaxBody})
+	answer, err := lookup.Read(ctx, c.sender, transport.Call{Method: "GET", URL: u, Headers: a.headers()}, fresh, "ask mastodon")
 	if err != nil {
 		return answer, err
 	}
 	return answer, unread(answer, a.auth.Hidden)
 }
+
+// readTimeout bounds a request whose context has no deadline.
+const readTimeout = 15 * time.Second
 
 // exchange makes one request that has no visible effect, by the context's deadline.
 func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Call) (transport.Answer, error) {
@@ -51,7 +47,7 @@ func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Cal
 }
 
 func (a account) headers(own ...transport.Header) []transport.Header {
-	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
+	return a.auth.AcceptJSON(own...)
 }
 
 // unread says why an answer to a read is none, or nil.
@@ -59,19 +55,13 @@ func unread(a transport.Answer, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	if errors.Is(a.Err, transport.ErrBodyTooLarge) {
-		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: transport.ErrBodyTooLarge}
-	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
-	switch {
-	case !a.Complete:
-	case a.Status == 401, a.Status == 403:
-		r.Kind, r.Msg = job.FailAuth, transport.Clean(r.Msg+"; "+reconnect, transport.MaxMessage)
-		if a.Status == 403 {
-			r.Err = connector.ErrNotAllowed
-		}
-	case a.Status == 429:
-		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
+	r := lookup.Refused(a, who, secrets)
+	switch r.Kind {
+	case job.FailAuth:
+		r.Msg = transport.Clean(r.Msg+"; "+reconnect, transport.MaxMessage)
+	case job.FailRateLimited:
+		r.RetryAfter = resetAfter(a)
+	default:
 	}
 	return r
 }
@@ -101,14 +91,13 @@ type person struct {
 
 // whose asks once whose token it is.
 func (c *Connector) whose(ctx context.Context, a account) (person, error) {
-	sum := sha256.Sum256([]byte(a.base.String() + "\n" + a.auth.Headers[0].Value)) // the secret is not kept
-	key := string(sum[:])
-	if p, ok := c.accounts.get(key, c.now()); ok {
+	key := a.auth.Key(a.base.String())
+	if p, ok := c.accounts.Get(key); ok {
 		return p, nil
 	}
 	p, err := c.verify(ctx, a)
 	if err == nil {
-		c.accounts.put(key, p, c.now().Add(accountLasts))
+		c.accounts.Put(key, p)
 	}
 	return p, err
 }
@@ -165,37 +154,6 @@ const (
 	// server is.
 	accountLasts = 24 * time.Hour
 	probeLasts   = time.Hour
-	// maxMemory bounds what is remembered of either.
-	maxMemory = 4096
+	// maxRemembered bounds what is remembered of either.
+	maxRemembered = 4096
 )
-
-// memory remembers what servers said.
-type memory[T any] struct {
-	mu   sync.Mutex
-	kept map[string]remembered[T]
-}
-
-type remembered[T any] struct {
-	value T
-	until time.Time
-}
-
-func (m *memory[T]) get(key string, now time.Time) (T, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.kept[key]
-	if !ok || !now.Before(r.until) {
-		var none T
-		return none, false
-	}
-	return r.value, true
-}
-
-func (m *memory[T]) put(key string, value T, until time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.kept == nil || len(m.kept) >= maxMemory {
-		m.kept = make(map[string]remembered[T])
-	}
-	m.kept[key] = remembered[T]{value, until}
-}

@@ -7,6 +7,7 @@ package mastodon
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -35,17 +38,8 @@ const KeyWindow = time.Hour
 // one account.
 const holdKey = "account"
 
-// Settle is how an unknown outcome is looked up on a server that does not dedupe.
-type Settle struct {
-	// ReadLag is how long after a write a read may still miss it.
-	ReadLag time.Duration
-	// Negatives complete absences, Spacing apart, prove one.
-	Negatives int
-	Spacing   time.Duration
-}
-
-// DefaultSettle is ours: no server documents any.
-var DefaultSettle = Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
+// DefaultSettle is for servers that do not dedupe. It is ours: no server documents any.
+var DefaultSettle = lookup.Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
 
 // Config makes a Connector.
 type Config struct {
@@ -56,7 +50,7 @@ type Config struct {
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Settle replaces DefaultSettle; nil keeps it.
-	Settle *Settle
+	Settle *lookup.Settle
 	// Now gives this process's time; nil means time.Now.
 	Now func() time.Time
 }
@@ -66,10 +60,10 @@ type Connector struct {
 	sender    *transport.Sender
 	media     *kit.Media
 	httpsOnly bool
-	settle    Settle
+	settle    lookup.Settle
 	now       func() time.Time
-	servers   memory[bool]   // whether a server dedupes, by its base URL
-	accounts  memory[person] // whose token it is
+	servers   *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
+	accounts  *cache.TTL[[sha256.Size]byte, person] // whose token it is
 }
 
 var (
@@ -87,7 +81,11 @@ func New(c Config) *Connector {
 	if c.Settle == nil {
 		c.Settle = &DefaultSettle
 	}
-	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, settle: *c.Settle, now: c.Now}
+	return &Connector{
+		sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, settle: *c.Settle, now: c.Now,
+		servers:  cache.New[string, bool](cache.Options{Max: maxRemembered, Age: probeLasts, Now: c.Now}),
+		accounts: cache.New[[sha256.Size]byte, person](cache.Options{Max: maxRemembered, Age: accountLasts, Now: c.Now}),
+	}
 }
 
 // Describe implements connector.Connector.

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -24,8 +22,6 @@ const (
 	// read completely. MaxSources bounds the posts whose source is read.
 	MaxPages   = 100
 	MaxSources = 200
-	// takenBatch is how many ids Look.Taken is asked about at once.
-	takenBatch = 500
 )
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
@@ -42,7 +38,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := markOf(a.base.String(), p, l, c.now().UTC()).encode()
+	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, c.now().UTC()))
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the server's time is not usable", Err: err}
 	}
@@ -51,7 +47,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 
 // AccountOf implements connector.Identifier.
 func (*Connector) AccountOf(watermark string) string {
-	m, err := parseMark(watermark)
+	m, err := parseWatermark(watermark)
 	if err != nil {
 		return ""
 	}
@@ -60,100 +56,73 @@ func (*Connector) AccountOf(watermark string) string {
 
 // Backdate implements connector.Backdater.
 func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
-	m, err := parseMark(watermark)
+	m, err := parseWatermark(watermark)
 	if err != nil {
 		return "", err
 	}
-	m.At, m.Local, m.Seen = m.At.Add(-by), m.Local.Add(-by), nil
-	return m.encode()
+	m.Clocks, m.Seen = m.Earlier(by), nil
+	return lookup.EncodeWatermark(m)
 }
 
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
-	s, want, err := c.search(ctx, o, l)
-	if err != nil {
-		return kit.Unseen(err)
-	}
-	switch ids := s.found(); {
-	case l.Any && len(want.media) > 0:
-		return saw(job.SawInconclusive, "it cannot be told which files a post has")
-	case len(ids) == 0 && !s.late():
-		return saw(job.SawInconclusive, "the server answered with a list from before the end of the send")
-	case len(ids) == 0 && want.Visibility == direct:
-		return saw(job.SawInconclusive, "a direct post is not listed, but servers may leave those out; is it there?")
-	case len(ids) == 0:
-		return saw(job.SawAbsent, fmt.Sprintf("%d posts read, back to before the send; none has this content", len(s.ids)))
-	case len(ids) == 1 && len(s.sure) == 1, l.Any && len(s.sure) > 0: // the newest first
-		out := saw(job.SawPresent, "found as post "+ids[0])
-		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
-		return out
-	case len(ids) == 1:
-		return saw(job.SawCandidates, "post "+ids[0]+" may be this one, but its time, its words or what belongs to it are not quite those of the send; is it?")
+	s, err := c.search(ctx, o, l)
+	switch {
+	case err != nil:
+		return lookup.Unseen(err)
+	case l.Any && len(s.want.media) > 0:
+		return lookup.Saw(job.SawInconclusive, "it cannot be told which files a post has")
+	case len(s.Found()) == 0 && s.Late() && s.want.Visibility == direct:
+		return lookup.Saw(job.SawInconclusive, "a direct post is not listed, but servers may leave those out; is it there?")
 	default:
-		return saw(job.SawCandidates, fmt.Sprintf("%d posts have this content: %s", len(ids), names(ids)))
+		return s.Verdict(wording)
 	}
-}
-
-func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // search reads completely, or fails.
-func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look) (*search, content, error) {
+func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look) (*search, error) {
 	a, err := c.account(o)
 	if err != nil {
-		return nil, content{}, err
+		return nil, err
 	}
 	want, err := thaw(l.First.Frozen)
 	if err != nil {
-		return nil, want, err
+		return nil, err
 	}
-	m, err := parseMark(l.First.Watermark)
+	m, err := parseWatermark(l.First.Watermark)
 	switch {
 	case err != nil:
-		return nil, want, err
+		return nil, err
 	case m.Base != a.base.String():
-		return nil, want, errors.New("the connection leads to another server than at the send")
-	case l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt):
-		return nil, want, errors.New("the attempt's times are not known")
+		return nil, errors.New("the connection leads to another server than at the send")
+	}
+	if err := lookup.CheckTimes(l); err != nil {
+		return nil, err
 	}
 	if p, err := c.whose(ctx, a); err != nil {
-		return nil, want, err
+		return nil, err
 	} else if p.id != m.ID {
-		return nil, want, connector.ErrForeign
+		return nil, connector.ErrForeign
 	}
 	s := newSearch(m, want, l)
-	if err := c.pages(ctx, a, s); err != nil {
-		return nil, want, err
-	}
-	if err := c.compare(ctx, a, s, want); err != nil {
-		return nil, want, err
-	}
-	if l.Taken == nil {
-		return s, want, nil
-	}
-	for ids := range slices.Chunk(idsOf(s.sure, s.uncertain, s.alike), takenBatch) {
-		taken, err := l.Taken(ctx, ids)
+	err = s.ReadPages(func(before string) (string, bool, error) {
+		page, err := c.page(ctx, a, m.ID, before, false)
 		if err != nil {
-			return nil, want, errors.New("it could not be read which posts are other jobs'")
+			return "", false, err
 		}
-		s.drop(taken)
+		done, err := s.add(page, c.now())
+		return s.last, done, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return s, want, nil
-}
-
-// pages reads page after page until nothing of ours can come any more.
-func (c *Connector) pages(ctx context.Context, a account, s *search) error {
-	for range MaxPages {
-		l, err := c.page(ctx, a, s.mark.ID, s.last, false)
-		if err != nil {
-			return err
-		}
-		if done, err := s.add(l, c.now()); done || err != nil {
-			return err
-		}
+	if err := c.compare(ctx, a, s); err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("more than %d pages of posts since the send", MaxPages)
+	if _, err := s.DropTaken(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // page reads the posts that are older than the one named, the newest if none is.
@@ -177,25 +146,25 @@ func (c *Connector) page(ctx context.Context, a account, id, before string, fres
 	return l, nil
 }
 
-// compare keeps the posts that have the content.
-func (c *Connector) compare(ctx context.Context, a account, s *search, want content) error {
+// compare keeps the posts that have the content, or may.
+func (c *Connector) compare(ctx context.Context, a account, s *search) error {
 	reads := 0
-	return s.keep(func(p status) (likeness, error) {
+	return s.Sort(func(p status, before lookup.Fit) (lookup.Fit, error) {
 		if reads++; reads > MaxSources {
-			return other, fmt.Errorf("more than %d posts since the send", MaxSources)
+			return lookup.Other, fmt.Errorf("more than %d posts since the send", MaxSources)
 		}
 		text, warning, told, err := c.source(ctx, a, p.id)
 		if err != nil {
-			return other, err
+			return lookup.Other, err
 		}
-		like := want.likeHTML(p)
+		like := s.want.likeHTML(p)
 		if told {
-			like = want.likeSource(text, warning)
+			like = s.want.likeSource(text, warning)
 		}
-		if p.edited {
+		if s.rewritten(p) {
 			like = max(like, maybe)
 		}
-		return like, nil
+		return judge(like, before), nil
 	})
 }
 

@@ -23,12 +23,12 @@ func (c *Connector) Probe(ctx context.Context, o connector.Opening) (job.Traits,
 		return job.Traits{}, err
 	}
 	key := a.base.String()
-	dedupes, known := c.servers.get(key, c.now())
+	dedupes, known := c.servers.Get(key)
 	if !known {
 		if dedupes, err = c.isMastodon(ctx, a); err != nil {
 			return job.Traits{}, err
 		}
-		c.servers.put(key, dedupes, c.now().Add(probeLasts))
+		c.servers.Put(key, dedupes)
 	}
 	return c.traits(dedupes), nil
 }

@@ -12,7 +12,7 @@ import (
 
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -81,17 +81,13 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	if o.Class == job.Handle {
 		// A staged attempt has a handle, and is polled. Publish comes after the handle is
 		// stored, and a handle is stored before the fence or never.
-		return saw(job.SawAbsent, "nothing was staged, so nothing was published")
+		return lookup.Saw(job.SawAbsent, "nothing was staged, so nothing was published")
 	}
 	seen, err := c.see(ctx, o, l)
 	if err != nil {
-		return kit.Unseen(err)
+		return lookup.Unseen(err)
 	}
 	return verdict(seen)
-}
-
-func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }
 
 // see asks for candidates, and drops those that are other jobs'. A look that proves
@@ -159,9 +155,9 @@ func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.L
 func verdict(seen []*connectorv1.Candidate) job.Observation {
 	switch {
 	case len(seen) == 0:
-		return saw(job.SawAbsent, "everything since the send was read, and it is not there")
+		return lookup.Saw(job.SawAbsent, "everything since the send was read, and it is not there")
 	case len(seen) == 1 && seen[0].GetSure():
-		o := saw(job.SawPresent, "found as "+seen[0].GetExternalId())
+		o := lookup.Saw(job.SawPresent, "found as "+seen[0].GetExternalId())
 		o.ExternalID, o.ExternalURL = seen[0].GetExternalId(), seen[0].GetExternalUrl()
 		return o
 	}
@@ -169,7 +165,7 @@ func verdict(seen []*connectorv1.Candidate) job.Observation {
 	for _, x := range seen {
 		ids = append(ids, x.GetExternalId())
 	}
-	return saw(job.SawCandidates, fmt.Sprintf("%d objects could be this effect; is it one of them? %s", len(ids), strings.Join(ids, ", ")))
+	return lookup.Saw(job.SawCandidates, fmt.Sprintf("%d objects could be this effect; is it one of them? %s", len(ids), strings.Join(ids, ", ")))
 }
 
 // Poll implements connector.Poller.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -35,101 +36,85 @@ const (
 
 // Why a read proves nothing.
 var (
-	errUnsteady = errors.New("the clock of Slack, or ours, was set since the send; times cannot be compared")
-	errShifted  = errors.New("a page shifted while it was read")
 	errNoThread = errors.New("the thread is not listed: it may be gone")
 	errNested   = errors.New("the message that is answered is itself an answer, and Slack does not list its thread by it; " +
 		"look for the message in that thread")
 	errNoClock = errors.New("the answer of Slack does not say its time")
 )
 
+// wording is how verdicts are put.
+var wording = lookup.Wording{Object: "message", Objects: "messages", Missing: "this job's mark"}
+
 // search looks for one message in one conversation.
 type search struct {
-	mark mark
-	want content
-	look connector.Look
-	// until is the fence, by Slack's clock: the message was made before.
-	until time.Time
+	lookup.Search[message]
 
-	ids             map[string]bool // read so far
-	began           time.Time       // Slack's clock at the first page
-	thread          bool            // its first message was listed
-	sure, uncertain []message
+	mark   watermark
+	want   content
+	thread bool // its first message was listed
 }
 
-func newSearch(m mark, want content, l connector.Look) *search {
-	return &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
-}
-
-// steady holds Slack's clock, read at local by ours, against the watermark's.
-func (s *search) steady(now, local time.Time) error {
-	if apart := now.Sub(s.mark.At) - local.Sub(s.mark.Local); apart > slack || apart < -slack {
-		return errUnsteady
-	}
-	if s.began.IsZero() {
-		s.began, s.until = now, s.look.Until(s.mark.At, now)
-	}
-	return nil
+func newSearch(m watermark, want content, l connector.Look) *search {
+	return &search{mark: m, want: want, Search: lookup.New(lookup.Rules[message]{
+		Platform: "Slack", Clock: "the clock of Slack", Objects: "messages", Pages: "pages of messages",
+		Slack: slack, Rounding: rounding, MaxPages: maxPages,
+		ID:       func(m message) string { return m.TS },
+		External: func(told message) string { return externalID(m.Channel, told.TS, want.Thread) },
+		Created:  func(m message) time.Time { return m.at },
+		URL:      func(told message) string { return link(m.Site, m.Channel, told.TS, want.Thread) },
+	}, m.Clocks, l)}
 }
 
 // add takes the next page.
 func (s *search) add(l listing) (done bool, err error) {
+	messages := make([]message, 0, len(l.messages))
 	for _, m := range l.messages {
-		if m.TS == s.want.Thread {
-			if m.Thread != "" && m.Thread != m.TS {
-				return false, errNested
-			}
+		switch {
+		case m.TS != s.want.Thread:
+			messages = append(messages, m)
+		case m.Thread != "" && m.Thread != m.TS:
+			return false, errNested
+		default: // a thread begins each of its pages with its first message
 			s.thread = true
-			continue // a thread begins each of its pages with its first message
 		}
-		if s.ids[m.TS] {
-			return false, errShifted
-		}
-		s.ids[m.TS] = true
-		s.match(m)
 	}
-	if l.next == "" && s.want.Thread != "" && !s.thread && len(s.sure) == 0 {
+	if err := s.Add(messages, s.fit); err != nil {
+		return false, err
+	}
+	if l.next == "" && s.want.Thread != "" && !s.thread && len(s.Sure) == 0 {
 		return false, errNoThread
 	}
 	return l.next == "", nil
 }
 
-func (s *search) match(m message) {
+func (s *search) fit(m message) lookup.Fit {
 	ours := m.User == s.mark.User || s.mark.Bot != "" && m.Bot == s.mark.Bot
 	marked := m.Mark != nil && m.Mark.Type == markEvent
 	switch {
 	case marked && m.Mark.Payload.Job == s.want.Key && ours:
-		s.sure = append(s.sure, m)
+		return lookup.Sure
 	case marked && m.Mark.Payload.Job == s.want.Key:
-		s.uncertain = append(s.uncertain, m)
-	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.until.Add(slack)) &&
+		return lookup.Uncertain
+	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.Until.Add(slack)) &&
 		m.Text != "" && loose(m.Text) == loose(s.want.Text):
-		s.uncertain = append(s.uncertain, m)
+		return lookup.Uncertain
+	default:
+		return lookup.Other
 	}
 }
 
-// late tells whether the read began after the fence, by Slack's clock.
-func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
-
-// drop takes out messages that are other jobs'.
-func (s *search) drop(taken map[string]bool) {
-	gone := func(m message) bool { return taken[s.external(m)] }
-	s.sure = slices.DeleteFunc(s.sure, gone)
-	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
-}
-
-// external names a message, as the answer to its post did.
-func (s *search) external(m message) string {
-	return externalID(s.mark.Channel, m.TS, s.want.Thread)
-}
-
-// found gives the external ids of all that could be ours.
-func (s *search) found() []string {
-	var ids []string
-	for _, m := range slices.Concat(s.sure, s.uncertain) {
-		ids = append(ids, s.external(m))
+// verdict says what the read proves: the mark is the proof, whatever else says the same.
+func (s *search) verdict() job.Observation {
+	switch ids := s.Found(); {
+	case len(ids) == 0:
+		return s.Absence(wording)
+	case len(s.Sure) == 1:
+		return s.Presence("found by its mark as message")
+	case len(s.Sure) > 1:
+		return lookup.Saw(job.SawCandidates, fmt.Sprintf("%d messages have this job's mark: %s", len(s.Sure), lookup.Names(ids)))
+	default:
+		return lookup.Saw(job.SawCandidates, "these messages say the same, without the mark of any job, or by somebody else: "+lookup.Names(ids)+"; is it one of them?")
 	}
-	return ids
 }
 
 var (
@@ -160,15 +145,4 @@ func loose(text string) string {
 		}
 		return -1
 	}, cases.Fold().String(norm.NFKC.String(text)))
-}
-
-// naming bounds how many candidates a message names.
-const naming = 5
-
-// names lists candidates for a person.
-func names(ids []string) string {
-	if len(ids) <= naming {
-		return strings.Join(ids, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(ids[:naming], ", "), len(ids)-naming)
 }

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -20,15 +20,11 @@ import (
 // Limits of one look.
 const (
 	// pageSize is how many messages a look asks for at once; an app that may read once
-	// a minute gets 15. A page that is too large for connector.MaxBody is asked for in
+	// a minute gets 15. A page that is too large for transport.MaxBody is asked for in
 	// parts.
 	pageSize = 100
 	// maxPages bounds one look.
 	maxPages = 50
-	// readTimeout bounds one request.
-	readTimeout = 15 * time.Second
-	// takenBatch is how many ids Look.Taken is asked about at once.
-	takenBatch = 500
 )
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
@@ -50,7 +46,9 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := mark{Version: markVersion, who: whose, Channel: channel, At: at, Local: local}.encode()
+	text, err := lookup.EncodeWatermark(watermark{
+		Version: watermarkVersion, who: whose, Channel: channel, Clocks: lookup.Clocks{At: at, Local: local},
+	})
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of Slack is not usable", Err: err}
 	}
@@ -60,7 +58,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 // AccountOf implements connector.Identifier: the workspace's and the user's id, which
 // outlive changes of their names.
 func (*Connector) AccountOf(watermark string) string {
-	m, err := parseMark(watermark)
+	m, err := parseWatermark(watermark)
 	if err != nil {
 		return ""
 	}
@@ -116,13 +114,13 @@ func (c *Connector) whose(ctx context.Context, auth kit.Auth) (who, time.Time, e
 	if u, err := transport.ParseURL(in.URL); err == nil {
 		out.Site = u.String()
 	}
-	c.known.keepOwner(auth, out)
+	c.owners.Put(auth.Key(""), out)
 	return out, at, nil
 }
 
 // owner is whose token it is: asked once, because it never changes.
 func (c *Connector) owner(ctx context.Context, auth kit.Auth) (who, error) {
-	if whose := c.known.owner(auth); whose.User != "" {
+	if whose, known := c.owners.Get(auth.Key("")); known {
 		return whose, nil
 	}
 	whose, _, err := c.whose(ctx, auth)
@@ -135,7 +133,7 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 	if want.User == "" {
 		return want.Channel, nil
 	}
-	if channel := c.known.chat(auth, want.User); channel != "" {
+	if channel, known := c.chats.Get(auth.Key(want.User)); known {
 		return channel, nil
 	}
 	body, err := json.Marshal(struct {
@@ -149,7 +147,7 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 		return "", err
 	}
 	answer, _, err := c.call(ctx, auth, transport.Call{
-		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: headers(auth, jsonType),
+		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: auth.AcceptJSON(jsonType),
 	}, true)
 	if err != nil {
 		return "", err
@@ -162,7 +160,7 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 	if err := json.Unmarshal(answer, &in); err != nil || !isChannel(in.Channel.ID) {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "Slack opened no conversation with this person"}
 	}
-	c.known.keepChat(auth, want.User, in.Channel.ID)
+	c.chats.Put(auth.Key(want.User), in.Channel.ID)
 	return in.Channel.ID, nil
 }
 
@@ -170,26 +168,9 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return kit.Unseen(err)
+		return lookup.Unseen(err)
 	}
-	switch ids := s.found(); {
-	case len(ids) == 0 && !s.late():
-		return saw(job.SawInconclusive, "Slack answered with a list from before the end of the send")
-	case len(ids) == 0:
-		return saw(job.SawAbsent, fmt.Sprintf("%d messages read, back to before the send; none has this job's mark", len(s.ids)))
-	case len(s.sure) == 1: // whatever else says the same
-		out := saw(job.SawPresent, "found by its mark as message "+ids[0])
-		out.ExternalID, out.ExternalURL = ids[0], link(s.mark.Site, s.mark.Channel, s.sure[0].TS, s.want.Thread)
-		return out
-	case len(s.sure) > 1:
-		return saw(job.SawCandidates, fmt.Sprintf("%d messages have this job's mark: %s", len(s.sure), names(ids)))
-	default:
-		return saw(job.SawCandidates, "these messages say the same, without the mark of any job, or by somebody else: "+names(ids)+"; is it one of them?")
-	}
-}
-
-func saw(v job.Verdict, detail string) job.Observation {
-	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
+	return s.verdict()
 }
 
 // search reads completely, or fails.
@@ -202,12 +183,12 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseMark(l.First.Watermark)
+	m, err := parseWatermark(l.First.Watermark)
 	if err != nil {
 		return nil, err
 	}
-	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
-		return nil, errors.New("the attempt's times are not known")
+	if err := lookup.CheckTimes(l); err != nil {
+		return nil, err
 	}
 	// Others may not be shown this account's messages, or their marks.
 	if whose, err := c.owner(ctx, auth); err != nil {
@@ -219,15 +200,8 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err := c.pages(ctx, auth, s); err != nil {
 		return nil, err
 	}
-	if l.Taken == nil {
-		return s, nil
-	}
-	for ids := range slices.Chunk(s.found(), takenBatch) {
-		taken, err := l.Taken(ctx, ids)
-		if err != nil {
-			return nil, errors.New("it could not be read which messages are other jobs'")
-		}
-		s.drop(taken)
+	if _, err := s.DropTaken(ctx); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -242,41 +216,39 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 		method = "conversations.replies"
 		query.Set("ts", s.want.Thread)
 	}
-	been := make(map[string]bool)
-	for range maxPages {
-		body, at, err := c.page(ctx, auth, method, query)
-		if err != nil {
-			return err
+	return s.ReadPages(func(cursor string) (string, bool, error) {
+		if cursor != "" {
+			query.Set("cursor", cursor)
 		}
-		if err := s.steady(at, c.now()); err != nil {
-			return err
-		}
-		l, err := parseListing(body)
+		page, err := c.page(ctx, auth, method, query)
 		if err != nil {
-			return err
+			return "", false, err
+		}
+		if err := s.Steady(page.at, c.now()); err != nil {
+			return "", false, err
+		}
+		l, err := parseListing(page.body)
+		if err != nil {
+			return "", false, err
 		}
 		done, err := s.add(l)
-		if done || err != nil {
-			return err
-		}
-		if been[l.next] {
-			return errShifted
-		}
-		been[l.next] = true
-		query.Set("cursor", l.next)
-	}
-	return fmt.Errorf("more than %d pages of messages since the send", maxPages)
+		return l.next, done, err
+	})
+}
+
+// answer is a body, with Slack's clock.
+type answer struct {
+	body []byte
+	at   time.Time
 }
 
 // page reads one page, or less of it if it is too large.
-func (c *Connector) page(ctx context.Context, auth kit.Auth, method string, query url.Values) ([]byte, time.Time, error) {
-	for size := pageSize; ; size = max(1, size/5) {
+func (c *Connector) page(ctx context.Context, auth kit.Auth, method string, query url.Values) (answer, error) {
+	return lookup.Smaller(pageSize, func(size int) (answer, error) {
 		query.Set("limit", strconv.Itoa(size))
 		body, at, err := c.get(ctx, auth, method, query, false)
-		if size == 1 || !errors.Is(err, transport.ErrBodyTooLarge) {
-			return body, at, err
-		}
-	}
+		return answer{body, at}, err
+	})
 }
 
 // get reads one answer, with Slack's clock. It fails with *connector.Refusal.
@@ -285,27 +257,20 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return c.call(ctx, auth, transport.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
+	return c.call(ctx, auth, transport.Call{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
 }
 
 // call makes one request that has no effect. fresh asks for a line of its own: a
 // failure before the arm costs the job a try.
 func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Call, fresh bool) ([]byte, time.Time, error) {
-	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
-		by = end
-	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
+	answer, err := lookup.Read(ctx, c.sender, call, fresh, "ask slack")
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("ask slack: %w", err)
+		return nil, time.Time{}, err
 	}
-	defer line.Close()
-	call.Keep = transport.MaxBody
-	answer := line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by})
 	if err := unread(answer, auth.Hidden); err != nil {
 		return nil, time.Time{}, err
 	}
-	at, ok := clockOf(answer)
+	at, ok := lookup.ClockOf(answer, "GMT")
 	if !ok {
 		return nil, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: errNoClock.Error()}
 	}
@@ -313,10 +278,6 @@ func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Call
 }
 
 var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
-
-func headers(auth kit.Auth, own ...transport.Header) []transport.Header {
-	return append(append(own, transport.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
-}
 
 // unread says why an answer is none that was asked for, or nil.
 func unread(a transport.Answer, secrets transport.Secrets) error {
@@ -327,17 +288,9 @@ func unread(a transport.Answer, secrets transport.Secrets) error {
 		}
 		return refused(a, said, secrets)
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, name, secrets)}
-	switch {
-	case errors.Is(a.Err, transport.ErrBodyTooLarge):
-		r.Msg, r.Err = name+" could not be read", transport.ErrBodyTooLarge
-	case !a.Complete:
-	case a.Status == 401:
-		r.Kind, r.Msg = job.FailAuth, msgReconnect
-	case a.Status == 403:
-		r.Kind, r.Msg, r.Err = job.FailAuth, msgReconnect, connector.ErrNotAllowed
-	case a.Status == 429:
-		r.Kind, r.RetryAfter = job.FailRateLimited, wait(a)
+	r := lookup.Refused(a, name, secrets)
+	if r.Kind == job.FailAuth {
+		r.Msg = msgReconnect
 	}
 	return r
 }
@@ -350,17 +303,9 @@ func refused(a transport.Answer, said answered, secrets transport.Secrets) *conn
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:
-		r.RetryAfter = wait(a)
+		r.RetryAfter = lookup.Wait(a)
 	case rights[said.Error]:
 		r.Err = connector.ErrNotAllowed
 	}
 	return r
-}
-
-// wait is how long a limit lasts.
-func wait(a transport.Answer) time.Duration {
-	if d, said := transport.RetryAfter(a.Header, a.At); said {
-		return d
-	}
-	return transport.DefaultRetryAfter
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -30,7 +31,7 @@ func (s *session) Close() { s.line.Close() }
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	answer := s.line.Exchange(transport.Call{
 		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: headers(s.auth, jsonType),
+		Headers: s.auth.AcceptJSON(jsonType),
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
@@ -59,7 +60,7 @@ func (s *session) classify(a transport.Answer) job.Outcome {
 	case definite && a.Status == 200 && said.OK != nil && !*said.OK:
 		o.Result, o.Kind, o.Auth, o.Message = job.ResultRejected, kind, causeOf(said.Error), saying(said, s.auth.Hidden)
 		if kind == job.FailRateLimited {
-			o.RetryAfter = wait(a)
+			o.RetryAfter = lookup.Wait(a)
 		}
 	case said.Error != "":
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous

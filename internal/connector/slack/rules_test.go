@@ -10,6 +10,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -19,7 +20,7 @@ func TestTraits(t *testing.T) {
 	if want := (job.Traits{Class: job.Observable, ReadLag: 30 * time.Second, Negatives: 2, Spacing: 70 * time.Second}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	own := slack.Settle{ReadLag: time.Second, Negatives: 3, Spacing: 4 * time.Second}
+	own := lookup.Settle{ReadLag: time.Second, Negatives: 3, Spacing: 4 * time.Second}
 	got, err = slack.New(slack.Config{Settle: &own}).Traits(settings(t))
 	if want := (job.Traits{Class: job.Observable, ReadLag: time.Second, Negatives: 3, Spacing: 4 * time.Second}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)

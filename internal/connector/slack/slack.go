@@ -6,6 +6,7 @@ package slack
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -14,8 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -35,19 +38,10 @@ const DefaultBaseURL = "https://slack.com/api"
 // account.
 const holdKey = "account"
 
-// Settle says when looks are believed. Slack documents no read lag; ours are
-// assumptions (docs/platforms/slack.md).
-type Settle struct {
-	// ReadLag is how long after a write a read may still miss it.
-	ReadLag time.Duration
-	// Negatives complete absences, Spacing apart, prove an absence.
-	Negatives int
-	Spacing   time.Duration
-}
-
 // DefaultSettle is 30 seconds and two absences, more than a minute apart: most apps
-// may read a conversation once a minute (conversations.history, since 2025).
-var DefaultSettle = Settle{ReadLag: 30 * time.Second, Negatives: 2, Spacing: 70 * time.Second}
+// may read a conversation once a minute (conversations.history, since 2025). Slack documents
+// no read lag; ours is an assumption (docs/platforms/slack.md).
+var DefaultSettle = lookup.Settle{ReadLag: 30 * time.Second, Negatives: 2, Spacing: 70 * time.Second}
 
 // Config makes a Connector.
 type Config struct {
@@ -56,7 +50,7 @@ type Config struct {
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
 	// Settle replaces DefaultSettle; nil keeps it.
-	Settle *Settle
+	Settle *lookup.Settle
 	// Now gives this process's time; nil means time.Now.
 	Now func() time.Time
 }
@@ -65,9 +59,10 @@ type Config struct {
 type Connector struct {
 	sender *transport.Sender
 	base   string
-	settle Settle
+	settle lookup.Settle
 	now    func() time.Time
-	known  known
+	owners *cache.TTL[[sha256.Size]byte, who]    // whose a token is, which never changes
+	chats  *cache.TTL[[sha256.Size]byte, string] // a person's conversation with a token, which never changes either
 }
 
 var (
@@ -78,7 +73,11 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
-	out := &Connector{sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), settle: DefaultSettle, now: c.Now}
+	out := &Connector{
+		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), settle: DefaultSettle, now: c.Now,
+		owners: cache.New[[sha256.Size]byte, who](cache.Options{Max: mostKnown}),
+		chats:  cache.New[[sha256.Size]byte, string](cache.Options{Max: mostKnown}),
+	}
 	if out.base == "" {
 		out.base = DefaultBaseURL
 	}
@@ -211,8 +210,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, fmt.Errorf("open slack: %w", err)
 	}
+	whose, _ := c.owners.Get(auth.Key(""))
 	return &session{
-		line: line, auth: auth, to: to, body: body, thread: want.Thread, site: c.known.owner(auth).Site, version: o.Credential.Version,
+		line: line, auth: auth, to: to, body: body, thread: want.Thread, site: whose.Site, version: o.Credential.Version,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -47,9 +48,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"ok":true,"messages":[],"has_more":true,"response_metadata":{"next_cursor":"c"}}`, "1.000001")
 	f.Fuzz(func(t *testing.T, body, id string) {
 		if l, err := parseListing([]byte(body)); err == nil {
-			s := newSearch(mark{Channel: "C1", who: who{User: "U1"}}, content{Text: body, Key: "k"}, connector.Look{})
-			if _, err := s.add(l); err == nil && len(s.found()) > len(l.messages) {
-				t.Errorf("%d found among %d", len(s.found()), len(l.messages))
+			s := newSearch(watermark{Channel: "C1", who: who{User: "U1"}}, content{Text: body, Key: "k"}, connector.Look{})
+			if _, err := s.add(l); err == nil && len(s.Found()) > len(l.messages) {
+				t.Errorf("%d found among %d", len(s.Found()), len(l.messages))
 			}
 		}
 		if channel, thread, ok := parseID(id); ok && (!stamp.MatchString(thread) || channel != "" && !isChannel(channel)) {
@@ -67,11 +68,11 @@ func TestLateBySlacksClock(t *testing.T) {
 	const ahead, open, fence = time.Hour, 10 * time.Second, time.Minute
 	start := time.Unix(1_700_000_000, 0)
 	for at, want := range map[time.Duration]bool{fence: false, open + fence - rounding - 1: false, open + fence: true} {
-		s := newSearch(mark{At: start.Add(ahead), Local: start}, content{Text: "ours"}, connector.Look{
+		s := newSearch(watermark{Clocks: lookup.Clocks{At: start.Add(ahead), Local: start}}, content{Text: "ours"}, connector.Look{
 			First: job.Attempt{ArmedAt: start.Add(open)}, Fence: start.Add(open + fence), Now: start.Add(at),
 		})
-		if err := s.steady(start.Add(ahead+at), start.Add(at)); err != nil || s.late() != want {
-			t.Errorf("%v after the watermark: late %t, %v", at, s.late(), err)
+		if err := s.Steady(start.Add(ahead+at), start.Add(at)); err != nil || s.Late() != want {
+			t.Errorf("%v after the watermark: late %t, %v", at, s.Late(), err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (a account) call(path string, body []byte) transport.Call {
 	u.Path, u.RawPath = strings.TrimSuffix(a.base.Path, "/")+path, ""
 	call := transport.Call{
 		Method: "GET", URL: &u, Keep: transport.MaxBody,
-		Headers: append([]transport.Header{{Name: "Accept", Value: "application/json"}}, a.auth.Headers...),
+		Headers: a.auth.AcceptJSON(),
 	}
 	if body != nil {
 		call.Method, call.Body, call.Length = "POST", bytes.NewReader(body), int64(len(body))

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -66,7 +65,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 }
 
 func saw(v job.Verdict, format string, args ...any) job.Observation {
-	return job.Observation{Verdict: v, Detail: transport.Clean(fmt.Sprintf(format, args...), transport.MaxMessage)}
+	return lookup.Saw(v, fmt.Sprintf(format, args...))
 }
 
 // search reads the account's public videos back to the send.
@@ -93,7 +92,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	switch {
 	case errors.As(err, &r):
 		out := saw(job.SawInconclusive, "%s; %s", nobody, r.Msg)
-		out.Kind = kit.Unseen(r).Kind
+		out.Kind = lookup.Unseen(r).Kind
 		return out
 	case err != nil:
 		return saw(job.SawInconclusive, "%s; it could not be read which videos are other jobs'", nobody)

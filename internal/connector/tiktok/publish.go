@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -109,7 +110,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 		o.BytesWritten += answer.Written
 		switch {
 		case err != nil:
-			return unposted(o, "the upload could not go on: "+kit.Unseen(err).Detail) // without addresses of our network
+			return unposted(o, "the upload could not go on: "+lookup.Unseen(err).Detail) // without addresses of our network
 		case last:
 			return s.committed(o, b.ID, name, answer, secrets)
 		case !answer.Complete || !answer.Sent || answer.Status/100 != 2:

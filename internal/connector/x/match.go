@@ -2,12 +2,12 @@ package x
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -39,32 +39,14 @@ const (
 	mostListed = 3200
 )
 
-// Why a read proves nothing.
-var (
-	errUnsteady = errors.New("the clock of X, or ours, was set since the send; times cannot be compared")
-	errDisorder = errors.New("the messages are not listed newest first")
-	errShifted  = errors.New("a page shifted while it was read")
-	errCutShort = errors.New("more posts since the send than X lists")
-	errNoClock  = errors.New("the answer of X does not say its time")
-)
+var errNoClock = errors.New("the answer of X does not say its time")
 
 // search looks for one object among the account's.
 type search struct {
-	mark mark
-	want content
-	look connector.Look
-	// until is when the object may have been made at the latest, by X's clock: the
-	// fence. It is known with the first page.
-	until time.Time
+	lookup.Search[object]
 
-	ids             map[string]bool // read so far
-	began           time.Time       // X's clock at the first page
-	oldest          uint64
-	sure, uncertain []object
-	// alike are those that are like ours but for marks. If X changed marks it would
-	// change ours, too: beside one that is sure they count for nothing. So do those that
-	// a refused duplicate may have met.
-	alike []object
+	mark watermark
+	want content
 	// duplicate says that X has refused an attempt as a duplicate, everyOne that it has
 	// refused each.
 	duplicate, everyOne bool
@@ -72,12 +54,36 @@ type search struct {
 	unexplained bool
 }
 
-func newSearch(m mark, want content, l connector.Look) *search {
-	s := &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
+func newSearch(m watermark, want content, l connector.Look) *search {
+	message := want.Recipient != ""
+	s := &search{mark: m, want: want, Search: lookup.New(lookup.Rules[object]{
+		Platform: "X", Clock: "the clock of X", Objects: "posts", Pages: "pages",
+		Slack: slack, Rounding: rounding, MaxPages: maxPages,
+		ID:       func(o object) string { return o.id },
+		External: func(o object) string { return externalID(o.id, message) },
+		Created:  func(o object) time.Time { return o.at },
+		URL:      func(o object) string { return webURL(o.id, message) },
+	}, m.Clocks, l)}
+	if message {
+		s.Disorder = "the messages are not listed newest first"
+	}
 	s.duplicate = slices.ContainsFunc(l.Attempts, asDuplicate)
 	s.everyOne = s.duplicate && !slices.ContainsFunc(l.Attempts, func(a job.Attempt) bool { return !asDuplicate(a) })
 	s.unexplained = slices.ContainsFunc(l.Attempts, func(a job.Attempt) bool { return asDuplicate(a) && a.Result == job.ResultUnknown })
 	return s
+}
+
+// wording is how verdicts are put.
+func (s *search) wording() lookup.Wording {
+	w := lookup.Wording{
+		Object: "post", Missing: "this content", Many: "are like this one",
+		One: "is like this one, but its text or its time is not quite that of the send; is it this one?",
+	}
+	if s.want.Recipient != "" {
+		w.Object = "direct message"
+	}
+	w.Objects = w.Object + "s"
+	return w
 }
 
 // from is the time from which on objects are read.
@@ -91,64 +97,39 @@ func (s *search) from() time.Time {
 // floor is the id from which on objects are read.
 func (s *search) floor() uint64 { return idAt(s.from()) }
 
-// steady holds X's clock, read at local by ours, against the watermark's.
-func (s *search) steady(now, local time.Time) error {
-	if apart := now.Sub(s.mark.At) - local.Sub(s.mark.Local); apart > slack || apart < -slack {
-		return errUnsteady
-	}
-	if s.began.IsZero() {
-		s.began, s.until = now, s.look.Until(s.mark.At, now)
-	}
-	return nil
-}
-
-// add takes the next page. done tells that nothing of ours can be on later pages.
+// add takes the next page. done reports that nothing of ours can be on later pages.
 // An error means that no verdict may rest on this read.
 func (s *search) add(l listing) (done bool, err error) {
-	for _, o := range l.objects {
-		if s.ids[o.id] {
-			return false, errShifted
-		}
-		s.ids[o.id] = true
-		if s.want.Recipient != "" && s.oldest != 0 && o.number > idAt(idTime(s.oldest).Add(slack)) {
-			return false, errDisorder
-		}
-		if s.oldest == 0 || o.number < s.oldest {
-			s.oldest = o.number
-		}
-		s.match(o)
+	if err := s.Add(l.objects, s.fit); err != nil {
+		return false, err
 	}
 	switch {
+	case l.next == "" && s.Count() >= mostListed && s.want.Recipient == "":
+		return false, lookup.Because(lookup.ErrCutShort, "more posts since the send than X lists")
 	case l.next == "":
-		if len(s.ids) >= mostListed && s.want.Recipient == "" {
-			return false, errCutShort
-		}
 		return true, nil
-	case s.want.Recipient != "" && s.oldest != 0 && s.oldest < idAt(s.from().Add(-slack)):
-		return true, nil // what follows is at most slack newer
-	default:
-		return false, nil
+	default: // of posts, X lists none from before the floor
+		return s.want.Recipient != "" && s.Past(s.from()), nil
 	}
 }
 
-func idTime(id uint64) time.Time { return time.UnixMilli(int64(id>>22) + idEpoch) }
-
-func (s *search) match(o object) {
+func (s *search) fit(o object) lookup.Fit {
 	ours := o.sender == s.mark.Account
 	if s.want.Recipient == "" {
 		ours = !o.repost
 	}
 	if !ours || o.number < s.floor() {
-		return
+		return lookup.Other
 	}
 	switch fit := s.fits(o); {
 	case fit == differs:
-	case fit == near || o.at.Before(s.mark.At.Add(-slack)):
-		s.alike = append(s.alike, o)
-	case fit == same && !s.everyOne && !o.at.Before(s.mark.At) && !o.at.After(s.until):
-		s.sure = append(s.sure, o)
+		return lookup.Other
+	case fit == near || o.at.Before(s.mark.At.Add(-slack)): // or what a refused duplicate met
+		return lookup.Alike
+	case fit == same && !s.everyOne && !o.at.Before(s.mark.At) && !o.at.After(s.Until):
+		return lookup.Sure
 	default:
-		s.uncertain = append(s.uncertain, o)
+		return lookup.Uncertain
 	}
 }
 
@@ -159,7 +140,7 @@ func (s *search) fits(o object) likeness {
 	switch {
 	case edited && made.Before(s.mark.At.Add(-slack)):
 		return differs // an old post, edited
-	case edited && answers && !made.Before(s.mark.At) && !made.After(s.until):
+	case edited && answers && !made.Before(s.mark.At) && !made.After(s.Until):
 		return similar // it was another text before
 	}
 	fit := o.text.like(s.want)
@@ -197,47 +178,4 @@ func (o object) leads(want content, such func(target string) bool) bool {
 		}
 	}
 	return false
-}
-
-// late tells whether the read began after the fence, by X's clock.
-func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
-
-// drop takes out objects that are other jobs'.
-func (s *search) drop(taken map[string]bool) {
-	gone := func(o object) bool { return taken[s.external(o)] }
-	if slices.ContainsFunc(slices.Concat(s.sure, s.uncertain, s.alike), gone) {
-		s.unexplained = false // another job's object is what X meant
-	}
-	s.sure = slices.DeleteFunc(s.sure, gone)
-	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
-	s.alike = slices.DeleteFunc(s.alike, gone)
-}
-
-func (s *search) external(o object) string { return externalID(o.id, s.want.Recipient != "") }
-
-// found gives the external ids of all that could be ours.
-func (s *search) found() []string {
-	if len(s.sure) > 0 {
-		return s.idsOf(s.sure, s.uncertain)
-	}
-	return s.idsOf(s.uncertain, s.alike)
-}
-
-func (s *search) idsOf(objects ...[]object) []string {
-	var ids []string
-	for _, o := range slices.Concat(objects...) {
-		ids = append(ids, s.external(o))
-	}
-	return ids
-}
-
-// naming bounds how many candidates a message names.
-const naming = 5
-
-// names lists candidates for a person.
-func names(ids []string) string {
-	if len(ids) <= naming {
-		return strings.Join(ids, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(ids[:naming], ", "), len(ids)-naming)
 }

@@ -32,7 +32,7 @@ func (s *session) Close() { s.line.Close() }
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	answer := s.line.Exchange(transport.Call{
 		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: headers(s.auth, transport.Header{Name: "Content-Type", Value: "application/json"}),
+		Headers: s.auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: "application/json"}),
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.message, s.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version

@@ -12,6 +12,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -21,7 +22,7 @@ func TestTraits(t *testing.T) {
 	if want := (job.Traits{Class: job.Observable, ReadLag: 2 * time.Minute, Negatives: 3, Spacing: 450 * time.Second}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	own := x.Settle{ReadLag: time.Second, Negatives: 2, Spacing: 3 * time.Second}
+	own := lookup.Settle{ReadLag: time.Second, Negatives: 2, Spacing: 3 * time.Second}
 	got, err = x.New(x.Config{Settle: &own}).Traits(nil)
 	if want := (job.Traits{Class: job.Observable, ReadLag: time.Second, Negatives: 2, Spacing: 3 * time.Second}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)

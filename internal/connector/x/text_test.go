@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -197,7 +198,7 @@ func TestSearchAgainstTruth(t *testing.T) {
 		start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "ms")) * time.Millisecond)
 		fence := time.Duration(rapid.IntRange(1, 120).Draw(t, "fence")) * time.Second
 		want := content{Text: "hello"}
-		m := mark{Version: markVersion, Account: "1", At: start.Truncate(time.Second), Local: start}
+		m := watermark{Version: watermarkVersion, Account: "1", Clocks: lookup.Clocks{At: start.Truncate(time.Second), Local: start}}
 		s := newSearch(m, want, connector.Look{First: job.Attempt{ArmedAt: start}, Fence: start.Add(fence)})
 		var all []object
 		add := func(text string, after time.Duration) string {
@@ -232,11 +233,11 @@ func TestSearchAgainstTruth(t *testing.T) {
 				break
 			}
 		}
-		found := s.found()
+		found := s.Found()
 		switch {
 		case effect != "" && !slices.Contains(found, effect):
 			t.Fatalf("our effect %s is not found among %v", effect, found)
-		case len(found) == 1 && len(s.sure) == 1 && s.sure[0].at.Before(m.At):
+		case len(found) == 1 && len(s.Sure) == 1 && s.Sure[0].at.Before(m.At):
 			t.Fatalf("%s is from before the send", found[0])
 		}
 	})

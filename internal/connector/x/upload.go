@@ -107,7 +107,7 @@ func (c *Connector) put(ctx context.Context, auth kit.Auth, path, kind string, b
 		return nil, err
 	}
 	a, err := c.call(ctx, transport.Call{
-		Method: "POST", URL: u, Body: body, Length: length, Headers: headers(auth, transport.Header{Name: "Content-Type", Value: kind}),
+		Method: "POST", URL: u, Body: body, Length: length, Headers: auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: kind}),
 	}, true)
 	if err != nil {
 		return nil, err

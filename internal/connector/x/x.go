@@ -5,6 +5,7 @@ package x
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -13,8 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -37,18 +40,9 @@ const (
 	holdMessages = "messages"
 )
 
-// Settle says when looks are believed. X documents no read lag; ours are
-// assumptions (docs/platforms/x.md).
-type Settle struct {
-	// ReadLag is how long after a write a read may still miss it.
-	ReadLag time.Duration
-	// Negatives complete absences, Spacing apart, prove an absence.
-	Negatives int
-	Spacing   time.Duration
-}
-
-// DefaultSettle is 2 minutes, then three absences over 15 minutes.
-var DefaultSettle = Settle{ReadLag: 2 * time.Minute, Negatives: 3, Spacing: 7*time.Minute + 30*time.Second}
+// DefaultSettle is 2 minutes, then three absences over 15 minutes. X documents no read
+// lag; ours is an assumption (docs/platforms/x.md).
+var DefaultSettle = lookup.Settle{ReadLag: 2 * time.Minute, Negatives: 3, Spacing: 7*time.Minute + 30*time.Second}
 
 // Config makes a Connector.
 type Config struct {
@@ -59,7 +53,7 @@ type Config struct {
 	// Media reads the pictures that posts refer to; nil: none are sent.
 	Media *kit.Media
 	// Settle replaces DefaultSettle; nil keeps it.
-	Settle *Settle
+	Settle *lookup.Settle
 	// Now gives this process's time; nil means time.Now.
 	Now func() time.Time
 }
@@ -69,9 +63,9 @@ type Connector struct {
 	sender *transport.Sender
 	base   string
 	media  *kit.Media
-	settle Settle
+	settle lookup.Settle
 	now    func() time.Time
-	owners owners
+	owners *cache.TTL[[sha256.Size]byte, string] // whose account a token is, which never changes
 }
 
 var (
@@ -82,7 +76,10 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
-	out := &Connector{sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), media: c.Media, settle: DefaultSettle, now: c.Now}
+	out := &Connector{
+		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), media: c.Media, settle: DefaultSettle, now: c.Now,
+		owners: cache.New[[sha256.Size]byte, string](cache.Options{Max: mostOwners}),
+	}
 	if out.base == "" {
 		out.base = DefaultBaseURL
 	}

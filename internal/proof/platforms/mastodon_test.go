@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -69,7 +70,7 @@ func mastodonAt(t *testing.T, server *mastodontest.Server, class job.Class) plat
 	return platforms.Platform{
 		URL: server.URL(), Class: class, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *transport.Sender, _ string) connector.Connector {
-			return mastodon.New(mastodon.Config{Sender: s, Settle: &mastodon.Settle{Negatives: 1}})
+			return mastodon.New(mastodon.Config{Sender: s, Settle: &lookup.Settle{Negatives: 1}})
 		},
 		Settings: func(baseURL string) []byte { return encoded(t, &fireoncev1.MastodonSettings{BaseUrl: baseURL}) },
 		Payload: func(text string) *fireoncev1.Payload {

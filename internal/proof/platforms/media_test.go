@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -196,7 +197,7 @@ func TestMastodonMedia(t *testing.T) {
 			t.Cleanup(func() { _ = server.Close() })
 			p := mastodonAt(t, server, c.class)
 			p.Connector = func(s *transport.Sender, _ string) connector.Connector {
-				return mastodon.New(mastodon.Config{Sender: s, Media: fetcher(), Settle: &mastodon.Settle{Negatives: 1}})
+				return mastodon.New(mastodon.Config{Sender: s, Media: fetcher(), Settle: &lookup.Settle{Negatives: 1}})
 			}
 			w := platforms.NewWorld(t, p)
 			commits := 0

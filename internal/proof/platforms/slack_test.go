@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/slack/slacktest"
 	"github.com/fireonce/fireonce/internal/connector/transport"
@@ -78,7 +79,7 @@ func overSlack(t *testing.T, payload func(p *slacktest.Platform, text string) *f
 	return platforms.Platform{
 		URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *transport.Sender, baseURL string) connector.Connector {
-			return slack.New(slack.Config{Sender: s, BaseURL: baseURL, Settle: &slack.Settle{
+			return slack.New(slack.Config{Sender: s, BaseURL: baseURL, Settle: &lookup.Settle{
 				ReadLag: 300 * time.Millisecond, Negatives: 2, Spacing: 100 * time.Millisecond,
 			}})
 		},

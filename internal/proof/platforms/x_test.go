@@ -13,6 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
@@ -93,7 +94,7 @@ func overX(t *testing.T, path, prefix string, payload func(text string) *fireonc
 	return platforms.Platform{
 		URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *transport.Sender, baseURL string) connector.Connector {
-			return x.New(x.Config{Sender: s, BaseURL: baseURL, Media: media, Settle: &x.Settle{
+			return x.New(x.Config{Sender: s, BaseURL: baseURL, Media: media, Settle: &lookup.Settle{
 				ReadLag: 300 * time.Millisecond, Negatives: 3, Spacing: 100 * time.Millisecond,
 			}})
 		},

@@ -1,4 +1,4 @@
-package kit
+package lookup
 
 import (
 	"errors"
@@ -27,4 +27,9 @@ func Unseen(err error) job.Observation {
 	}
 	out.Detail = transport.Clean(out.Detail, transport.MaxMessage)
 	return out
+}
+
+// Saw returns an observation with a detail that is fit for a message.
+func Saw(v job.Verdict, detail string) job.Observation {
+	return job.Observation{Verdict: v, Detail: transport.Clean(detail, transport.MaxMessage)}
 }

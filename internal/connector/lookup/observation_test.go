@@ -1,4 +1,4 @@
-package kit_test
+package lookup_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -18,12 +18,12 @@ import (
 func TestUnseen(t *testing.T) {
 	cause := errors.New("dial 10.0.0.1")
 	for kind, want := range map[job.FailureKind]job.FailureKind{job.FailAuth: job.FailAuth, job.FailTransient: 0, job.FailRateLimited: 0} {
-		o := kit.Unseen(fmt.Errorf("ask: %w", &connector.Refusal{Kind: kind, Msg: "no\nword", Err: cause}))
+		o := lookup.Unseen(fmt.Errorf("ask: %w", &connector.Refusal{Kind: kind, Msg: "no\nword", Err: cause}))
 		if o.Verdict != job.SawInconclusive || o.Kind != want || o.Detail != "no word" {
 			t.Errorf("%s: %+v", kind, o)
 		}
 	}
-	if o := kit.Unseen(errors.New(strings.Repeat("long ", 1000))); o.Kind != 0 || len(o.Detail) > transport.MaxMessage {
+	if o := lookup.Unseen(errors.New(strings.Repeat("long ", 1000))); o.Kind != 0 || len(o.Detail) > transport.MaxMessage {
 		t.Errorf("%+v", o)
 	}
 }
@@ -31,7 +31,7 @@ func TestUnseen(t *testing.T) {
 // A look that is limited says for how long.
 func TestUnseenKeepsTheLimit(t *testing.T) {
 	for kind, want := range map[job.FailureKind]time.Duration{job.FailRateLimited: time.Minute, job.FailTransient: 0, job.FailAuth: 0} {
-		o := kit.Unseen(fmt.Errorf("ask: %w", &connector.Refusal{Kind: kind, Msg: "no", RetryAfter: time.Minute}))
+		o := lookup.Unseen(fmt.Errorf("ask: %w", &connector.Refusal{Kind: kind, Msg: "no", RetryAfter: time.Minute}))
 		if o.RetryAfter != want {
 			t.Errorf("%s: asked again after %v, want %v", kind, o.RetryAfter, want)
 		}

@@ -1,0 +1,87 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// readTimeout bounds one request.
+const readTimeout = 15 * time.Second
+
+// Read makes one request that has no effect, and keeps as much of the answer as there may
+// be. doing says in an error what failed. fresh asks for a connection that was never used: a
+// failure before the arm costs the job a try.
+func Read(ctx context.Context, sender *transport.Sender, call transport.Call, fresh bool, doing string) (transport.Answer, error) {
+	by := time.Now().Add(readTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	conn, err := sender.Open(ctx, transport.TargetOf(call.URL), fresh)
+	if err != nil {
+		return transport.Answer{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer conn.Close()
+	call.Keep = transport.MaxBody
+	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
+}
+
+// Smaller reads a page of size objects, and less of it for as long as it is too large.
+func Smaller[P any](size int, read func(size int) (P, error)) (P, error) {
+	for ; ; size = max(1, size/5) {
+		page, err := read(size)
+		if size == 1 || !errors.Is(err, transport.ErrBodyTooLarge) {
+			return page, err
+		}
+	}
+}
+
+// ClockOf reads the platform's clock off an answer's Date, which names one of the zones.
+func ClockOf(a transport.Answer, zones ...string) (time.Time, bool) {
+	for _, zone := range zones {
+		if at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 "+zone, a.Header.Get("Date")); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Refused says why an answer to a read is none: by its status, less the platform's own words
+// and codes. who names the platform, secrets do not appear.
+func Refused(a transport.Answer, who string, secrets transport.Secrets) *connector.Refusal {
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
+	switch {
+	case errors.Is(a.Err, transport.ErrBodyTooLarge):
+		r.Msg, r.Err = who+" could not be read", transport.ErrBodyTooLarge
+	case !a.Complete:
+	case a.Status == 401:
+		r.Kind = job.FailAuth
+	case a.Status == 403:
+		r.Kind, r.Err = job.FailAuth, connector.ErrNotAllowed
+	case a.Status == 429:
+		r.Kind, r.RetryAfter = job.FailRateLimited, Wait(a)
+	}
+	return r
+}
+
+// Wait is how long a rate limit lasts.
+func Wait(a transport.Answer) time.Duration {
+	if wait, said := transport.RetryAfter(a.Header, a.At); said {
+		return wait
+	}
+	return transport.DefaultRetryAfter
+}
+
+// Settle says when looks are believed.
+type Settle struct {
+	// ReadLag is how long after a commit a read may miss it.
+	ReadLag time.Duration
+	// Negatives complete absences, Spacing apart, prove an absence.
+	Negatives int
+	Spacing   time.Duration
+}

@@ -1,0 +1,76 @@
+package slack
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector/lookup"
+	"github.com/fireonce/fireonce/internal/connector/transport"
+)
+
+// watermark says who writes, into which conversation, and when an intent was about to
+// be written. The effect comes after it.
+type watermark struct {
+	Version int `json:"v"`
+	who
+	Channel string `json:"channel"`
+	lookup.Clocks
+}
+
+// who is whose token it is. Bot is empty for a person's token.
+type who struct {
+	Team string `json:"team"`
+	User string `json:"user"`
+	Bot  string `json:"bot,omitempty"`
+	Site string `json:"site,omitempty"` // the workspace's URL
+}
+
+const watermarkVersion = 1
+
+func parseWatermark(text string) (watermark, error) {
+	return lookup.ParseWatermark(text, func(m watermark) bool {
+		return m.Version == watermarkVersion && m.Team != "" && m.User != "" && isChannel(m.Channel) && m.Known()
+	})
+}
+
+// identity names the account, stable over renames.
+func (w who) identity() string { return "slack:" + w.Team + "/" + w.User }
+
+// link is where a person sees a message; empty if the workspace's URL is not known.
+func link(site, channel, ts, thread string) string {
+	if site == "" {
+		return ""
+	}
+	out := strings.TrimSuffix(site, "/") + "/archives/" + channel + "/p" + strings.ReplaceAll(ts, ".", "")
+	if thread != "" && thread != ts {
+		out += "?thread_ts=" + thread + "&cid=" + channel
+	}
+	u, err := transport.ParseURL(out)
+	if err != nil {
+		return ""
+	}
+	return u.String()
+}
+
+// stampOf gives the time stamp of a message that is made then.
+func stampOf(t time.Time) string {
+	us := max(0, t.UnixMicro())
+	frac := strconv.FormatInt(us%1_000_000, 10)
+	return strconv.FormatInt(us/1_000_000, 10) + "." + strings.Repeat("0", 6-len(frac)) + frac
+}
+
+// timeOf reads a time stamp.
+func timeOf(ts string) (time.Time, bool) {
+	if !stamp.MatchString(ts) {
+		return time.Time{}, false
+	}
+	sec, frac, _ := strings.Cut(ts, ".")
+	s, err := strconv.ParseInt(sec, 10, 64)
+	us, err2 := strconv.ParseInt(frac, 10, 64)
+	const most = 1 << 40 // of seconds
+	return time.Unix(s, us*1000).UTC(), err == nil && err2 == nil && s < most
+}
+
+// mostKnown bounds what is remembered of tokens, and of people.
+const mostKnown = 10_000
