@@ -103,7 +103,7 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 		t.Errorf("no port for gRPC by default: %s", p.line)
 	}
 	if p := start("--listen", "127.0.0.1:0", "--grpc-listen", "off"); grpcAt.MatchString(p.line) {
-		t.Errorf("a port for gRPC that nobody wants: %s", p.line)
+		t.Errorf("an unexpected port for gRPC: %s", p.line)
 	}
 	taken, first := adjacentPorts(t)
 	p := start("--listen", first)

@@ -310,7 +310,7 @@ func TestSubmitModel(t *testing.T) {
 			{3, 4, submit(first), gives(repeated, "1", at, first)},
 			{5, 6, get, gives(found, "2", at, first)},
 		}, porcupine.Illegal},
-		"nobody stored it": {[]step{
+		"a job that no call stored": {[]step{
 			{1, 2, submit(first), gives(repeated, "1", at, first)},
 		}, porcupine.Illegal},
 		"stored, and then stored by a call that was lost": {[]step{
@@ -358,7 +358,7 @@ func TestSubmitModel(t *testing.T) {
 			{1, 2, submit(first), gives(created, "1", at, first)},
 			{3, 4, submit(other), refuses("2", at, "payload")},
 		}, porcupine.Illegal},
-		"refused by nobody": {[]step{
+		"refused although the key is free": {[]step{
 			{1, 2, submit(other), refuses("1", at, "payload")},
 			{3, 4, submit(first), gives(created, "1", at, first)},
 		}, porcupine.Illegal},

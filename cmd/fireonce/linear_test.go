@@ -43,9 +43,9 @@ const (
 	// linearKills is how many servers the test kills, besides those that die at
 	// failpoints.
 	linearKills = 3
-	// impatient: in one of this many calls, the client gives up after a moment.
+	// impatient: in one of this many calls, the client stops waiting after a moment.
 	impatient = 40
-	// maxPatience bounds the time after which such a client gives up.
+	// maxPatience bounds the time after which such a client stops waiting.
 	maxPatience = 12 * time.Millisecond
 )
 

@@ -26,7 +26,7 @@ const (
 	deliver fate = iota
 	// cut closes the client's connection when the server has answered.
 	cut
-	// withhold holds back the server's answer until the client gives up.
+	// withhold holds back the server's answer until the client stops waiting.
 	withhold
 )
 
@@ -110,7 +110,7 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // swallow makes a call and drops its answer.
 func (l *lossy) swallow(r *http.Request) {
-	// The call must reach the server even if the client gives up.
+	// The call must reach the server even if the client stops waiting.
 	l.proxy.ServeHTTP(nowhere{make(http.Header)}, r.WithContext(context.WithoutCancel(r.Context())))
 }
 

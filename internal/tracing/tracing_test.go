@@ -281,7 +281,7 @@ func TestWordless(t *testing.T) {
 		defer func() { _ = recover() }()
 		_, span := tr.tracer.Start(t.Context(), "panics")
 		defer span.End()
-		panic("a text that somebody wrote")
+		panic("a text that a user wrote")
 	}()
 	for _, s := range ended() {
 		if len(s.Events) > 0 || s.Status.Description != "" {

@@ -41,7 +41,7 @@ func TestFollow(t *testing.T) {
 	want("before the file has it", opens(ring(t, 2)), ErrKeyID, 2)
 	file = ring(t, 2, 1)
 	now = now.Add(followGap - 1)
-	want("at once again", opens(ring(t, 2)), ErrKeyID, 2)
+	want("immediately again", opens(ring(t, 2)), ErrKeyID, 2)
 	now = now.Add(1)
 	want("later", opens(ring(t, 2)), nil, 3)
 	want("once it is known", opens(ring(t, 2)), nil, 3)
