@@ -7,7 +7,7 @@ import "time"
 type Evidence interface{ evidence() }
 
 type (
-	// Deferred: a leased job could not be armed, and nothing was sent.
+	// Deferred reports that a leased job could not be armed, and that nothing was sent.
 	Deferred struct {
 		Kind       FailureKind
 		Message    string
@@ -40,20 +40,20 @@ type (
 		// Polled marks the answer to a poll of a handle.
 		Polled bool
 	}
-	// LeaseOver: the lease of a claim ran out.
+	// LeaseOver reports that the lease of a claim ran out.
 	LeaseOver struct{}
-	// FenceOver: an armed attempt has no outcome, and its fence passed.
+	// FenceOver reports that an armed attempt has no outcome, and that its fence passed.
 	FenceOver struct{}
-	// SenderLost: the server that holds the claim, or that armed the present attempt, is
-	// gone or seems to be. Wait is how long a repeat waits, so that the connection's jobs
+	// SenderLost reports that the server that holds the claim, or that armed the present
+	// attempt, is gone or seems to be. Wait is how long a repeat waits, so that the connection's jobs
 	// are not all repeated together.
 	SenderLost struct{ Wait time.Duration }
-	// WindowOver: the start deadline passed.
+	// WindowOver reports that the start deadline passed.
 	WindowOver struct{}
-	// PredecessorEnded: the job that this one replies to ended without success.
+	// PredecessorEnded reports that the job that this one replies to ended without success.
 	PredecessorEnded struct{}
-	// Missed: the job's connection was paused at Since, and jobs that fell due in the
-	// pause are no longer wanted.
+	// Missed reports that the job's connection was paused at Since, and that jobs that fell
+	// due in the pause are no longer wanted.
 	Missed struct{ Since time.Time }
 	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
 	LookDue struct{}
@@ -71,30 +71,30 @@ type (
 	// AlreadyPresent is a finished look that a job with SkipIfPresent made under its
 	// claim, before its first arm, and that saw the content. It belongs to no attempt.
 	AlreadyPresent struct{ Observation }
-	// CancelAsked: a client asks to stop the job.
+	// CancelAsked is a client's request to stop the job.
 	CancelAsked struct{}
-	// RetryAsked: a client asks to start the job again after its end, at At, or now if At
-	// is zero. A reply that ended because its predecessor had can be retried once that
+	// RetryAsked is a client's request to start the job again after its end, at At, or now
+	// if At is zero. A reply that ended because its predecessor had can be retried once that
 	// predecessor is no longer ended.
 	RetryAsked struct{ At time.Time }
-	// RescheduleAsked: a client asks to move a waiting job to At, or to now if At is
+	// RescheduleAsked is a client's request to move a waiting job to At, or to now if At is
 	// zero. A zero Window keeps the length of the start window.
 	RescheduleAsked struct {
 		At     time.Time
 		Window time.Duration
 	}
-	// RunNowAsked: a client asks to start a waiting job immediately.
+	// RunNowAsked is a client's request to start a waiting job immediately.
 	RunNowAsked struct{}
-	// UpdateAsked: a client asks to change Fields of its request; zero: all of them. Same
-	// reports whether they have the requested values already.
+	// UpdateAsked is a client's request to change Fields; zero: all of them. Same reports
+	// whether they have the requested values already.
 	UpdateAsked struct {
 		Same   bool
 		Fields Fields
 	}
-	// Restored: the database was restored to an older state, and this job may have been
-	// started since that state.
+	// Restored reports that the database was restored to an older state, and that this job
+	// may have been started since that state.
 	Restored struct{ Since time.Time }
-	// Freed: the reason why a waiting job was blocked is gone.
+	// Freed reports that the reason why a waiting job was blocked is gone.
 	Freed struct{ Detail string }
 	// Resolved is a person's ruling.
 	Resolved struct {
