@@ -29,7 +29,7 @@ var notProduction = []string{
 
 // exceptions are the other files that name a platform, each with its reason.
 var exceptions = map[string]string{
-	"server/connections_destination.go":                      "a relay's settings name a host and a port, and no URL; where a secret goes is not guessed",
+	"server/connections_destination.go":     "a relay's settings name a host and a port, and no URL; where a secret goes is not guessed",
 	"cmd/fireonce/internal/demo/trial.go":   "the demo sends webhooks to a receiver of its own",
 	"cmd/fireonce/internal/sandbox/mail.go": "the relay speaks SMTP; the sandbox loses its answers inside of the dialogue",
 }
