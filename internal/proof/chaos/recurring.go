@@ -397,7 +397,7 @@ func (r *recurring) readLedger(ctx context.Context, w *watched) error {
 }
 
 func (r *recurring) readJobs(ctx context.Context, w *watched) error {
-	w.know.Jobs = make(map[string]string)
+	w.know.Jobs, w.know.Attempts = make(map[string]string), make(map[string]int)
 	return r.pages(ctx, func(ctx context.Context, api *fleet.API, token string) (string, func(), error) {
 		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{
 			Filter: &fireoncev1.JobFilter{ScheduleId: w.know.ID}, Order: fireoncev1.JobOrder_JOB_ORDER_CREATE_TIME_DESC, PageSize: pageSize, PageToken: token,
@@ -405,6 +405,7 @@ func (r *recurring) readJobs(ctx context.Context, w *watched) error {
 		return resp.GetNextPageToken(), func() {
 			for _, j := range resp.GetJobs() {
 				w.know.Jobs[j.GetJobId()] = j.GetIdempotencyKey()
+				w.know.Attempts[j.GetJobId()] = int(j.GetAttemptCount())
 			}
 		}, err
 	})

@@ -131,7 +131,9 @@ type Recurring struct {
 	Counts map[string]int64
 	Ledger []LedgerRow
 	Jobs   map[string]string // keys by job
-	Kept   []ItemFinal
+	// Attempts are the jobs' attempts, by job.
+	Attempts map[string]int
+	Kept     []ItemFinal
 }
 
 // StateActive is the state of a schedule that fires.
@@ -242,12 +244,15 @@ type recurringTrial struct {
 // read.
 func JudgeRecurring(all []Recurring, log iter.Seq2[platform.Record, error]) (*RecurringReport, error) {
 	out := &RecurringReport{Schedules: len(all), Firings: make(map[string]int), Kinds: make(map[Kind]int)}
-	first := make(map[string]time.Time)
+	first, requests := make(map[string]time.Time), make(map[string]int)
 	for rec, err := range log {
 		if err != nil {
 			return nil, err
 		}
-		if _, known := first[rec.Subject]; rec.Type == platform.TypeRequest && !known {
+		if rec.Type != platform.TypeRequest {
+			continue
+		}
+		if requests[rec.Subject]++; requests[rec.Subject] == 1 {
 			first[rec.Subject] = rec.Time
 		}
 	}
@@ -259,7 +264,7 @@ func JudgeRecurring(all []Recurring, log iter.Seq2[platform.Record, error]) (*Re
 		t.weighTimes()
 		t.weighTriggers()
 		t.weighItems()
-		t.weighCoolDown(first)
+		t.weighCoolDown(first, requests)
 	}
 	return out, nil
 }
@@ -514,14 +519,22 @@ func (t *recurringTrial) weighItems() {
 }
 
 // weighCoolDown checks that the first requests of the schedule's jobs are as far apart as the
-// cool-down keeps their attempts.
-func (t *recurringTrial) weighCoolDown(first map[string]time.Time) {
+// cool-down keeps their first attempts. It leaves out jobs of which a request never arrived, for
+// example because the server died before it: the first request that arrived may be that of a
+// later attempt, which the cool-down does not delay.
+func (t *recurringTrial) weighCoolDown(first map[string]time.Time, requests map[string]int) {
 	if t.CoolDown == 0 {
 		return
 	}
+	incomplete := make(map[string]bool)
+	for _, row := range t.Ledger {
+		if subject := t.Prefix + row.Name; t.Attempts[row.JobID] > requests[subject] {
+			incomplete[subject] = true
+		}
+	}
 	var begun []time.Time
 	for subject, at := range first {
-		if strings.HasPrefix(subject, t.Prefix) {
+		if strings.HasPrefix(subject, t.Prefix) && !incomplete[subject] {
 			begun = append(begun, at)
 		}
 	}

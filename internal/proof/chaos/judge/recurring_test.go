@@ -213,4 +213,14 @@ func TestCoolDownIsJudgedByRequests(t *testing.T) {
 			t.Errorf("%v apart: %+v, %v", apart, got, err)
 		}
 	}
+	// The first request of a job with a request that never arrived may be a later attempt's.
+	r := fired()
+	r.CoolDown, r.Act, r.Attempts = 15*time.Second, 5*time.Second, make(map[string]int)
+	for i, row := range r.Ledger {
+		r.Attempts[row.JobID] = 1 + i%2
+	}
+	got, err := judge.JudgeRecurring([]judge.Recurring{*r}, logOf(r, 8*time.Second))
+	if err != nil || got.Kinds[judge.Crowded] != 0 {
+		t.Errorf("every second job has an attempt that never arrived: %+v, %v", got, err)
+	}
 }
