@@ -245,7 +245,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if s.url, err = in.endpoint(methodPut, nil); err != nil {
 		return nil, err
 	}
-	if s.line, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh); err != nil {
+	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh); err != nil {
 		return nil, fmt.Errorf("open bluesky: %w", err)
 	}
 	return s, nil

@@ -157,16 +157,16 @@ func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	return c
 }
 
-func thawMedia(fields []kit.FrozenField) ([]*fireoncev1.MediaRef, error) {
+func thawMedia(fields []kit.CanonField) ([]*fireoncev1.MediaRef, error) {
 	n := len(mediaFields)
 	if len(fields)%n != 0 || len(fields) > n*MaxImages {
-		return nil, kit.ErrBadFrozen
+		return nil, kit.ErrBadCanon
 	}
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[n:] {
 		for i, name := range mediaFields {
 			if fields[i].Name != name {
-				return nil, kit.ErrBadFrozen
+				return nil, kit.ErrBadCanon
 			}
 		}
 		refs = append(refs, &fireoncev1.MediaRef{

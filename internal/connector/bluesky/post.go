@@ -163,22 +163,22 @@ func (q post) freeze() ([]byte, error) {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (post, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return post{}, err
 	}
 	if len(fields) < 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
-		return post{}, kit.ErrBadFrozen
+		return post{}, kit.ErrBadCanon
 	}
 	q := post{key: string(fields[0].Value), replyTo: string(fields[2].Value)}
 	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
-		return post{}, kit.ErrBadFrozen
+		return post{}, kit.ErrBadCanon
 	}
 	if q.media, err = thawMedia(fields[3:]); err != nil {
 		return post{}, err
 	}
 	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {
-		return post{}, kit.ErrBadFrozen
+		return post{}, kit.ErrBadCanon
 	}
 	return q, nil
 }

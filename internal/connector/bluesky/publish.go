@@ -14,7 +14,7 @@ import (
 // session is one line with one post for it.
 type session struct {
 	c       *Connector
-	line    *transport.Line
+	conn    *transport.Conn
 	url     *url.URL
 	in      login
 	post    post
@@ -23,7 +23,7 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Account implements connector.Owned: a handle may have been given to another account
 // since the connection was made, or since the attempt before.
@@ -31,7 +31,7 @@ func (s *session) Account() string { return s.in.did }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: []transport.Header{{Name: "Content-Type", Value: jsonType}, acceptJSON, bearer(s.in.access)},
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
@@ -53,7 +53,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     moment ago, it is the account that may not.
 //   - AccountTakedown and its like hold the account as 401 does.
 //   - a rate limit says when it ends in RateLimit-Reset.
-func (s *session) classify(a transport.Answer) job.Outcome {
+func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, who, s.in.hidden())
 	name := errorName(a)
 	switch {
@@ -82,7 +82,7 @@ func (s *session) classify(a transport.Answer) job.Outcome {
 }
 
 // created tells whether an answer names our post.
-func (s *session) created(a transport.Answer) bool {
+func (s *session) created(a transport.Response) bool {
 	var got strongRef
 	return a.Status == 200 && json.Unmarshal(a.Excerpt, &got) == nil && got.URI == s.post.uri(s.in.did) && got.CID != ""
 }

@@ -65,7 +65,7 @@ func causeOf(name string) job.AuthCause {
 }
 
 // errorName reads what an answer calls its error.
-func errorName(a transport.Answer) string {
+func errorName(a transport.Response) string {
 	var body struct {
 		Error string `json:"error"`
 	}
@@ -110,10 +110,10 @@ type question struct {
 }
 
 // ask asks on a line of its own: a failure before the arm costs the job a try.
-func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transport.Answer, error) {
+func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transport.Response, error) {
 	u, err := endpoint(base, q.method, q.query)
 	if err != nil {
-		return transport.Answer{}, err
+		return transport.Response{}, err
 	}
 	by := time.Now().Add(askTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
@@ -124,12 +124,12 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 	}
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	line, err := c.sender.Open(ctx, transport.TargetOf(u), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(u), true)
 	if err != nil {
-		return transport.Answer{}, fmt.Errorf("ask bluesky: %w", err)
+		return transport.Response{}, fmt.Errorf("ask bluesky: %w", err)
 	}
-	defer line.Close()
-	call := transport.Call{Method: "GET", URL: u, Headers: []transport.Header{acceptJSON}, Keep: transport.MaxBody}
+	defer conn.Close()
+	call := transport.Request{Method: "GET", URL: u, Headers: []transport.Header{acceptJSON}, Keep: transport.MaxBody}
 	if q.post {
 		call.Method = "POST"
 	}
@@ -140,11 +140,11 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: q.contentType})
 		call.Body, call.Length = q.body, q.length
 	}
-	return line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
+	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 // unanswered says why an answer to a question is none, or nil.
-func unanswered(a transport.Answer, secrets transport.Secrets) error {
+func unanswered(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
@@ -165,7 +165,7 @@ func unanswered(a transport.Answer, secrets transport.Secrets) error {
 
 // refusedTo says why an answer to a question within a session is none, or nil. If the
 // session is over, so is its use; if it began just now, it is the account that may not.
-func (c *Connector) refusedTo(in login, a transport.Answer) error {
+func (c *Connector) refusedTo(in login, a transport.Response) error {
 	err := unanswered(a, in.hidden())
 	if err == nil {
 		return nil
@@ -181,7 +181,7 @@ func (c *Connector) refusedTo(in login, a transport.Answer) error {
 
 // resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
 // it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
-func resetAfter(a transport.Answer) time.Duration {
+func resetAfter(a transport.Response) time.Duration {
 	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}

@@ -99,16 +99,16 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	if len(fields) != 3 || fields[0].Name != fieldText || fields[1].Name != fieldReplyTo || fields[2].Name != fieldLanguage {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	c := content{Text: string(fields[0].Value), ReplyTo: string(fields[1].Value), Language: string(fields[2].Value)}
 	if !utf8.ValidString(c.Text) || normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	return c, nil
 }

@@ -188,11 +188,11 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(account.posts), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(account.posts), true)
 	if err != nil {
 		return nil, fmt.Errorf("open feed: %w", err)
 	}
-	return &session{line: line, account: account, body: body, version: o.Credential.Version}, nil
+	return &session{conn: conn, account: account, body: body, version: o.Credential.Version}, nil
 }
 
 // account is an account on a platform with what is needed to talk about it.

@@ -121,7 +121,7 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 		q.Set("before", cursor)
 	}
 	u.RawQuery = q.Encode()
-	answer, err := lookup.Read(ctx, c.sender, transport.Call{Method: "GET", URL: &u, Headers: a.headers()}, fresh, "read posts")
+	answer, err := lookup.Read(ctx, c.sender, transport.Request{Method: "GET", URL: &u, Headers: a.headers()}, fresh, "read posts")
 	if err != nil {
 		return listing{}, err
 	}
@@ -136,7 +136,7 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a transport.Answer, secrets transport.Secrets) error {
+func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}

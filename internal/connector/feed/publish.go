@@ -13,18 +13,18 @@ const who = "the platform"
 
 // session is one line with one post for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	account account
 	body    []byte
 	version int
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.account.posts, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: s.account.headers(transport.Header{Name: "Content-Type", Value: "application/json"}),
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
@@ -45,7 +45,7 @@ const (
 //     2xx, the post may be there or still to come: unknown, and looked up, which
 //     also finds the id.
 //   - 403 holds the account as 401 does: the token may not post (docs/platforms/feed.md).
-func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, who, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:

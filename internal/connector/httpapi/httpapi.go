@@ -134,7 +134,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s.line, err = c.sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
+	s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
 	if err != nil {
 		return nil, fmt.Errorf("open http: %w", err)
 	}
@@ -150,7 +150,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || !s.keyed {
 		return nil
 	}
-	if s.line = c.sender.Idle(transport.TargetOf(s.request.message.URL)); s.line == nil {
+	if s.conn = c.sender.Idle(transport.TargetOf(s.request.message.URL)); s.conn == nil {
 		return nil
 	}
 	return s

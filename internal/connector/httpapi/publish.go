@@ -16,7 +16,7 @@ const who = "the receiver"
 
 // session is one line with one request for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	request request
 	auth    kit.Auth
 	version int
@@ -26,11 +26,11 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.conn.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	o.Answer = s.keep.Of(answer, s.hidden)
@@ -40,7 +40,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 // hidden are the secrets that the receiver may repeat.
 func (s *session) hidden() transport.Secrets { return s.request.message.Hide(s.auth.Hidden) }
 
-func (s *session) call(c connector.Commit) transport.Call {
+func (s *session) call(c connector.Commit) transport.Request {
 	m := s.request.message
 	var ours []transport.Header
 	if m.ContentType != "" {
@@ -51,7 +51,7 @@ func (s *session) call(c connector.Commit) transport.Call {
 		// the headers say.
 		ours = append(ours, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	return transport.Call{
+	return transport.Request{
 		Method: s.request.method, URL: m.URL, Headers: kit.Traced(c, m.Under(ours, s.auth.Headers)),
 		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: transport.MaxBody,
 	}
@@ -65,7 +65,7 @@ func (s *session) call(c connector.Commit) transport.Call {
 // A 5xx is unknown as everywhere. Stripe stores it and answers it to every
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
-func (s *session) classify(a transport.Answer) job.Outcome {
+func (s *session) classify(a transport.Response) job.Outcome {
 	var hide func() transport.Secrets
 	if s.quote {
 		hide = s.hidden
@@ -94,7 +94,7 @@ var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idem
 // keyConflict tells whether a refusal says, in a form that is known, that its
 // key was used for another request. The IETF draft's example is a problem
 // document (RFC 9457) whose type names idempotency.
-func keyConflict(a transport.Answer) bool {
+func keyConflict(a transport.Response) bool {
 	var body struct {
 		Type  string          `json:"type"`
 		Name  string          `json:"name"`

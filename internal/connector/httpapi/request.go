@@ -85,19 +85,19 @@ func (q request) freeze() []byte {
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (request, error) {
 	var q request
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return q, err
 	}
 	last := len(fields) - 1
 	if last < 1 || fields[0].Name != fieldMethod || fields[last].Name != fieldPointer {
-		return q, kit.ErrBadFrozen
+		return q, kit.ErrBadCanon
 	}
 	q.method = string(fields[0].Value)
 	if !slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE", "GET"}, q.method) {
-		return q, kit.ErrBadFrozen
+		return q, kit.ErrBadCanon
 	}
-	if q.message, err = kit.ThawMessage(fields[1:last]); err != nil {
+	if q.message, err = kit.DecodeMessage(fields[1:last]); err != nil {
 		return q, err
 	}
 	q.id, err = parsePointer(string(fields[last].Value))

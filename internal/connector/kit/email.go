@@ -118,12 +118,12 @@ func (f File) Freeze(c *job.Canon) *job.Canon {
 
 // ThawFiles reads frozen references. It checks again what is made of them: the
 // bytes come from a database.
-func ThawFiles(fields []FrozenField) ([]File, error) {
+func ThawFiles(fields []CanonField) ([]File, error) {
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[4:] {
 		if len(fields) < 4 || fields[0].Name != fieldFileURL || fields[1].Name != fieldFileDigest ||
 			fields[2].Name != fieldFileType || fields[3].Name != fieldFileName || len(fields[3].Value) == 0 {
-			return nil, ErrBadFrozen
+			return nil, ErrBadCanon
 		}
 		refs = append(refs, &fireoncev1.MediaRef{
 			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), FileName: string(fields[3].Value),
@@ -131,7 +131,7 @@ func ThawFiles(fields []FrozenField) ([]File, error) {
 	}
 	out, err := files(refs)
 	if err != nil {
-		return nil, ErrBadFrozen
+		return nil, ErrBadCanon
 	}
 	return out, nil
 }

@@ -146,7 +146,7 @@ func TestFiles(t *testing.T) {
 		}
 		f.Freeze(c)
 	}
-	fields, err := kit.Thaw(c.Bytes())
+	fields, err := kit.DecodeCanon(c.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (m Message) Freeze(c *job.Canon) *job.Canon {
 
 // ThawMessage reads a frozen message. It checks again what the wire depends on:
 // the bytes come from a database.
-func ThawMessage(fields []FrozenField) (Message, error) {
+func DecodeMessage(fields []CanonField) (Message, error) {
 	var m Message
 	var err error
 	for i, f := range fields {
@@ -118,7 +118,7 @@ func ThawMessage(fields []FrozenField) (Message, error) {
 			m.ContentType = string(f.Value)
 		case fieldHeader:
 			if i+1 >= len(fields) || fields[i+1].Name != fieldValue {
-				return m, ErrBadFrozen
+				return m, ErrBadCanon
 			}
 			h := transport.Header{Name: string(f.Value), Value: string(fields[i+1].Value)}
 			if err := transport.CheckHeader(h.Name, h.Value, false); err != nil {
@@ -129,11 +129,11 @@ func ThawMessage(fields []FrozenField) (Message, error) {
 		case fieldBody:
 			m.Body = f.Value
 		default:
-			return m, ErrBadFrozen
+			return m, ErrBadCanon
 		}
 	}
 	if m.URL == nil || !printable(m.ContentType) {
-		return m, ErrBadFrozen
+		return m, ErrBadCanon
 	}
 	return m, nil
 }

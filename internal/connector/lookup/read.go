@@ -17,14 +17,14 @@ const readTimeout = 15 * time.Second
 // Read makes one request that has no effect, and keeps as much of the answer as there may
 // be. doing says in an error what failed. fresh asks for a connection that was never used: a
 // failure before the arm costs the job a try.
-func Read(ctx context.Context, sender *transport.Sender, call transport.Call, fresh bool, doing string) (transport.Answer, error) {
+func Read(ctx context.Context, sender *transport.Sender, call transport.Request, fresh bool, doing string) (transport.Response, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
 	conn, err := sender.Open(ctx, transport.TargetOf(call.URL), fresh)
 	if err != nil {
-		return transport.Answer{}, fmt.Errorf("%s: %w", doing, err)
+		return transport.Response{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer conn.Close()
 	call.Keep = transport.MaxBody
@@ -42,7 +42,7 @@ func Smaller[P any](size int, read func(size int) (P, error)) (P, error) {
 }
 
 // ClockOf reads the platform's clock off an answer's Date, which names one of the zones.
-func ClockOf(a transport.Answer, zones ...string) (time.Time, bool) {
+func ClockOf(a transport.Response, zones ...string) (time.Time, bool) {
 	for _, zone := range zones {
 		if at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 "+zone, a.Header.Get("Date")); err == nil {
 			return at, true
@@ -53,7 +53,7 @@ func ClockOf(a transport.Answer, zones ...string) (time.Time, bool) {
 
 // Refused says why an answer to a read is none: by its status, less the platform's own words
 // and codes. who names the platform, secrets do not appear.
-func Refused(a transport.Answer, who string, secrets transport.Secrets) *connector.Refusal {
+func Refused(a transport.Response, who string, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	switch {
 	case errors.Is(a.Err, transport.ErrBodyTooLarge):
@@ -70,7 +70,7 @@ func Refused(a transport.Answer, who string, secrets transport.Secrets) *connect
 }
 
 // Wait is how long a rate limit lasts.
-func Wait(a transport.Answer) time.Duration {
+func Wait(a transport.Response) time.Duration {
 	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}

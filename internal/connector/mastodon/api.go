@@ -21,8 +21,8 @@ const reconnect = "reconnect this Mastodon account with a token that may write p
 
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a line
 // of its own: a failure before the arm costs the job a try.
-func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Answer, error) {
-	answer, err := lookup.Read(ctx, c.sender, transport.Call{Method: "GET", URL: u, Headers: a.headers()}, fresh, "ask mastodon")
+func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Response, error) {
+	answer, err := lookup.Read(ctx, c.sender, transport.Request{Method: "GET", URL: u, Headers: a.headers()}, fresh, "ask mastodon")
 	if err != nil {
 		return answer, err
 	}
@@ -33,17 +33,17 @@ func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) 
 const readTimeout = 15 * time.Second
 
 // exchange makes one request that has no visible effect, by the context's deadline.
-func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Call) (transport.Answer, error) {
+func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Request) (transport.Response, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
 	if err != nil {
-		return transport.Answer{}, fmt.Errorf("ask mastodon: %w", err)
+		return transport.Response{}, fmt.Errorf("ask mastodon: %w", err)
 	}
-	defer line.Close()
-	return line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
+	defer conn.Close()
+	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 func (a account) headers(own ...transport.Header) []transport.Header {
@@ -51,7 +51,7 @@ func (a account) headers(own ...transport.Header) []transport.Header {
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a transport.Answer, secrets transport.Secrets) error {
+func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func unread(a transport.Answer, secrets transport.Secrets) error {
 
 // resetAfter is how long a rate limit lasts: X-RateLimit-Reset is the time at which
 // it ends (https://docs.joinmastodon.org/api/rate-limits/).
-func resetAfter(a transport.Answer) time.Duration {
+func resetAfter(a transport.Response) time.Duration {
 	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}

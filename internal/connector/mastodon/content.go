@@ -142,13 +142,13 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	names := []string{fieldText, fieldReplyTo, fieldWarning, fieldSensitive, fieldVisibility, fieldLanguage}
 	if len(fields) < len(names) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	media, err := thawMedia(fields[len(names):])
 	if err != nil {
@@ -157,7 +157,7 @@ func thaw(frozen []byte) (content, error) {
 	values := make([]string, len(names))
 	for i, f := range fields[:len(names)] {
 		if f.Name != names[i] || !utf8.Valid(f.Value) {
-			return content{}, kit.ErrBadFrozen
+			return content{}, kit.ErrBadCanon
 		}
 		values[i] = string(f.Value)
 	}
@@ -166,7 +166,7 @@ func thaw(frozen []byte) (content, error) {
 		Visibility: values[4], Language: values[5], media: media,
 	}
 	if normal(c.Text) == "" && len(media) == 0 || c.ReplyTo != "" && !validID(c.ReplyTo) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	return c, nil
 }

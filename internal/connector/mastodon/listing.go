@@ -79,7 +79,7 @@ func parseStatus(body []byte) (status, error) {
 // parseListing reads a page of at most limit posts. Everything that a verdict rests
 // on must be there: a post whose id, time or content cannot be read could be the one
 // that is sought. local stands in for the clock of a server that does not tell its.
-func parseListing(a transport.Answer, limit int, local time.Time) (listing, error) {
+func parseListing(a transport.Response, limit int, local time.Time) (listing, error) {
 	var in *[]wireStatus
 	if err := json.Unmarshal(a.Excerpt, &in); err != nil || in == nil || len(*in) > maxStatuses {
 		return listing{}, errNotListing

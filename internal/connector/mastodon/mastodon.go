@@ -268,7 +268,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if s.body, err = post.encode(); err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	if s.line, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh || o.Class != job.Keyed); err != nil {
+	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh || o.Class != job.Keyed); err != nil {
 		return nil, fmt.Errorf("open mastodon: %w", err)
 	}
 	return s, nil

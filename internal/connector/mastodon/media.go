@@ -105,7 +105,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	if err != nil {
 		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
 	}
-	answer, err := c.exchange(ctx, true, transport.Call{
+	answer, err := c.exchange(ctx, true, transport.Request{
 		Method: "POST", URL: u, Headers: a.headers(transport.Header{Name: "Content-Type", Value: contentType}),
 		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
 		Length: int64(len(head)) + asset.Size + int64(len(tail)),
@@ -127,7 +127,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 
 // untaken says why a file was not taken: a refusal is for good, but for those that
 // are for any request.
-func untaken(a transport.Answer, secrets transport.Secrets) error {
+func untaken(a transport.Response, secrets transport.Secrets) error {
 	err := unread(a, secrets)
 	if r, ok := err.(*connector.Refusal); ok && a.Complete && r.Kind == job.FailTransient && a.Status >= 400 && a.Status < 500 && a.Status != 408 { //nolint:errorlint // unread makes it
 		r.Kind = job.FailPermanent
@@ -197,16 +197,16 @@ func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	return c
 }
 
-func thawMedia(fields []kit.FrozenField) ([]*fireoncev1.MediaRef, error) {
+func thawMedia(fields []kit.CanonField) ([]*fireoncev1.MediaRef, error) {
 	n := len(mediaFields)
 	if len(fields)%n != 0 || len(fields) > n*MaxFiles {
-		return nil, kit.ErrBadFrozen
+		return nil, kit.ErrBadCanon
 	}
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[n:] {
 		for i, name := range mediaFields {
 			if fields[i].Name != name {
-				return nil, kit.ErrBadFrozen
+				return nil, kit.ErrBadCanon
 			}
 		}
 		refs = append(refs, &fireoncev1.MediaRef{

@@ -11,7 +11,7 @@ import (
 
 // session is one line with one post for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	url     *url.URL
 	account account
 	body    []byte
@@ -19,12 +19,12 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session. The key goes to servers that are not known
 // to heed it, too: it does no harm, and one that does dedupe is the better for it.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: s.account.headers(
 			transport.Header{Name: "Content-Type", Value: "application/json"},
@@ -43,7 +43,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - 401 and 403 hold the account: the token is void, or may not write posts
 //     (https://docs.joinmastodon.org/methods/statuses/#create).
 //   - 429 says when it ends in X-RateLimit-Reset.
-func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, who, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:

@@ -109,17 +109,17 @@ func (r request) freeze() []byte {
 
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (request, *connectorv1.Content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return request{}, nil, err
 	}
 	if len(fields) != 3 || fields[0].Name != fieldPayload || fields[1].Name != fieldReplyTo || fields[2].Name != fieldOwn {
-		return request{}, nil, kit.ErrBadFrozen
+		return request{}, nil, kit.ErrBadCanon
 	}
 	r := request{payload: fields[0].Value, replyTo: string(fields[1].Value), own: fields[2].Value}
 	payload := &fireoncev1.Payload{}
 	if err := proto.Unmarshal(r.payload, payload); err != nil || payload.GetKind() == nil {
-		return request{}, nil, kit.ErrBadFrozen
+		return request{}, nil, kit.ErrBadCanon
 	}
 	return r, &connectorv1.Content{Payload: payload, ReplyToExternalId: r.replyTo}, nil
 }

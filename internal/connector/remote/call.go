@@ -43,12 +43,12 @@ func (c *Connector) ask(ctx context.Context, method string, limit time.Duration,
 	if err != nil {
 		return &connector.Refusal{Kind: job.FailPermanent, Msg: "the call to " + c.who + " cannot be encoded"}
 	}
-	line, err := c.open(ctx)
+	conn, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer line.Close()
-	a := line.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by})
+	defer conn.Close()
+	a := conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by})
 	err = parse(a, out)
 	if err != nil {
 		err = &connector.Refusal{Kind: job.FailTransient, Msg: c.unread(a, method, hide)}
@@ -75,15 +75,15 @@ func (c *Connector) heard(answered, late bool) {
 }
 
 // open opens a line for one call, and remembers when that is not possible.
-func (c *Connector) open(ctx context.Context) (*transport.Line, error) {
-	line, err := c.sender.Open(ctx, transport.TargetOf(c.base), true)
+func (c *Connector) open(ctx context.Context) (*transport.Conn, error) {
+	conn, err := c.sender.Open(ctx, transport.TargetOf(c.base), true)
 	var r *connector.Refusal
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.As(err, &r) && ctx.Err() == nil {
 		c.away.until, c.away.why = time.Now().Add(awayFor), r.Msg
 	}
-	return line, err
+	return conn, err
 }
 
 // reach refuses at once when the service could not be reached a moment ago.
@@ -97,14 +97,14 @@ func (c *Connector) reach() error {
 }
 
 // call encodes one call. within tells the service when its caller gives up.
-func (c *Connector) call(method string, in proto.Message, within time.Duration) (transport.Call, error) {
+func (c *Connector) call(method string, in proto.Message, within time.Duration) (transport.Request, error) {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
 	if err != nil {
-		return transport.Call{}, err
+		return transport.Request{}, err
 	}
 	u, err := transport.ParseURL(strings.TrimSuffix(c.base.String(), "/") + service + method)
 	if err != nil {
-		return transport.Call{}, err
+		return transport.Request{}, err
 	}
 	headers := []transport.Header{
 		{Name: "Content-Type", Value: contentType},
@@ -114,14 +114,14 @@ func (c *Connector) call(method string, in proto.Message, within time.Duration) 
 	if c.token != "" {
 		headers = append(headers, transport.Header{Name: "Authorization", Value: "Bearer " + c.token})
 	}
-	return transport.Call{
+	return transport.Request{
 		Method: "POST", URL: u, Headers: headers, Keep: transport.MaxBody,
 		Body: bytes.NewReader(body), Length: int64(len(body)),
 	}, nil
 }
 
 // parse reads the message of an answer.
-func parse(a transport.Answer, out proto.Message) error {
+func parse(a transport.Response, out proto.Message) error {
 	kind, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
 	encoding := a.Header.Get("Content-Encoding")
 	switch {
@@ -136,7 +136,7 @@ func parse(a transport.Answer, out proto.Message) error {
 }
 
 // unread says why a call has no answer.
-func (c *Connector) unread(a transport.Answer, method string, hide transport.Secrets) string {
+func (c *Connector) unread(a transport.Response, method string, hide transport.Secrets) string {
 	hide = hide.With(c.token)
 	if code, said := rpcError(a); said {
 		return transport.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Quote(code, transport.MaxMessage)), transport.MaxMessage)
@@ -148,7 +148,7 @@ func (c *Connector) unread(a transport.Answer, method string, hide transport.Sec
 }
 
 // rpcError reads an error of the Connect protocol: its code and its message.
-func rpcError(a transport.Answer) (string, bool) {
+func rpcError(a transport.Response) (string, bool) {
 	var body struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`

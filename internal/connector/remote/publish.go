@@ -39,7 +39,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		return nil, err
 	}
 	s := &session{c: c, request: r, content: content, account: who, secret: sec, job: o.Job, class: o.Class, version: o.Credential.Version}
-	s.line, err = c.sender.Open(ctx, transport.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
+	s.conn, err = c.sender.Open(ctx, transport.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 // session is one line with one request for it.
 type session struct {
 	c       *Connector
-	line    *transport.Line
+	conn    *transport.Conn
 	request request
 	content *connectorv1.Content
 	account *connectorv1.Account
@@ -60,7 +60,7 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
@@ -70,13 +70,13 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 }
 
 func (s *session) publish(c connector.Commit) job.Outcome {
-	line, handle := s.line, ""
+	conn, handle := s.conn, ""
 	if s.class == job.Handle {
 		var ended *job.Outcome
-		if line, handle, ended = s.stage(c); ended != nil {
+		if conn, handle, ended = s.stage(c); ended != nil {
 			return *ended
 		}
-		defer line.Close()
+		defer conn.Close()
 	}
 	within := time.Until(c.AnswerBy)
 	call, err := s.c.call("Publish", &connectorv1.PublishRequest{
@@ -88,7 +88,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 		return notSent("nothing was sent: the call cannot be encoded")
 	}
 	call.Headers = kit.Traced(c, call.Headers)
-	o := s.classify(line.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
+	o := s.classify(conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
 	if o.Result == job.ResultAccepted {
 		o.Handle = handle
 	}
@@ -118,8 +118,8 @@ func notSent(why string) job.Outcome {
 
 // stage makes what nobody sees, stores its handle, and opens a line to publish it
 // with. Whatever goes wrong here had no effect.
-func (s *session) stage(c connector.Commit) (*transport.Line, string, *job.Outcome) {
-	ended := func(o job.Outcome) (*transport.Line, string, *job.Outcome) { return nil, "", &o }
+func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outcome) {
+	ended := func(o job.Outcome) (*transport.Conn, string, *job.Outcome) { return nil, "", &o }
 	call, err := s.c.call("Stage", &connectorv1.StageRequest{
 		Account: s.account, JobId: s.job.String(), EffectKey: c.EffectKey, Attempt: int32(c.Attempt), Content: s.content,
 		Frozen: s.request.own, Within: left(c.SendBy),
@@ -127,7 +127,7 @@ func (s *session) stage(c connector.Commit) (*transport.Line, string, *job.Outco
 	if err != nil {
 		return ended(notSent("nothing was sent: the call cannot be encoded"))
 	}
-	a := s.line.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
+	a := s.conn.Exchange(call, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
 	var out connectorv1.StageResponse
 	if err := parse(a, &out); err != nil {
 		return ended(notSent("nothing was published: " + s.c.unread(a, "Stage", s.secret.hide)))
@@ -150,7 +150,7 @@ func (s *session) stage(c connector.Commit) (*transport.Line, string, *job.Outco
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()
-	line, err := s.c.sender.Open(ctx, transport.TargetOf(s.c.base), true)
+	conn, err := s.c.sender.Open(ctx, transport.TargetOf(s.c.base), true)
 	if err != nil {
 		why := "the line could not be opened"
 		var r *connector.Refusal
@@ -159,11 +159,11 @@ func (s *session) stage(c connector.Commit) (*transport.Line, string, *job.Outco
 		}
 		return ended(notSent("nothing was published: " + why))
 	}
-	return line, handle, nil
+	return conn, handle, nil
 }
 
 // classify judges the answer to Publish.
-func (s *session) classify(a transport.Answer) job.Outcome {
+func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, s.c.who, s.secret.hide.With(s.c.token))
 	if a.Written == 0 || !a.Complete {
 		return o // not sent, or unknown

@@ -99,12 +99,12 @@ func freeze(body []byte, files []kit.File) []byte {
 
 // thaw reads a frozen body: the bytes come from a database.
 func thaw(frozen []byte) ([]byte, []kit.File, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(fields) == 0 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !isObject(fields[0].Value) {
-		return nil, nil, kit.ErrBadFrozen
+		return nil, nil, kit.ErrBadCanon
 	}
 	files, err := kit.ThawFiles(fields[1:])
 	return fields[0].Value, files, err

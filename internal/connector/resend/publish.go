@@ -21,7 +21,7 @@ const maxAnswer = 64 << 10
 
 // session is one line with one e-mail for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	emails  *url.URL
 	request request
 	auth    kit.Auth
@@ -30,7 +30,7 @@ type session struct {
 
 // Close implements connector.Session.
 func (s *session) Close() {
-	s.line.Close()
+	s.conn.Close()
 	s.request.letGo()
 }
 
@@ -43,7 +43,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Idempotency-Key", Value: c.EffectKey},
 	}, s.auth.Headers...)
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.emails, Headers: headers, Body: s.request.reader(), Length: s.request.size(), Keep: maxAnswer,
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.auth.Hidden)
@@ -80,7 +80,7 @@ var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
 //     proof that this job has had no effect: a database that was restored may not
 //     know of it.
 //   - 429 waits as Retry-After or ratelimit-reset say.
-func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
+func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, who, secrets)
 	if !a.Complete || a.Written == 0 {
 		return o
@@ -109,7 +109,7 @@ func classify(a transport.Answer, secrets transport.Secrets) job.Outcome {
 	return o
 }
 
-func nameOf(a transport.Answer) string {
+func nameOf(a transport.Response) string {
 	var f failure
 	if json.Unmarshal(a.Excerpt, &f) != nil {
 		return ""
@@ -122,7 +122,7 @@ func unsure(o *job.Outcome, why string) {
 	o.Message += why
 }
 
-func conflict(o *job.Outcome, a transport.Answer) {
+func conflict(o *job.Outcome, a transport.Response) {
 	switch nameOf(a) {
 	case "concurrent_idempotent_requests":
 		unsure(o, "; an earlier request for this e-mail is still at work there")
@@ -138,7 +138,7 @@ func conflict(o *job.Outcome, a transport.Answer) {
 }
 
 // wait is how long a 429 asks to wait.
-func wait(a transport.Answer) time.Duration {
+func wait(a transport.Response) time.Duration {
 	if d, said := transport.RetryAfter(a.Header, a.At); said {
 		return d
 	}

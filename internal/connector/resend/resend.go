@@ -148,7 +148,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		s.request.letGo()
 		return nil, err
 	}
-	if s.line, err = c.sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
+	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
 		s.request.letGo()
 		return nil, fmt.Errorf("open resend: %w", err)
 	}
@@ -164,7 +164,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || len(s.request.files) > 0 { // files are waited for
 		return nil
 	}
-	if s.line = c.sender.Idle(transport.TargetOf(c.emails)); s.line == nil {
+	if s.conn = c.sender.Idle(transport.TargetOf(c.emails)); s.conn == nil {
 		return nil
 	}
 	return s

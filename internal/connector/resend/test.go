@@ -22,7 +22,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(c.domains), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(c.domains), true)
 	if err != nil {
 		return connector.Tested{}, fmt.Errorf("test resend: %w", err)
 	}
@@ -30,7 +30,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if at, ok := ctx.Deadline(); ok && at.Before(by) {
 		by = at
 	}
-	a := line.Exchange(transport.Call{
+	a := conn.Exchange(transport.Request{
 		Method: "GET", URL: c.domains, Headers: auth.Headers, Keep: maxAnswer,
 	}, transport.Bounds{SendBy: by, AnswerBy: by, MaySend: ctx.Err})
 	if a.Complete && a.Status == 401 && nameOf(a) == "restricted_api_key" {
@@ -63,7 +63,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 }
 
 // untested says why a test has shown nothing.
-func untested(a transport.Answer, secrets transport.Secrets) error {
+func untested(a transport.Response, secrets transport.Secrets) error {
 	o := classify(a, secrets)
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	if o.Result == job.ResultRejected && (o.Kind == job.FailAuth || o.Kind == job.FailRateLimited) {

@@ -191,28 +191,28 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen message: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	names := []string{fieldChannel, fieldUser, fieldText, fieldThread, fieldBroadcast, fieldUnfurl, fieldKey}
 	if len(fields) != len(names) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	var c content
 	var broadcast, unfurl string
 	for i, into := range []*string{&c.Channel, &c.User, &c.Text, &c.Thread, &broadcast, &unfurl, &c.Key} {
 		if fields[i].Name != names[i] {
-			return content{}, kit.ErrBadFrozen
+			return content{}, kit.ErrBadCanon
 		}
 		*into = string(fields[i].Value)
 	}
 	c.Broadcast, c.Unfurl = broadcast != "", unfurl != ""
 	switch {
 	case !goodText(c.Text), c.Key == "", len(c.Key) > maxKey, c.Thread != "" && !stamp.MatchString(c.Thread):
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	case c.User == "" && !isChannel(c.Channel), c.User != "" && (c.Channel != "" || !userID.MatchString(c.User)):
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	return c, nil
 }

@@ -146,7 +146,7 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 	if err != nil {
 		return "", err
 	}
-	answer, _, err := c.call(ctx, auth, transport.Call{
+	answer, _, err := c.call(ctx, auth, transport.Request{
 		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: auth.AcceptJSON(jsonType),
 	}, true)
 	if err != nil {
@@ -257,12 +257,12 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return c.call(ctx, auth, transport.Call{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
+	return c.call(ctx, auth, transport.Request{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
 }
 
 // call makes one request that has no effect. fresh asks for a line of its own: a
 // failure before the arm costs the job a try.
-func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Call, fresh bool) ([]byte, time.Time, error) {
+func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Request, fresh bool) ([]byte, time.Time, error) {
 	answer, err := lookup.Read(ctx, c.sender, call, fresh, "ask slack")
 	if err != nil {
 		return nil, time.Time{}, err
@@ -280,7 +280,7 @@ func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Call
 var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
 
 // unread says why an answer is none that was asked for, or nil.
-func unread(a transport.Answer, secrets transport.Secrets) error {
+func unread(a transport.Response, secrets transport.Secrets) error {
 	var said answered
 	if a.Complete && a.Status == 200 && json.Unmarshal(a.Excerpt, &said) == nil && said.OK != nil {
 		if *said.OK {
@@ -296,7 +296,7 @@ func unread(a transport.Answer, secrets transport.Secrets) error {
 }
 
 // refused turns a code into a refusal. One that is not known is worth another try.
-func refused(a transport.Answer, said answered, secrets transport.Secrets) *connector.Refusal {
+func refused(a transport.Response, said answered, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: saying(said, secrets)}
 	if kind, known := kinds[said.Error]; known {
 		r.Kind, r.Auth = kind, causeOf(said.Error)

@@ -16,7 +16,7 @@ const name = "Slack"
 
 // session is one line with one message for it.
 type session struct {
-	line         *transport.Line
+	conn         *transport.Conn
 	auth         kit.Auth
 	to           *url.URL
 	body         []byte
@@ -25,11 +25,11 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: s.auth.AcceptJSON(jsonType),
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
@@ -44,7 +44,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     one that does not say, is unknown.
 //   - 200 with ok:false and a code that is listed in codes.go is what the code says.
 //     Any other code is unknown, fatal_error and internal_error among them.
-func (s *session) classify(a transport.Answer) job.Outcome {
+func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, name, s.auth.Hidden)
 	if o.Result != job.ResultSucceeded {
 		if o.Kind == job.FailAuth {

@@ -206,13 +206,13 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(to), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(to), true)
 	if err != nil {
 		return nil, fmt.Errorf("open slack: %w", err)
 	}
 	whose, _ := c.owners.Get(auth.Key(""))
 	return &session{
-		line: line, auth: auth, to: to, body: body, thread: want.Thread, site: whose.Site, version: o.Credential.Version,
+		conn: conn, auth: auth, to: to, body: body, thread: want.Thread, site: whose.Site, version: o.Credential.Version,
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
 
 // dialog is one conversation with a relay.
 type dialog struct {
-	wire   *transport.Wire
+	conn   *transport.RawConn
 	br     *bufio.Reader
 	target transport.Target
 	login  login
@@ -75,23 +75,23 @@ func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	wire, err := c.sender.Dial(ctx, s.target)
+	conn, err := c.sender.Dial(ctx, s.target)
 	if err != nil {
 		return nil, fmt.Errorf("open smtp: %w", err)
 	}
-	d := &dialog{wire: wire, target: s.target, login: l, busy: c.busy}
-	stop := context.AfterFunc(ctx, wire.Abort)
+	d := &dialog{conn: conn, target: s.target, login: l, busy: c.busy}
+	stop := context.AfterFunc(ctx, conn.Abort)
 	err = d.greet(ctx, s)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = wire.SetDeadline(time.Time{})
+		err = conn.SetDeadline(time.Time{})
 	}
 	if err == nil {
 		return d, nil
 	}
-	wire.Abort()
+	conn.Abort()
 	var refusal *connector.Refusal
 	if errors.As(err, &refusal) {
 		return nil, err
@@ -121,16 +121,16 @@ func why(err error) string {
 // greet comes from the connection to the login.
 func (d *dialog) greet(ctx context.Context, s settings) error {
 	if at, ok := ctx.Deadline(); ok {
-		if err := d.wire.SetDeadline(at); err != nil {
+		if err := d.conn.SetDeadline(at); err != nil {
 			return err
 		}
 	}
 	if s.security == implicitTLS {
-		if err := d.wire.Shake(ctx); err != nil {
+		if err := d.conn.Handshake(ctx); err != nil {
 			return err
 		}
 	}
-	d.br = bufio.NewReaderSize(d.wire, maxReplyLine)
+	d.br = bufio.NewReaderSize(d.conn, maxReplyLine)
 	hello, err := d.read()
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (d *dialog) unwilling(what string, r reply) error {
 
 func (d *dialog) ehlo(name string) error {
 	if name == "" {
-		name = literal(d.wire)
+		name = literal(d.conn)
 	}
 	r, err := d.ask("EHLO " + name)
 	if err != nil {
@@ -183,7 +183,7 @@ func (d *dialog) ehlo(name string) error {
 }
 
 // literal is the own address as EHLO says it (RFC 5321, section 4.1.3).
-func literal(w *transport.Wire) string {
+func literal(w *transport.RawConn) string {
 	at := w.Local()
 	if at.Is6() {
 		return "[IPv6:" + at.WithZone("").String() + "]"
@@ -208,16 +208,16 @@ func (d *dialog) startTLS(ctx context.Context, helo string) error {
 	if d.br.Buffered() > 0 { // said in the clear, to be believed under TLS
 		return errNotSMTP
 	}
-	if err := d.wire.Shake(ctx); err != nil {
+	if err := d.conn.Handshake(ctx); err != nil {
 		return err
 	}
-	d.br.Reset(d.wire)
+	d.br.Reset(d.conn)
 	return d.ehlo(helo)
 }
 
 // authenticate logs in with PLAIN (RFC 4616) or LOGIN.
 func (d *dialog) authenticate() error {
-	if !d.wire.Secure() {
+	if !d.conn.Secure() {
 		return &connector.Refusal{Kind: job.FailPermanent, Msg: "a login needs TLS: change the connection's security"}
 	}
 	mechanisms := strings.Fields(d.offers["AUTH"])
@@ -282,7 +282,7 @@ func (d *dialog) ask(line string) (reply, error) {
 	if d.br.Buffered() > 0 {
 		return reply{}, errNotSMTP // a reply to nothing
 	}
-	if _, err := d.wire.Write([]byte(line + "\r\n")); err != nil {
+	if _, err := d.conn.Write([]byte(line + "\r\n")); err != nil {
 		return reply{}, err
 	}
 	return d.read()
@@ -341,8 +341,8 @@ func (d *dialog) quote(r reply) string {
 // quit ends the conversation in good order. Its answer is not waited for: nothing
 // depends on it.
 func (d *dialog) quit() {
-	if d.wire.SetDeadline(time.Now().Add(time.Second)) == nil {
-		_, _ = d.wire.Write([]byte("QUIT\r\n"))
+	if d.conn.SetDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = d.conn.Write([]byte("QUIT\r\n"))
 	}
-	d.wire.Close()
+	d.conn.Close()
 }

@@ -226,33 +226,33 @@ func (m message) freeze() []byte {
 // thaw reads a frozen message. It checks again what the conversation depends on:
 // the bytes come from a database.
 func thaw(frozen []byte) (message, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return message{}, err
 	}
-	n := slices.IndexFunc(fields, func(f kit.FrozenField) bool { return f.Name == fieldData }) + 1
+	n := slices.IndexFunc(fields, func(f kit.CanonField) bool { return f.Name == fieldData }) + 1
 	if n < 5 || n > 4+maxPaths || fields[0].Name != fieldID || fields[1].Name != fieldFrom || fields[n-2].Name != fieldUTF8 {
-		return message{}, kit.ErrBadFrozen
+		return message{}, kit.ErrBadCanon
 	}
 	m := message{
 		id: string(fields[0].Value), from: string(fields[1].Value), utf8: string(fields[n-2].Value) == "yes", data: fields[n-1].Value,
 	}
 	for _, f := range fields[2 : n-2] {
 		if f.Name != fieldTo {
-			return message{}, kit.ErrBadFrozen
+			return message{}, kit.ErrBadCanon
 		}
 		m.to = append(m.to, string(f.Value))
 	}
 	for _, p := range append([]string{m.from}, m.to...) {
 		if !validPath(p) || !m.utf8 && !ascii(p) {
-			return message{}, kit.ErrBadFrozen
+			return message{}, kit.ErrBadCanon
 		}
 	}
 	if m.files, err = kit.ThawFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
 	if !messageID.MatchString(m.id) || !validData(m.data, m.utf8) {
-		return message{}, kit.ErrBadFrozen
+		return message{}, kit.ErrBadCanon
 	}
 	return m, nil
 }

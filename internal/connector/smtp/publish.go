@@ -53,10 +53,10 @@ func (s *session) Close() {
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	o := unsent(job.FailTransient, "the connection was used already")
 	if s.used.CompareAndSwap(false, true) {
-		wire := s.dialog.wire
-		before := wire.Written()
+		conn := s.dialog.conn
+		before := conn.Written()
 		o = s.hand(c)
-		o.BytesWritten = wire.Written() - before
+		o.BytesWritten = conn.Written() - before
 	}
 	if o.Result == job.ResultRejected && o.BytesWritten == 0 {
 		o.Result = job.ResultNotSent
@@ -74,9 +74,9 @@ func (s *session) hand(c connector.Commit) job.Outcome {
 		sendBy = c.AnswerBy
 	}
 	switch {
-	case d.br.Buffered() > 0 || !d.wire.Quiet():
+	case d.br.Buffered() > 0 || !d.conn.Quiet():
 		return s.drop(unsent(job.FailTransient, "the relay ended the conversation before the e-mail"+s.lastWords()))
-	case !time.Now().Before(sendBy) || d.wire.SetDeadline(sendBy) != nil:
+	case !time.Now().Before(sendBy) || d.conn.SetDeadline(sendBy) != nil:
 		return s.drop(unsent(job.FailTransient, "out of time before the first byte"))
 	}
 	if err := c.MaySend(); err != nil {
@@ -89,18 +89,18 @@ func (s *session) hand(c connector.Commit) job.Outcome {
 		return s.drop(o) // in the middle of a message there is no other way out
 	}
 	// The dot: what is proven before it is not proven after it.
-	if d.br.Buffered() > 0 || !d.wire.Quiet() {
+	if d.br.Buffered() > 0 || !d.conn.Quiet() {
 		return s.drop(unsent(job.FailTransient, "the relay did not wait for the message's end"+s.lastWords()))
 	}
 	if err := c.MaySend(); err != nil {
 		return s.drop(unsent(job.FailTransient, err.Error()))
 	}
-	if !time.Now().Before(sendBy) || d.wire.SetReadDeadline(c.AnswerBy) != nil {
+	if !time.Now().Before(sendBy) || d.conn.SetReadDeadline(c.AnswerBy) != nil {
 		return s.drop(unsent(job.FailTransient, "out of time before the message's end"))
 	}
-	before := d.wire.Written()
-	if _, err := d.wire.Write([]byte(".\r\n")); err != nil {
-		if d.wire.Written() == before {
+	before := d.conn.Written()
+	if _, err := d.conn.Write([]byte(".\r\n")); err != nil {
+		if d.conn.Written() == before {
 			return s.drop(unsent(job.FailTransient, "the conversation broke off before the message's end ("+why(err)+")"))
 		}
 		return s.drop(unknown("the conversation broke off at the message's end (" + why(err) + ")"))
@@ -131,7 +131,7 @@ func unknown(msg string) job.Outcome {
 
 // drop gives the connection up, with all that the kernel has not sent yet.
 func (s *session) drop(o job.Outcome) job.Outcome {
-	s.dialog.wire.Abort()
+	s.dialog.conn.Abort()
 	return o
 }
 
@@ -144,7 +144,7 @@ func (s *session) leave(o job.Outcome) job.Outcome {
 // lastWords quotes what the relay said out of turn, mostly a 421: " (421 …)", or
 // nothing.
 func (s *session) lastWords() string {
-	if s.dialog.wire.SetReadDeadline(time.Now().Add(wordsWait)) != nil {
+	if s.dialog.conn.SetReadDeadline(time.Now().Add(wordsWait)) != nil {
 		return ""
 	}
 	r, err := s.dialog.read()
@@ -194,7 +194,7 @@ func (s *session) introduce() ([]reply, error) {
 	}
 	replies := make([]reply, 0, len(lines))
 	if _, offered := d.offers["PIPELINING"]; offered {
-		if _, err := d.wire.Write([]byte(strings.Join(lines, "\r\n") + "\r\n")); err != nil {
+		if _, err := d.conn.Write([]byte(strings.Join(lines, "\r\n") + "\r\n")); err != nil {
 			return nil, err
 		}
 		for range lines {
@@ -262,7 +262,7 @@ func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
 
 // content writes all of the message but its end.
 func (s *session) content() (o job.Outcome, refused bool) {
-	if err := s.write(s.dialog.wire); err != nil {
+	if err := s.write(s.dialog.conn); err != nil {
 		words := ""
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			words = s.lastWords()

@@ -165,7 +165,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}
 	defer d.quit()
 	words := "The relay " + d.target.String() + " answers"
-	if d.wire.Secure() {
+	if d.conn.Secure() {
 		words += ", with TLS"
 	}
 	if d.login.set {

@@ -48,11 +48,11 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 }
 
 // call makes the request of one path. A nil body asks with GET.
-func (a account) call(path string, body []byte) transport.Call {
+func (a account) call(path string, body []byte) transport.Request {
 	u := *a.base
 	path, u.RawQuery, _ = strings.Cut(path, "?")
 	u.Path, u.RawPath = strings.TrimSuffix(a.base.Path, "/")+path, ""
-	call := transport.Call{
+	call := transport.Request{
 		Method: "GET", URL: &u, Keep: transport.MaxBody,
 		Headers: a.auth.AcceptJSON(),
 	}
@@ -66,16 +66,16 @@ func (a account) call(path string, body []byte) transport.Call {
 // ask makes a request that only reads, and gives its data. It fails with
 // *connector.Refusal.
 func (c *Connector) ask(ctx context.Context, a account, path string, body []byte) (json.RawMessage, error) {
-	line, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
 	if err != nil {
 		return nil, err
 	}
-	defer line.Close()
+	defer conn.Close()
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
-	answer := line.Exchange(a.call(path, body), transport.Bounds{SendBy: by, AnswerBy: by})
+	answer := conn.Exchange(a.call(path, body), transport.Bounds{SendBy: by, AnswerBy: by})
 	env, ok := open(answer)
 	if ok && env.ok() && answer.Status == 200 {
 		return env.Data, nil
@@ -95,7 +95,7 @@ type envelope struct {
 func (e envelope) ok() bool { return e.Error.Code == "ok" }
 
 // open reads an answer. false: it is none of the API's, or not complete.
-func open(a transport.Answer) (envelope, bool) {
+func open(a transport.Response) (envelope, bool) {
 	var e envelope
 	if !a.Complete || a.Cut || json.Unmarshal(a.Excerpt, &e) != nil || e.Error.Code == "" {
 		return envelope{}, false
@@ -104,7 +104,7 @@ func open(a transport.Answer) (envelope, bool) {
 }
 
 // refuse says why a request that only reads brought nothing.
-func refuse(a transport.Answer, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
+func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, hidden)}
 	if !a.Complete {
 		return r
@@ -128,7 +128,7 @@ func refuse(a transport.Answer, e envelope, ok bool, hidden transport.Secrets) *
 // minute (Content Posting API reference).
 const ratePause = time.Minute
 
-func patience(a transport.Answer) time.Duration {
+func patience(a transport.Response) time.Duration {
 	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
 	}
@@ -142,7 +142,7 @@ func patience(a transport.Answer) time.Duration {
 //   - a success is "ok" with a name for the post.
 //
 // It gives the outcome of everything but that success; then its Result is zero.
-func accept(a transport.Answer, hidden transport.Secrets) (begun, job.Outcome) {
+func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome) {
 	o := transport.Classify(a, who, hidden)
 	env, ok := open(a)
 	unknown := func(why string) {

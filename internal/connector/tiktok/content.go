@@ -198,17 +198,17 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return content{}, err
 	}
 	var c content
 	if len(fields) != 1 || fields[0].Name != fieldPost || json.Unmarshal(fields[0].Value, &c) != nil {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	known := c.Source == sourceUpload || c.Source == sourcePull
 	if !known || len(c.Media) == 0 || c.Privacy == "" || c.check() != nil || c.Source == sourceUpload && (c.Photo || len(c.Media) != 1) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	return c, nil
 }

@@ -36,14 +36,14 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
 	if err != nil {
 		if asset != nil {
 			asset.Close()
 		}
 		return nil, fmt.Errorf("open tiktok: %w", err)
 	}
-	return &session{c: c, account: a, post: post, asset: asset, line: line, version: o.Credential.Version}, nil
+	return &session{c: c, account: a, post: post, asset: asset, conn: conn, version: o.Credential.Version}, nil
 }
 
 // fetch gives the file of an upload. What TikTok is to fetch itself is read only if
@@ -77,13 +77,13 @@ type session struct {
 	account account
 	post    content
 	asset   *kit.Asset // nil: TikTok fetches
-	line    *transport.Line
+	conn    *transport.Conn
 	version int
 }
 
 // Close implements connector.Session.
 func (s *session) Close() {
-	s.line.Close()
+	s.conn.Close()
 	if s.asset != nil {
 		s.asset.Close()
 	}

@@ -39,7 +39,7 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 	if err != nil {
 		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
 	}
-	answer := s.line.Exchange(s.account.call(path, body), s.bounds(c))
+	answer := s.conn.Exchange(s.account.call(path, body), s.bounds(c))
 	b, o := accept(answer, s.account.auth.Hidden)
 	switch {
 	case s.asset == nil && o.Result == 0:
@@ -99,7 +99,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 	if err := c.SaveHandle(name); err != nil {
 		return unposted(o, "the name of the upload could not be stored")
 	}
-	call := transport.Call{Method: "PUT", URL: to}
+	call := transport.Request{Method: "PUT", URL: to}
 	secrets := kit.Message{URL: to}.Hide(s.account.auth.Hidden) // its token
 	for i := range plan.count {
 		from, n := plan.part(i)
@@ -122,19 +122,19 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 }
 
 // put sends one chunk on a line of its own.
-func (s *session) put(c connector.Commit, call transport.Call, last bool) (transport.Answer, error) {
+func (s *session) put(c connector.Commit, call transport.Request, last bool) (transport.Response, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()
-	line, err := s.c.sender.Open(ctx, transport.TargetOf(call.URL), true)
+	conn, err := s.c.sender.Open(ctx, transport.TargetOf(call.URL), true)
 	if err != nil {
-		return transport.Answer{}, err
+		return transport.Response{}, err
 	}
-	defer line.Close()
+	defer conn.Close()
 	bounds := transport.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend}
 	if last {
 		bounds.AnswerBy = c.AnswerBy
 	}
-	return line.Exchange(call, bounds), nil
+	return conn.Exchange(call, bounds), nil
 }
 
 // committed judges the last chunk. It narrows the default rules:
@@ -144,7 +144,7 @@ func (s *session) put(c connector.Commit, call transport.Call, last bool) (trans
 //     name, and what becomes of it is told by that. Another success may mean that
 //     something is missing: that is asked about, too;
 //   - everything else that is not a refusal is unknown, and asked about by name.
-func (s *session) committed(o job.Outcome, id, name string, a transport.Answer, secrets transport.Secrets) job.Outcome {
+func (s *session) committed(o job.Outcome, id, name string, a transport.Response, secrets transport.Secrets) job.Outcome {
 	judged := transport.Classify(a, who, secrets)
 	o.HTTPStatus = a.Status
 	switch {
@@ -164,7 +164,7 @@ func (s *session) committed(o job.Outcome, id, name string, a transport.Answer, 
 // refusedChunk ends an upload whose part was refused or lost. 400 and 413 to 416 are
 // about the bytes, or how they were cut (Media Transfer Guide); the others, an upload
 // that has ended among them, are worth another beginning.
-func refusedChunk(o job.Outcome, a transport.Answer, what string, secrets transport.Secrets) job.Outcome {
+func refusedChunk(o job.Outcome, a transport.Response, what string, secrets transport.Secrets) job.Outcome {
 	judged := transport.Classify(a, who, secrets)
 	o = unposted(o, what+" was not taken: "+judged.Message)
 	switch {

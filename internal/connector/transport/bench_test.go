@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkExchange is one exchange over loopback, its line's opening included:
-// on a line from the pool, and on a fresh one.
+// BenchmarkExchange is one exchange over loopback, its connection's opening included:
+// on a connection from the pool, and on a fresh one.
 func BenchmarkExchange(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		for _, fresh := range []bool{false, true} {
@@ -53,7 +53,7 @@ func BenchmarkExchange(b *testing.B) {
 const benchSenders = 64
 
 // BenchmarkPost is one POST of 600 bytes to a receiver in a process of its own,
-// with as many at once as an engine has senders: through a kept line, through a
+// with as many at once as an engine has senders: through a kept connection, through a
 // fresh one, and for comparison through net/http's client. cpu-µs/op is what
 // this process spent, in user and system time.
 func BenchmarkPost(b *testing.B) {

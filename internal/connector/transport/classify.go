@@ -30,7 +30,7 @@ const (
 // Classify judges an answer by the default rules. who names the target in
 // messages, e.g. "the receiver"; secrets do not appear in them. The outcome's
 // Attempt is the caller's to set.
-func Classify(a Answer, who string, secrets Secrets) job.Outcome {
+func Classify(a Response, who string, secrets Secrets) job.Outcome {
 	return classify(a, who, func() Secrets { return secrets })
 }
 
@@ -39,7 +39,7 @@ func Classify(a Answer, who string, secrets Secrets) job.Outcome {
 const NotQuoted = " (its words are not shown, because the request carried a secret; the connection's quote_answers shows them)"
 
 // classify asks for the secrets only if it quotes the answer; nil: it must not.
-func classify(a Answer, who string, secrets func() Secrets) job.Outcome {
+func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
 	switch {
 	case a.Written == 0:
@@ -58,7 +58,7 @@ func classify(a Answer, who string, secrets func() Secrets) job.Outcome {
 	return o
 }
 
-func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
+func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 	s := a.Status
 	o.Message = who + " answered " + StatusText(s)
 	if s >= 200 && s < 300 {
@@ -107,7 +107,7 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
 // secrets is called only if the answer is quoted; with nil it never is. No list of
 // secrets is complete for a target that is asked to repeat them: it may write them in
 // any encoding.
-func ClassifyNamed(a Answer, who string, secrets func() Secrets, keyed bool) job.Outcome {
+func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) job.Outcome {
 	o := classify(a, who, secrets)
 	if !a.Complete || a.Written == 0 || o.Result == job.ResultSucceeded {
 		return o
@@ -139,7 +139,7 @@ func ClassifyNamed(a Answer, who string, secrets func() Secrets, keyed bool) job
 const KeySeenBefore = "; a request with this key may have been there before, and may have acted"
 
 // Unread says, fit for a user, why an answer to a read is none.
-func Unread(a Answer, who string, secrets Secrets) string {
+func Unread(a Response, who string, secrets Secrets) string {
 	switch {
 	case a.Status == 0:
 		return Clean(who+" could not be read ("+Broke(a.Err)+")", MaxMessage)

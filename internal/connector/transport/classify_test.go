@@ -23,8 +23,8 @@ import (
 )
 
 func TestClassifyTable(t *testing.T) {
-	whole := func(status int) transport.Answer {
-		return transport.Answer{Written: 10, Sent: true, Complete: true, Status: status, Header: http.Header{}}
+	whole := func(status int) transport.Response {
+		return transport.Response{Written: 10, Sent: true, Complete: true, Status: status, Header: http.Header{}}
 	}
 	for status := range 1000 {
 		want, kind := job.ResultUnknown, job.FailAmbiguous
@@ -61,12 +61,12 @@ func TestMessagesNameTheKind(t *testing.T) {
 		"closed":                 io.EOF,
 		"network went silent":    syscall.ETIMEDOUT,
 		"not a readable":         errors.New("malformed HTTP response \"\x00\x1b[31m\""),
-		"before the request":     transport.ErrLineDead,
+		"before the request":     transport.ErrConnDead,
 		"body is too large":      transport.ErrBodyTooLarge,
 		"informational":          transport.ErrTooManyInformational,
 		"connection was not use": nil,
 	} {
-		o := judge(transport.Answer{Written: 5, Err: err})
+		o := judge(transport.Response{Written: 5, Err: err})
 		if !strings.Contains(o.Message, want) || o.Message != transport.Clean(o.Message, transport.MaxMessage) {
 			t.Errorf("%v: %q lacks %q", err, o.Message, want)
 		}
@@ -74,7 +74,7 @@ func TestMessagesNameTheKind(t *testing.T) {
 }
 
 func TestMessageQuotesTheAnswer(t *testing.T) {
-	a := transport.Answer{
+	a := transport.Response{
 		Written: 1, Sent: true, Complete: true, Status: 422, Header: http.Header{},
 		Excerpt: []byte("{\"error\":\r\n\t\"\x1b[31mno\u202e such token-123456 thing\x00\"}" + strings.Repeat("x", 3000) + " token-12"),
 		Cut:     true,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -18,36 +17,10 @@ import (
 // without effect, so every failure is a *Refusal. A certificate that does not
 // fit is transient, not permanent: it is the target's to repair.
 
-// Target is whom a line is opened to. Two equal targets may share idle lines.
-type Target struct {
-	Scheme string // "http" or "https"; for a Wire, its protocol's
-	Host   string // ASCII name or address, without brackets
-	Port   string // decimal, never empty
-	// Identity keeps lines apart that must not be shared, e.g. by client
-	// certificate. Empty shares.
-	Identity string
-}
-
-// TargetOf gives the target that a checked URL addresses.
-func TargetOf(u *url.URL) Target {
-	t := Target{Scheme: u.Scheme, Host: strings.ToLower(u.Hostname()), Port: u.Port()}
-	if t.Port == "" {
-		t.Port = "443"
-		if t.Scheme == "http" {
-			t.Port = "80"
-		}
-	}
-	return t
-}
-
-// String gives scheme://host:port, which is also the hold key of plain HTTP
-// targets.
-func (t Target) String() string { return t.Scheme + "://" + net.JoinHostPort(t.Host, t.Port) }
-
-// Open gives a line to the target: dialled, TLS shaken hands, nothing sent. With
+// Open gives a connection to the target: dialled, TLS shaken hands, nothing sent. With
 // fresh it is never a reused one, and its request says "Connection: close". The
 // context bounds the opening only. It fails with *Refusal.
-func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) {
+func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) {
 	if !fresh {
 		if l := s.Idle(t); l != nil {
 			return l, nil
@@ -64,7 +37,7 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) 
 		_ = raw.Close()
 		return nil, RefuseDial(t, err)
 	}
-	l := newLine(s, t, fresh, counted)
+	l := newConn(s, t, fresh, counted)
 	if t.Scheme == "https" {
 		if l.conn, err = s.shake(ctx, t, counted); err != nil {
 			l.abort()
@@ -76,12 +49,12 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) 
 	return l, nil
 }
 
-// HasIdle tells whether any line lies idle.
+// HasIdle tells whether any connection lies idle.
 func (s *Sender) HasIdle() bool { return s.pool.any() }
 
-// Idle gives a living line to the target that was used before, nil: there is none.
-// It waits for nothing. Nobody else has the line; Close puts it back.
-func (s *Sender) Idle(t Target) *Line { return s.pool.take(t) }
+// Idle gives a living connection to the target that was used before, nil: there is none.
+// It waits for nothing. Nobody else has the connection; Close puts it back.
+func (s *Sender) Idle(t Target) *Conn { return s.pool.take(t) }
 
 func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 	d := net.Dialer{

@@ -13,7 +13,7 @@ import (
 //   - MaySend is the last thing before the first byte;
 //   - both deadlines are absolute, so a slow peer gains nothing by trickling;
 //   - the answer is read while the request is written: a peer may answer early;
-//   - an Answer tells what happened, classify.go what it means.
+//   - a Response tells what happened, classify.go what it means.
 
 // Bounds limit one exchange.
 type Bounds struct {
@@ -24,8 +24,8 @@ type Bounds struct {
 	MaySend func() error
 }
 
-// Answer is what one exchange came to.
-type Answer struct {
+// Response is what one exchange came to.
+type Response struct {
 	// Written counts the bytes that the socket took, TLS's own included. Zero
 	// proves that nothing was sent.
 	Written int64
@@ -36,7 +36,7 @@ type Answer struct {
 	Header http.Header
 	// Complete tells that head and body were read to their end.
 	Complete bool
-	// Excerpt is the body's beginning, up to Call.Keep bytes; Cut tells that there
+	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut tells that there
 	// was more.
 	Excerpt []byte
 	Cut     bool
@@ -49,25 +49,25 @@ type Answer struct {
 
 // Why an exchange came to nothing.
 var (
-	// ErrLineDead says that the peer had closed the line before the first byte.
-	ErrLineDead = errors.New("the peer closed the connection before the request")
-	// ErrLineUsed says that the line had its one exchange already.
-	ErrLineUsed = errors.New("the connection was used already")
+	// ErrConnDead says that the peer had closed the connection before the first byte.
+	ErrConnDead = errors.New("the peer closed the connection before the request")
+	// ErrConnUsed says that the connection had its one exchange already.
+	ErrConnUsed = errors.New("the connection was used already")
 	// ErrTooManyInformational says that more than MaxInformational 1xx came.
 	ErrTooManyInformational = errors.New("too many informational answers")
 	// ErrBodyTooLarge says that the answer's body is above MaxBody.
 	ErrBodyTooLarge = errors.New("the answer's body is too large")
 )
 
-// Exchange writes the request and reads the answer, and gives the line back.
+// Exchange writes the request and reads the answer, and gives the connection back.
 // It returns by AnswerBy.
-func (l *Line) Exchange(c Call, b Bounds) Answer {
+func (l *Conn) Exchange(c Request, b Bounds) Response {
 	if !l.used.CompareAndSwap(false, true) {
-		return Answer{Err: ErrLineUsed, At: time.Now()}
+		return Response{Err: ErrConnUsed, At: time.Now()}
 	}
 	buf := buffers.Get().(*[]byte)
 	r, err := c.encode(*buf, l.sender.agent, l.fresh)
-	a := Answer{Err: err}
+	a := Response{Err: err}
 	if err != nil {
 		l.abort()
 	} else {
@@ -81,21 +81,21 @@ func (l *Line) Exchange(c Call, b Bounds) Answer {
 	return a
 }
 
-func (l *Line) exchange(r request, b Bounds, c Call) Answer {
+func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	if b.SendBy.After(b.AnswerBy) {
 		b.SendBy = b.AnswerBy
 	}
 	if l.dead() || l.conn.SetReadDeadline(b.AnswerBy) != nil {
 		l.abort()
-		return Answer{Err: ErrLineDead}
+		return Response{Err: ErrConnDead}
 	}
 	if !time.Now().Before(b.SendBy) {
 		l.abort()
-		return Answer{Err: os.ErrDeadlineExceeded}
+		return Response{Err: os.ErrDeadlineExceeded}
 	}
 	before := l.raw.written.Load()
 	got, done, werr := l.converse(r, b, c)
-	a := Answer{
+	a := Response{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
 		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
 	}
@@ -118,8 +118,8 @@ func (l *Line) exchange(r request, b Bounds, c Call) Answer {
 //
 // A request that the kernel takes whole, without waiting, needs nobody to read
 // beside the writing: there is nothing left to be broken off by an early answer.
-func (l *Line) converse(r request, b Bounds, c Call) (got reply, done bool, werr error) {
-	g := &gate{w: l.conn, before: l.raw.written.Load(), ask: b.MaySend}
+func (l *Conn) converse(r encodedRequest, b Bounds, c Request) (got reply, done bool, werr error) {
+	g := &writeGuard{w: l.conn, before: l.raw.written.Load(), ask: b.MaySend}
 	from := 0
 	if !l.secure && r.more == 0 {
 		if werr = g.enter(); werr != nil {
@@ -134,7 +134,7 @@ func (l *Line) converse(r request, b Bounds, c Call) (got reply, done bool, werr
 		}
 	}
 	if l.conn.SetWriteDeadline(b.SendBy) != nil {
-		return reply{err: ErrLineDead}, false, ErrLineDead
+		return reply{err: ErrConnDead}, false, ErrConnDead
 	}
 	l.timed = true
 	reading, writing := make(chan reply, 1), make(chan error, 1)
@@ -151,7 +151,7 @@ func (l *Line) converse(r request, b Bounds, c Call) (got reply, done bool, werr
 // (RFC 9112, section 9.5). A success does not: the request has to go out whole for
 // it to count.
 // done tells that the reading came to its end.
-func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got reply, done bool, werr error) {
+func (l *Conn) await(reading <-chan reply, writing <-chan error, g *writeGuard) (got reply, done bool, werr error) {
 	select {
 	case werr = <-writing:
 	case got = <-reading:
@@ -170,10 +170,10 @@ func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got r
 	return <-reading, true, werr
 }
 
-// gate asks for leave before the first byte and starts the reading then.
-type gate struct {
+// writeGuard asks MaySend before the first byte and starts the reading then.
+type writeGuard struct {
 	w      io.Writer
-	before int64 // the line's count of bytes so far
+	before int64 // the connection's count of bytes so far
 	ask    func() error
 	opened func()
 	open   bool
@@ -182,7 +182,7 @@ type gate struct {
 }
 
 // enter asks for leave, once.
-func (g *gate) enter() error {
+func (g *writeGuard) enter() error {
 	if g.open || g.denied != nil {
 		return g.denied
 	}
@@ -195,7 +195,7 @@ func (g *gate) enter() error {
 	return nil
 }
 
-func (g *gate) Write(p []byte) (int, error) {
+func (g *writeGuard) Write(p []byte) (int, error) {
 	if !g.open {
 		if err := g.enter(); err != nil {
 			return 0, err

@@ -31,13 +31,13 @@ func target(tb testing.TB, base string) transport.Target {
 	return transport.TargetOf(u)
 }
 
-func post(tb testing.TB, base string, body []byte) transport.Call {
+func post(tb testing.TB, base string, body []byte) transport.Request {
 	tb.Helper()
 	u, err := transport.ParseURL(base + "/x")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return transport.Call{
+	return transport.Request{
 		Method: "POST", URL: u, Headers: []transport.Header{{Name: "Idempotency-Key", Value: "k"}},
 		Body: bytes.NewReader(body), Length: int64(len(body)),
 	}
@@ -48,7 +48,7 @@ func bounds(limit time.Duration) transport.Bounds {
 	return transport.Bounds{SendBy: at, AnswerBy: at}
 }
 
-func open(tb testing.TB, s *transport.Sender, base string, fresh bool) *transport.Line {
+func open(tb testing.TB, s *transport.Sender, base string, fresh bool) *transport.Conn {
 	tb.Helper()
 	l, err := s.Open(tb.Context(), target(tb, base), fresh)
 	if err != nil {
@@ -58,7 +58,7 @@ func open(tb testing.TB, s *transport.Sender, base string, fresh bool) *transpor
 	return l
 }
 
-func judge(a transport.Answer) job.Outcome { return transport.Classify(a, "the peer", nil) }
+func judge(a transport.Response) job.Outcome { return transport.Classify(a, "the peer", nil) }
 
 func both(t *testing.T, test func(t *testing.T, secure bool)) {
 	for name, secure := range map[string]bool{"http": false, "https": true} {
@@ -95,8 +95,8 @@ func TestEarlySuccessIsNoProof(t *testing.T) {
 			c.AwaitRelease()
 			c.Cut()
 		}})
-		line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
-		a := line.Exchange(request, bounds(300*time.Millisecond))
+		conn, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+		a := conn.Exchange(request, bounds(300*time.Millisecond))
 		if o := judge(a); o.Result != job.ResultUnknown || a.Sent {
 			t.Errorf("%s (%s), sent %v", o.Result, o.Message, a.Sent)
 		}
@@ -114,10 +114,10 @@ func TestSendByIsAbsolute(t *testing.T) {
 			c.AwaitRelease()
 			c.Cut()
 		}})
-		line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+		conn, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
 		start := time.Now()
 		b := transport.Bounds{SendBy: start.Add(sendTime), AnswerBy: start.Add(sendTime + 200*time.Millisecond)}
-		a := line.Exchange(request, b)
+		a := conn.Exchange(request, b)
 		if o := judge(a); o.Result != job.ResultUnknown || a.Sent || a.Written == 0 {
 			t.Errorf("%s (%s), sent %v, %d bytes", o.Result, o.Message, a.Sent, a.Written)
 		}
@@ -136,10 +136,10 @@ func TestNoByteAfterSendBy(t *testing.T) {
 			c.Write(connectortest.Answer(200, ""))
 			c.AwaitPeerGone()
 		}})
-		line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+		conn, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
 		sendBy := time.Now().Add(sendTime)
 		time.AfterFunc(sendTime+200*time.Millisecond, p.Release)
-		a := line.Exchange(request, transport.Bounds{SendBy: sendBy, AnswerBy: sendBy.Add(30 * time.Second)})
+		a := conn.Exchange(request, transport.Bounds{SendBy: sendBy, AnswerBy: sendBy.Add(30 * time.Second)})
 		if o := judge(a); o.Result != job.ResultUnknown || a.Sent || !a.Complete {
 			t.Errorf("%s (%s), sent %v, complete %v", o.Result, o.Message, a.Sent, a.Complete)
 		}
@@ -153,8 +153,8 @@ func TestNothingArrivesAfterTheVerdict(t *testing.T) {
 		c.AwaitRelease()
 		c.AwaitPeerGone()
 	}})
-	line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
-	a := line.Exchange(request, bounds(sendTime))
+	conn, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+	a := conn.Exchange(request, bounds(sendTime))
 	p.Release()
 	p.AwaitIdle()
 	if got := p.Bytes(); got >= a.Written {
@@ -174,7 +174,7 @@ func TestSenderReuses(t *testing.T) {
 			if o := judge(l.Exchange(post(t, p.URL(), []byte("{}")), bounds(30*time.Second))); o.Result != job.ResultSucceeded {
 				t.Fatalf("%s: %s", o.Result, o.Message)
 			}
-			l.Close() // late: must not touch the line's next life
+			l.Close() // late: must not touch the connection's next life
 		}
 		if p.Accepted() != 1 || p.Started() != 5 {
 			t.Errorf("%d connections, %d requests", p.Accepted(), p.Started())
@@ -193,7 +193,7 @@ func TestFreshLinesSayClose(t *testing.T) {
 	}
 }
 
-// TestLateCloseLeavesTheNextLifeAlone: the old Line is closed while the new one
+// TestLateCloseLeavesTheNextLifeAlone: the old Conn is closed while the new one
 // uses the same connection.
 func TestLateCloseLeavesTheNextLifeAlone(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
@@ -225,11 +225,11 @@ func TestIdleLimitAndBounds(t *testing.T) {
 	open(t, none, p.URL(), false).Close()
 	p.AwaitIdle()
 	many := p.Sender()
-	var lines []*transport.Line
+	var conns []*transport.Conn
 	for range transport.MaxIdlePerTarget + 3 {
-		lines = append(lines, open(t, many, p.URL(), false))
+		conns = append(conns, open(t, many, p.URL(), false))
 	}
-	for _, l := range lines {
+	for _, l := range conns {
 		l.Close()
 	}
 	reused := 0
@@ -247,7 +247,7 @@ func TestIdleLimitAndBounds(t *testing.T) {
 	many.Close()
 }
 
-// TestUnaskedAnswer: an answer on an idle line answers nothing.
+// TestUnaskedAnswer: an answer on an idle connection answers nothing.
 func TestUnaskedAnswer(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
 		written := make(chan struct{})
@@ -418,7 +418,7 @@ func TestKeep(t *testing.T) {
 }
 
 // exchangeOnce has a peer answer 400 with this body.
-func exchangeOnce(t *testing.T, body string, keep int64) transport.Answer {
+func exchangeOnce(t *testing.T, body string, keep int64) transport.Response {
 	t.Helper()
 	p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(400, body)))
 	c := post(t, p.URL(), []byte("{}"))

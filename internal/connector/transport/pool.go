@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// pool keeps idle lines for KEYED targets. A line leaves it at most once, and
+// pool keeps idle connections for KEYED targets. A connection leaves it at most once, and
 // only alive: Open runs before the arm, so a dead one is replaced at no cost.
 type pool struct {
 	limit time.Duration
 
 	mu     sync.Mutex
-	idle   map[Target][]*Line // newest last
+	idle   map[Target][]*Conn // newest last
 	count  int
-	sweep  *time.Timer // runs as long as there are idle lines; nil: none
+	sweep  *time.Timer // runs as long as there are idle connections; nil: none
 	closed bool
 }
 
 func newPool(limit time.Duration) *pool {
-	return &pool{limit: limit, idle: make(map[Target][]*Line)}
+	return &pool{limit: limit, idle: make(map[Target][]*Conn)}
 }
 
-// take gives the newest living idle line, or nil.
-func (p *pool) take(t Target) *Line {
+// take gives the newest living idle connection, or nil.
+func (p *pool) take(t Target) *Conn {
 	for {
 		l := p.pop(t)
 		if l == nil {
@@ -35,15 +35,15 @@ func (p *pool) take(t Target) *Line {
 	}
 }
 
-func (p *pool) pop(t Target) *Line {
+func (p *pool) pop(t Target) *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lines := p.idle[t]
-	if len(lines) == 0 {
+	conns := p.idle[t]
+	if len(conns) == 0 {
 		return nil
 	}
-	l := lines[len(lines)-1]
-	p.drop(t, len(lines)-1)
+	l := conns[len(conns)-1]
+	p.drop(t, len(conns)-1)
 	return l
 }
 
@@ -55,19 +55,19 @@ func (p *pool) any() bool {
 
 // drop takes one line out; the caller holds mu.
 func (p *pool) drop(t Target, i int) {
-	lines := p.idle[t]
-	copy(lines[i:], lines[i+1:])
-	lines[len(lines)-1] = nil
-	if lines = lines[:len(lines)-1]; len(lines) == 0 {
+	conns := p.idle[t]
+	copy(conns[i:], conns[i+1:])
+	conns[len(conns)-1] = nil
+	if conns = conns[:len(conns)-1]; len(conns) == 0 {
 		delete(p.idle, t)
 	} else {
-		p.idle[t] = lines
+		p.idle[t] = conns
 	}
 	p.count--
 }
 
-// put keeps a line, or says that it must be closed.
-func (p *pool) put(l *Line) bool {
+// put keeps a connection, or says that it must be closed.
+func (p *pool) put(l *Conn) bool {
 	if !canPeek || p.limit < 0 {
 		return false
 	}
@@ -85,19 +85,19 @@ func (p *pool) put(l *Line) bool {
 	return true
 }
 
-// expire closes the lines that have been idle for too long, and comes again for
+// expire closes the connections that have been idle for too long, and comes again for
 // the others.
 func (p *pool) expire() {
 	p.mu.Lock()
 	now, next := time.Now(), p.limit
-	var over []*Line
-	for t, lines := range p.idle {
-		for ; len(lines) > 0 && now.Sub(lines[0].since) >= p.limit; lines = p.idle[t] {
-			over = append(over, lines[0])
+	var over []*Conn
+	for t, conns := range p.idle {
+		for ; len(conns) > 0 && now.Sub(conns[0].since) >= p.limit; conns = p.idle[t] {
+			over = append(over, conns[0])
 			p.drop(t, 0)
 		}
-		if len(lines) > 0 {
-			next = min(next, p.limit-now.Sub(lines[0].since))
+		if len(conns) > 0 {
+			next = min(next, p.limit-now.Sub(conns[0].since))
 		}
 	}
 	if p.count > 0 && p.sweep != nil {
@@ -113,11 +113,11 @@ func (p *pool) expire() {
 
 func (p *pool) close() {
 	p.mu.Lock()
-	var all []*Line
-	for _, lines := range p.idle {
-		all = append(all, lines...)
+	var all []*Conn
+	for _, conns := range p.idle {
+		all = append(all, conns...)
 	}
-	p.idle, p.count, p.closed = make(map[Target][]*Line), 0, true
+	p.idle, p.count, p.closed = make(map[Target][]*Conn), 0, true
 	if p.sweep != nil {
 		p.sweep.Stop()
 		p.sweep = nil

@@ -25,26 +25,26 @@ func TestPoolExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := TargetOf(u)
-	var lines []*Line
+	var conns []*Conn
 	for range 5 {
-		line, err := s.Open(t.Context(), to, true)
+		conn, err := s.Open(t.Context(), to, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		line.fresh = false
-		lines = append(lines, line)
+		conn.fresh = false
+		conns = append(conns, conn)
 	}
-	for _, line := range lines {
-		line.Close() // kept
+	for _, conn := range conns {
+		conn.Close() // kept
 	}
-	for _, old := range lines[:3] {
+	for _, old := range conns[:3] {
 		old.since = old.since.Add(-2 * time.Hour)
 	}
 	s.pool.expire()
-	if left := s.pool.idle[to]; len(left) != 2 || left[0] != lines[3] || left[1] != lines[4] || s.pool.count != 2 || s.pool.sweep == nil {
+	if left := s.pool.idle[to]; len(left) != 2 || left[0] != conns[3] || left[1] != conns[4] || s.pool.count != 2 || s.pool.sweep == nil {
 		t.Errorf("%d lines are left of 5, 3 of them old; sweeps %v", len(left), s.pool.sweep != nil)
 	}
-	for _, old := range lines[3:] {
+	for _, old := range conns[3:] {
 		old.since = old.since.Add(-2 * time.Hour)
 	}
 	s.pool.expire()

@@ -14,9 +14,9 @@ import (
 const (
 	// ConnectTimeout bounds name resolution, dial and TLS handshake together.
 	ConnectTimeout = 10 * time.Second
-	// IdleLimit is how long an unused line is kept for reuse.
+	// IdleLimit is how long an unused connection is kept for reuse.
 	IdleLimit = 30 * time.Second
-	// MaxIdle and MaxIdlePerTarget bound the lines kept for reuse. One target has
+	// MaxIdle and MaxIdlePerTarget bound the connections kept for reuse. One target has
 	// as many as an engine sends to it at once, or every other job would dial.
 	MaxIdle          = 512
 	MaxIdlePerTarget = 128
@@ -55,7 +55,7 @@ type Config struct {
 	IdleLimit      time.Duration
 }
 
-// Sender opens lines: connections that are good for one exchange each. It never
+// Sender opens connections that are good for one exchange each. It never
 // retries, follows no redirect, uses no proxy and ignores the environment. It is
 // safe for concurrent use. It replaces net/http's client, whose transport
 // re-sends a POST by itself when it carries an Idempotency-Key and the reused
@@ -105,5 +105,5 @@ func NewSender(c Config) *Sender {
 // UserAgent is what every request of this sender says in User-Agent.
 func (s *Sender) UserAgent() string { return s.agent }
 
-// Close drops the idle lines and keeps no more. Open lines are not touched.
+// Close drops the idle connections and keeps no more. Open connections are not touched.
 func (s *Sender) Close() { s.pool.close() }

@@ -20,12 +20,12 @@ func TestUserTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := s.Open(t.Context(), TargetOf(u), true)
+	conn, err := s.Open(t.Context(), TargetOf(u), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer line.Close()
-	raw, err := line.raw.SyscallConn()
+	defer conn.Close()
+	raw, err := conn.raw.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

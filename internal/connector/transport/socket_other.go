@@ -17,7 +17,7 @@ type socket struct{}
 
 func newSocket(syscall.RawConn) socket { return socket{} }
 
-// peek cannot look here; the caller takes the line as it is.
+// peek cannot look here; the caller takes the connection as it is.
 func (*socket) peek() pulse { return pulseQuiet }
 
 // writeNow takes nothing here; the caller writes in the ordinary way.

@@ -32,13 +32,13 @@ func (c *Connector) read(w *fireoncev1.Webhook) (kit.Message, error) {
 
 // thaw reads a frozen webhook.
 func thaw(frozen []byte) (kit.Message, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return kit.Message{}, err
 	}
-	m, err := kit.ThawMessage(fields)
+	m, err := kit.DecodeMessage(fields)
 	if err == nil && m.ContentType == "" {
-		err = kit.ErrBadFrozen
+		err = kit.ErrBadCanon
 	}
 	return m, err
 }

@@ -13,7 +13,7 @@ import (
 
 // session is one line with one webhook for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	message kit.Message
 	cred    credential
 	version int
@@ -24,11 +24,11 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.conn.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt = c.Attempt
 	o.CredentialVersion = s.version
@@ -39,7 +39,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 // hidden are the secrets that the receiver may repeat.
 func (s *session) hidden() transport.Secrets { return s.message.Hide(s.cred.hidden) }
 
-func (s *session) call(c connector.Commit) transport.Call {
+func (s *session) call(c connector.Commit) transport.Request {
 	m := s.message
 	at := s.now().Unix()
 	const most = 5 + 2 // ours, and those of a trace
@@ -56,7 +56,7 @@ func (s *session) call(c connector.Commit) transport.Call {
 		// cannot send again, whatever the headers say.
 		headers = append(headers, transport.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	call := transport.Call{
+	call := transport.Request{
 		Method: "POST", URL: m.URL, Headers: kit.Traced(c, m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
 	}
 	if s.keep != nil {
@@ -67,7 +67,7 @@ func (s *session) call(c connector.Commit) transport.Call {
 
 // classify narrows the rules of transport.ClassifyNamed, and only this: 410 says
 // that the receiver is gone for good (Standard Webhooks 1.0).
-func (s *session) classify(a transport.Answer) job.Outcome {
+func (s *session) classify(a transport.Response) job.Outcome {
 	var hide func() transport.Secrets
 	if s.quote {
 		hide = s.hidden

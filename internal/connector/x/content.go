@@ -200,7 +200,7 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.Thaw(frozen)
+	fields, err := kit.DecodeCanon(frozen)
 	if err != nil {
 		return content{}, err
 	}
@@ -216,21 +216,21 @@ func thaw(frozen []byte) (content, error) {
 		into = append(into, &p.URL, &p.SHA256, &p.Type, &p.Alt)
 	}
 	if len(fields) != len(names) {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	for i, f := range fields {
 		if f.Name != names[i] {
-			return content{}, kit.ErrBadFrozen
+			return content{}, kit.ErrBadCanon
 		}
 		*into[i] = string(f.Value)
 	}
 	for _, id := range []string{c.ReplyTo, c.Quote, c.Recipient} {
 		if id != "" && !snowflake.MatchString(id) {
-			return content{}, kit.ErrBadFrozen
+			return content{}, kit.ErrBadCanon
 		}
 	}
 	if !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0 {
-		return content{}, kit.ErrBadFrozen
+		return content{}, kit.ErrBadCanon
 	}
 	return c, nil
 }

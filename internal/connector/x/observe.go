@@ -199,7 +199,7 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query u
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	answer, err := c.call(ctx, transport.Call{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
+	answer, err := c.call(ctx, transport.Request{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -214,12 +214,12 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query u
 }
 
 // call makes one request that has no effect.
-func (c *Connector) call(ctx context.Context, call transport.Call, fresh bool) (transport.Answer, error) {
+func (c *Connector) call(ctx context.Context, call transport.Request, fresh bool) (transport.Response, error) {
 	return lookup.Read(ctx, c.sender, call, fresh, "ask x")
 }
 
 // unread says why an answer to a read is none, or nil.
-func unread(a transport.Answer, secrets transport.Secrets) error {
+func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}

@@ -24,7 +24,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-func problemOf(a transport.Answer) problem {
+func problemOf(a transport.Response) problem {
 	var p problem
 	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem says nothing
 	return p
@@ -105,7 +105,7 @@ const longWait = time.Hour
 
 // wait is how long a limit lasts: until the latest reset of those that are used up, or
 // as Retry-After says. Resets are in seconds of X's own clock.
-func (p problem) wait(a transport.Answer) time.Duration {
+func (p problem) wait(a transport.Response) time.Duration {
 	now, ok := clockOf(a)
 	if !ok {
 		now = a.At

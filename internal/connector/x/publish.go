@@ -17,7 +17,7 @@ const msgReconnect = "X does not accept this account's token any more: reconnect
 
 // session is one line with one request for it.
 type session struct {
-	line    *transport.Line
+	conn    *transport.Conn
 	auth    kit.Auth
 	to      *url.URL
 	body    []byte
@@ -26,11 +26,11 @@ type session struct {
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() { s.conn.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(transport.Call{
+	answer := s.conn.Exchange(transport.Request{
 		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
 		Headers: s.auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: "application/json"}),
 	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
@@ -59,7 +59,7 @@ func asDuplicate(a job.Attempt) bool {
 //     up (docs/platforms/x.md).
 //   - 403 that bars the account or its app holds it, as 401 does.
 //   - 402 for credits that are used up, and 429, hold until the reset that X names.
-func classify(a transport.Answer, message bool, secrets transport.Secrets) job.Outcome {
+func classify(a transport.Response, message bool, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, who, secrets)
 	if o.Result == job.ResultSucceeded {
 		id, ok := parseCreated(a.Excerpt, message)

@@ -106,7 +106,7 @@ func (c *Connector) put(ctx context.Context, auth kit.Auth, path, kind string, b
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.call(ctx, transport.Call{
+	a, err := c.call(ctx, transport.Request{
 		Method: "POST", URL: u, Body: body, Length: length, Headers: auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: kind}),
 	}, true)
 	if err != nil {

@@ -41,4 +41,4 @@ func timeOf(id string) (at time.Time, number uint64, ok bool) {
 }
 
 // clockOf reads X's clock off an answer. X has written its zone as GMT and as UTC.
-func clockOf(a transport.Answer) (time.Time, bool) { return lookup.ClockOf(a, "GMT", "UTC") }
+func clockOf(a transport.Response) (time.Time, bool) { return lookup.ClockOf(a, "GMT", "UTC") }

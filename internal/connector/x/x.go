@@ -210,11 +210,11 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.sender.Open(ctx, transport.TargetOf(to), true)
+	conn, err := c.sender.Open(ctx, transport.TargetOf(to), true)
 	if err != nil {
 		return nil, fmt.Errorf("open x: %w", err)
 	}
-	return &session{line: line, auth: auth, to: to, body: body, message: want.Recipient != "", version: o.Credential.Version}, nil
+	return &session{conn: conn, auth: auth, to: to, body: body, message: want.Recipient != "", version: o.Credential.Version}, nil
 }
 
 // account opens the credential. It fails with *connector.Refusal.

@@ -13,9 +13,9 @@ import (
 // under the same policy and counted below TLS. What is said on it, and what it
 // means, is its connector's to know.
 
-// Wire is a connection for a protocol that is not HTTP. One goroutine uses it,
+// RawConn is a connection for a protocol that is not HTTP. One goroutine uses it,
 // but Abort may be called from any.
-type Wire struct {
+type RawConn struct {
 	sender *Sender
 	target Target
 	raw    *meter
@@ -26,7 +26,7 @@ type Wire struct {
 
 // Dial connects to the target, under the egress policy, within ConnectTimeout.
 // Nothing is said on the connection. It fails with *Refusal.
-func (s *Sender) Dial(ctx context.Context, t Target) (*Wire, error) {
+func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
 	raw, err := s.dial(ctx, t)
@@ -38,12 +38,12 @@ func (s *Sender) Dial(ctx context.Context, t Target) (*Wire, error) {
 		_ = raw.Close()
 		return nil, RefuseDial(t, err)
 	}
-	return &Wire{sender: s, target: t, raw: counted, conn: counted}, nil
+	return &RawConn{sender: s, target: t, raw: counted, conn: counted}, nil
 }
 
-// Shake makes the connection private by TLS; what is said from then on is
+// Handshake makes the connection private by TLS; what is said from then on is
 // encrypted. It fails with *Refusal, and the wire is of no more use.
-func (w *Wire) Shake(ctx context.Context) error {
+func (w *RawConn) Handshake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.sender.connectBy)
 	defer cancel()
 	conn, err := w.sender.shake(ctx, w.target, w.raw)
@@ -55,33 +55,33 @@ func (w *Wire) Shake(ctx context.Context) error {
 	return nil
 }
 
-// Secure tells whether Shake has succeeded.
-func (w *Wire) Secure() bool { return w.secure }
+// Secure tells whether Handshake has succeeded.
+func (w *RawConn) Secure() bool { return w.secure }
 
 // Read implements io.Reader.
-func (w *Wire) Read(b []byte) (int, error) { return w.conn.Read(b) }
+func (w *RawConn) Read(b []byte) (int, error) { return w.conn.Read(b) }
 
 // Write implements io.Writer.
-func (w *Wire) Write(b []byte) (int, error) { return w.conn.Write(b) }
+func (w *RawConn) Write(b []byte) (int, error) { return w.conn.Write(b) }
 
 // Written counts the bytes that the socket took, TLS's own included. If it is the
 // same before and after a Write, nothing of that was sent.
-func (w *Wire) Written() int64 { return w.raw.written.Load() }
+func (w *RawConn) Written() int64 { return w.raw.written.Load() }
 
 // Quiet tells that the peer is there and has said nothing that was not read.
-func (w *Wire) Quiet() bool { return w.raw.peek() == pulseQuiet }
+func (w *RawConn) Quiet() bool { return w.raw.peek() == pulseQuiet }
 
 // SetDeadline is net.Conn's. It may be called from any goroutine.
-func (w *Wire) SetDeadline(at time.Time) error { return w.raw.SetDeadline(at) }
+func (w *RawConn) SetDeadline(at time.Time) error { return w.raw.SetDeadline(at) }
 
 // SetReadDeadline is net.Conn's.
-func (w *Wire) SetReadDeadline(at time.Time) error { return w.raw.SetReadDeadline(at) }
+func (w *RawConn) SetReadDeadline(at time.Time) error { return w.raw.SetReadDeadline(at) }
 
 // SetWriteDeadline is net.Conn's.
-func (w *Wire) SetWriteDeadline(at time.Time) error { return w.raw.SetWriteDeadline(at) }
+func (w *RawConn) SetWriteDeadline(at time.Time) error { return w.raw.SetWriteDeadline(at) }
 
 // Local is the connection's own address.
-func (w *Wire) Local() netip.Addr {
+func (w *RawConn) Local() netip.Addr {
 	at, ok := w.raw.LocalAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
@@ -91,7 +91,7 @@ func (w *Wire) Local() netip.Addr {
 
 // Abort closes at once: bytes that the kernel has not sent yet are thrown away,
 // so that nothing reaches the peer after the attempt is judged. Safe to call twice.
-func (w *Wire) Abort() {
+func (w *RawConn) Abort() {
 	w.once.Do(func() {
 		_ = w.raw.SetLinger(0)
 		_ = w.raw.TCPConn.Close()
@@ -99,7 +99,7 @@ func (w *Wire) Abort() {
 }
 
 // Close closes in good order. Safe to call twice, and after Abort.
-func (w *Wire) Close() {
+func (w *RawConn) Close() {
 	w.once.Do(func() {
 		_ = w.raw.SetDeadline(time.Now().Add(time.Second))
 		_ = w.conn.Close()

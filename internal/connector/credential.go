@@ -1,6 +1,21 @@
 package connector
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/fireonce/fireonce/internal/redact"
+)
+
+// Credential is an opened secret: the contract's Credential message, encoded.
+// It prints as nothing.
+type Credential struct {
+	redact.All
+
+	Version int
+	Data    []byte
+	// opened is what the copies of a shared credential have read out of it.
+	opened *opened
+}
 
 // opened keeps what a connector has read out of a credential.
 type opened struct {

@@ -5,39 +5,39 @@ import (
 	"errors"
 )
 
-// FrozenField is one named value of a job.Canon encoding.
-type FrozenField struct {
+// CanonField is one named value of a job.Canon encoding.
+type CanonField struct {
 	Name  string
 	Value []byte
 }
 
-// ErrBadFrozen says that bytes are no job.Canon encoding.
-var ErrBadFrozen = errors.New("not frozen bytes")
+// ErrBadCanon says that bytes are no job.Canon encoding.
+var ErrBadCanon = errors.New("not frozen bytes")
 
-// maxFrozenFields bounds what Thaw reads.
+// maxFrozenFields bounds what DecodeCanon reads.
 const maxFrozenFields = 1024
 
 // usualFields is how many fields most encodings have.
 const usualFields = 6
 
-// Thaw reads a job.Canon encoding back: the fields in their order. The values
+// DecodeCanon reads a job.Canon encoding back: the fields in their order. The values
 // are parts of b.
-func Thaw(b []byte) ([]FrozenField, error) {
+func DecodeCanon(b []byte) ([]CanonField, error) {
 	if len(b) == 0 || b[0] != 1 {
-		return nil, ErrBadFrozen
+		return nil, ErrBadCanon
 	}
 	b = b[1:]
-	out := make([]FrozenField, 0, usualFields)
+	out := make([]CanonField, 0, usualFields)
 	for len(b) > 0 {
 		var name, value []byte
 		var ok bool
 		if name, b, ok = prefixed(b); !ok {
-			return nil, ErrBadFrozen
+			return nil, ErrBadCanon
 		}
 		if value, b, ok = prefixed(b); !ok || len(out) == maxFrozenFields {
-			return nil, ErrBadFrozen
+			return nil, ErrBadCanon
 		}
-		out = append(out, FrozenField{Name: string(name), Value: value})
+		out = append(out, CanonField{Name: string(name), Value: value})
 	}
 	return out, nil
 }

@@ -62,9 +62,9 @@ const (
 // errHeadTooLarge says that an answer's head is above MaxHead.
 var errHeadTooLarge = errors.New("the answer's headers are too large")
 
-// Line is one connection to a target, good for one exchange. A Line is used by
+// Conn is one connection to a target, good for one exchange. A Conn is used by
 // one goroutine, but Close may be called from any.
-type Line struct {
+type Conn struct {
 	sender *Sender
 	target Target
 	fresh  bool // never used before, never kept after
@@ -77,39 +77,39 @@ type Line struct {
 	in   *cappedReader
 	br   *bufio.Reader
 
-	used  atomic.Bool // an exchange began, or the line was given up
+	used  atomic.Bool // an exchange began, or the connection was given up
 	once  sync.Once   // closes
 	since time.Time   // it has been idle
 }
 
-func newLine(s *Sender, t Target, fresh bool, raw *meter) *Line {
-	return &Line{sender: s, target: t, fresh: fresh, raw: raw, conn: raw}
+func newConn(s *Sender, t Target, fresh bool, raw *meter) *Conn {
+	return &Conn{sender: s, target: t, fresh: fresh, raw: raw, conn: raw}
 }
 
 // attach puts the reader on the finished connection.
-func (l *Line) attach() {
+func (l *Conn) attach() {
 	l.in = &cappedReader{r: l.conn}
 	l.br = bufio.NewReaderSize(l.in, 4<<10)
 }
 
-// renew gives an idle line a new life under a new Line, so that a late Close of
+// renew gives an idle connection a new life under a new Conn, so that a late Close of
 // the old one, by whoever had it, cannot touch it.
-func (l *Line) renew() *Line {
-	return &Line{
+func (l *Conn) renew() *Conn {
+	return &Conn{
 		sender: l.sender, target: l.target, reused: true, secure: l.secure,
 		raw: l.raw, conn: l.conn, in: l.in, br: l.br,
 	}
 }
 
-// Target is whom the line leads to.
-func (l *Line) Target() Target { return l.target }
+// Target is whom the connection leads to.
+func (l *Conn) Target() Target { return l.target }
 
-// Reused tells whether the line carried an earlier exchange.
-func (l *Line) Reused() bool { return l.reused }
+// Reused tells whether the connection carried an earlier exchange.
+func (l *Conn) Reused() bool { return l.reused }
 
-// Close gives up a line that was not used. Safe to call twice, and after an
-// exchange, which closes or keeps the line by itself.
-func (l *Line) Close() {
+// Close gives up a connection that was not used. Safe to call twice, and after an
+// exchange, which closes or keeps the connection by itself.
+func (l *Conn) Close() {
 	if !l.used.CompareAndSwap(false, true) {
 		return
 	}
@@ -120,18 +120,18 @@ func (l *Line) Close() {
 }
 
 // peek looks at the connection without waiting.
-func (l *Line) peek() pulse {
+func (l *Conn) peek() pulse {
 	if l.br != nil && l.br.Buffered() > 0 {
 		return pulseData
 	}
 	return l.raw.peek()
 }
 
-// dead tells whether the line can take no request any more. Data is no sign of
+// dead tells whether the connection can take no request any more. Data is no sign of
 // death on TLS that was never used: it is the session tickets. Everywhere else
 // it is an answer to no question (RFC 9112, section 9.5), mostly the 408 or
 // close_notify of a peer that is closing.
-func (l *Line) dead() bool {
+func (l *Conn) dead() bool {
 	switch l.peek() {
 	case pulseQuiet:
 		return false
@@ -144,7 +144,7 @@ func (l *Line) dead() bool {
 
 // abort closes at once: bytes that the kernel has not sent yet are thrown away,
 // so that nothing reaches the peer after the attempt is judged.
-func (l *Line) abort() {
+func (l *Conn) abort() {
 	l.once.Do(func() {
 		_ = l.raw.SetLinger(0)
 		_ = l.raw.TCPConn.Close()
@@ -152,20 +152,20 @@ func (l *Line) abort() {
 }
 
 // hangUp closes in good order.
-func (l *Line) hangUp() {
+func (l *Conn) hangUp() {
 	l.once.Do(func() {
 		_ = l.raw.SetDeadline(time.Now().Add(time.Second))
 		_ = l.conn.Close()
 	})
 }
 
-// release keeps the line for reuse, or closes it.
-func (l *Line) release(keep bool) {
+// release keeps the connection for reuse, or closes it.
+func (l *Conn) release(keep bool) {
 	if !keep || l.fresh || l.br.Buffered() > 0 {
 		l.hangUp()
 		return
 	}
-	// The next exchange sets its own time for the answer; while the line is idle,
+	// The next exchange sets its own time for the answer; while the connection is idle,
 	// nobody reads from it.
 	if l.timed && l.conn.SetWriteDeadline(time.Time{}) != nil || !l.sender.pool.put(l) {
 		l.hangUp()

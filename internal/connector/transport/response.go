@@ -24,22 +24,22 @@ type reply struct {
 	err     error
 }
 
-// read takes one final answer off the line.
-func (l *Line) read(method string, keep int64) reply {
+// read takes one final answer off the connection.
+func (l *Conn) read(method string, keep int64) reply {
 	l.in.allow(MaxHead, errHeadTooLarge)
-	if got, ok := l.plain(method, keep); ok {
+	if got, ok := l.readCommon(method, keep); ok {
 		return got
 	}
-	return l.readAny(method, keep)
+	return l.readGeneral(method, keep)
 }
 
-// readAny reads whatever answer it is. http.ReadResponse gives 1xx answers as it gives
+// readGeneral reads whatever answer it is. http.ReadResponse gives 1xx answers as it gives
 // others; they are skipped here (RFC 9110, section 15.2), but for 101, which ends
 // HTTP and was not asked for.
-func (l *Line) readAny(method string, keep int64) reply {
+func (l *Conn) readGeneral(method string, keep int64) reply {
 	r := &http.Request{Method: method} // whether an answer has a body depends on it
 	for range MaxInformational + 1 {
-		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the line is aborted; there is nothing to close
+		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the connection is aborted; there is nothing to close
 		if err != nil {
 			return reply{err: err}
 		}
@@ -77,9 +77,9 @@ var (
 	version11 = []byte("HTTP/1.1 ")
 )
 
-// plain waits for the answer's beginning and takes the answer if it is a plain
+// readCommon waits for the answer's beginning and takes the answer if it is a plain
 // one that is there whole. If not, nothing was taken.
-func (l *Line) plain(method string, keep int64) (reply, bool) {
+func (l *Conn) readCommon(method string, keep int64) (reply, bool) {
 	if method == http.MethodHead || method == http.MethodConnect {
 		return reply{}, false
 	}
@@ -94,7 +94,7 @@ func (l *Line) plain(method string, keep int64) (reply, bool) {
 	if at < 0 {
 		return reply{}, false
 	}
-	got, length, ok := plainHead(there[:at+len(endOfLine)])
+	got, length, ok := parseCommonHead(there[:at+len(endOfLine)])
 	start := at + len(endOfHead)
 	if !ok || length > len(there)-start {
 		return reply{}, false
@@ -107,10 +107,10 @@ func (l *Line) plain(method string, keep int64) (reply, bool) {
 	return got, true
 }
 
-// plainHead reads a head whose lines all end with CRLF, the last one's included.
+// parseCommonHead reads a head whose lines all end with CRLF, the last one's included.
 // It takes a final status whose answer has a body, its length said once and in
 // digits, and no field that changes how the rest is read.
-func plainHead(raw []byte) (got reply, length int, ok bool) {
+func parseCommonHead(raw []byte) (got reply, length int, ok bool) {
 	line, fields, _ := bytes.Cut(raw, endOfLine)
 	line, found := bytes.CutPrefix(line, version11)
 	if !found || len(line) < 4 || line[3] != ' ' || !httpguts.ValidHeaderFieldValue(string(line)) {

@@ -53,11 +53,11 @@ func TestPlainAnswersReadAlike(t *testing.T) {
 		t.Errorf("only %d answers were taken in the short way", taken)
 	}
 	for n, want := range map[int]bool{0: true, 1: true, 2: true, 3: false, 4: false, 7: false, 11: false, 17: true} {
-		if _, ok := lineOf([]byte(answers[n])).plain("POST", MaxExcerpt); ok != want {
+		if _, ok := lineOf([]byte(answers[n])).readCommon("POST", MaxExcerpt); ok != want {
 			t.Errorf("%q: taken %v", answers[n], ok)
 		}
 	}
-	if _, ok := lineOf([]byte(answers[0])).plain("HEAD", MaxExcerpt); ok {
+	if _, ok := lineOf([]byte(answers[0])).readCommon("HEAD", MaxExcerpt); ok {
 		t.Error("an answer to HEAD has no body")
 	}
 }
@@ -70,8 +70,8 @@ func FuzzPlainAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) { alike(t, raw, MaxExcerpt) })
 }
 
-func lineOf(raw []byte) *Line {
-	l := &Line{in: &cappedReader{r: bytes.NewReader(raw)}}
+func lineOf(raw []byte) *Conn {
+	l := &Conn{in: &cappedReader{r: bytes.NewReader(raw)}}
 	l.in.allow(MaxHead, errHeadTooLarge)
 	l.br = bufio.NewReaderSize(l.in, 4<<10)
 	return l
@@ -81,10 +81,10 @@ func lineOf(raw []byte) *Line {
 func alike(t *testing.T, raw []byte, keep int64) bool {
 	t.Helper()
 	short := lineOf(raw)
-	got, ok := short.plain("POST", keep)
+	got, ok := short.readCommon("POST", keep)
 	if !ok {
 		if l := lineOf(raw); len(raw) > 0 {
-			_, _ = l.plain("POST", keep)
+			_, _ = l.readCommon("POST", keep)
 			if all, err := io.ReadAll(l.br); err != nil && !errors.Is(err, errHeadTooLarge) || err == nil && !bytes.Equal(all, raw) {
 				t.Errorf("something of %q was taken: %q is left, %v", raw, all, err)
 			}
@@ -92,7 +92,7 @@ func alike(t *testing.T, raw []byte, keep int64) bool {
 		return false
 	}
 	long := lineOf(raw)
-	want := long.readAny("POST", keep)
+	want := long.readGeneral("POST", keep)
 	if got.status != want.status || !reflect.DeepEqual(got.header, want.header) || !bytes.Equal(got.excerpt, want.excerpt) ||
 		got.cut != want.cut || got.keep != want.keep || want.err != nil || short.br.Buffered() != long.br.Buffered() {
 		t.Errorf("%q is read as\n%+v, and by net/http as\n%+v", raw, got, want)

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// narrow starts a peer whose socket takes little, and gives a line to it whose
+// narrow starts a peer whose socket takes little, and gives a connection to it whose
 // socket takes little, too. serve has the peer's end.
-func narrow(t *testing.T, serve func(net.Conn)) *Line {
+func narrow(t *testing.T, serve func(net.Conn)) *Conn {
 	t.Helper()
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -45,27 +45,27 @@ func narrow(t *testing.T, serve func(net.Conn)) *Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := NewSender(Config{Egress: NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}).Open(t.Context(), TargetOf(u), true)
+	conn, err := NewSender(Config{Egress: NewEgress(netip.MustParsePrefix("127.0.0.0/8"))}).Open(t.Context(), TargetOf(u), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := line.raw.SetWriteBuffer(4096); err != nil {
+	if err := conn.raw.SetWriteBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	return line
+	return conn
 }
 
-func postOf(t *testing.T, l *Line, body []byte) Call {
+func postOf(t *testing.T, l *Conn, body []byte) Request {
 	t.Helper()
 	u, err := ParseURL(l.Target().String() + "/x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Call{Method: http.MethodPost, URL: u, Body: bytes.NewReader(body), Length: int64(len(body))}
+	return Request{Method: http.MethodPost, URL: u, Body: bytes.NewReader(body), Length: int64(len(body))}
 }
 
 // someOf waits until a part of the request was written, and fails if it was all.
-func someOf(t *testing.T, l *Line, all int) {
+func someOf(t *testing.T, l *Conn, all int) {
 	t.Helper()
 	for l.raw.written.Load() == 0 {
 		runtime.Gosched()
@@ -98,7 +98,7 @@ func TestRequestThatIsTakenInParts(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	})
 	asked := 0
-	answered := make(chan Answer, 1)
+	answered := make(chan Response, 1)
 	by := time.Now().Add(time.Minute)
 	go func() {
 		answered <- l.Exchange(postOf(t, l, body), Bounds{SendBy: by, AnswerBy: by, MaySend: func() error { asked++; return nil }})
@@ -133,13 +133,13 @@ func TestPartOfARequestIsSent(t *testing.T) {
 func TestBadHeadIsNotSent(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
-	for name, change := range map[string]func(*Call){
-		"a field's value":  func(c *Call) { c.Headers = []Header{{Name: "X", Value: "a\r\nContent-Length: 0"}} },
-		"a field's name":   func(c *Call) { c.Headers = []Header{{Name: "X: y\r\nZ", Value: "a"}} },
-		"the method":       func(c *Call) { c.Method = "GET / HTTP/1.1\r\nX:" },
-		"the query":        func(c *Call) { u := *c.URL; u.RawQuery = "a b"; c.URL = &u },
-		"the host":         func(c *Call) { u := *c.URL; u.Host = "a b"; c.URL = &u },
-		"a body too short": func(c *Call) { c.Length += 10 },
+	for name, change := range map[string]func(*Request){
+		"a field's value":  func(c *Request) { c.Headers = []Header{{Name: "X", Value: "a\r\nContent-Length: 0"}} },
+		"a field's name":   func(c *Request) { c.Headers = []Header{{Name: "X: y\r\nZ", Value: "a"}} },
+		"the method":       func(c *Request) { c.Method = "GET / HTTP/1.1\r\nX:" },
+		"the query":        func(c *Request) { u := *c.URL; u.RawQuery = "a b"; c.URL = &u },
+		"the host":         func(c *Request) { u := *c.URL; u.Host = "a b"; c.URL = &u },
+		"a body too short": func(c *Request) { c.Length += 10 },
 	} {
 		l := narrow(t, func(net.Conn) { <-end })
 		c := postOf(t, l, []byte("body"))

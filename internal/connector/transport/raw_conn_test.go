@@ -94,7 +94,7 @@ func TestWireRefusals(t *testing.T) {
 	if err := peer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refused(w.Shake(t.Context()), job.FailTransient)
+	refused(w.Handshake(t.Context()), job.FailTransient)
 	if w.Secure() {
 		t.Error("secure without a handshake")
 	}

@@ -28,8 +28,8 @@ func keepOf(t testing.TB, body int32, headers ...string) *Keep {
 	return k
 }
 
-func said(body string) transport.Answer {
-	return transport.Answer{Written: 1, Sent: true, Status: 201, Header: http.Header{}, Complete: true, Excerpt: []byte(body)}
+func said(body string) transport.Response {
+	return transport.Response{Written: 1, Sent: true, Status: 201, Header: http.Header{}, Complete: true, Excerpt: []byte(body)}
 }
 
 func TestKeepBody(t *testing.T) {
@@ -131,7 +131,7 @@ func TestKeepOfBadAnswers(t *testing.T) {
 	silent.Status = 0
 	unsent := broken
 	unsent.Written = 0
-	for name, a := range map[string]transport.Answer{"no head": silent, "nothing sent": unsent} {
+	for name, a := range map[string]transport.Response{"no head": silent, "nothing sent": unsent} {
 		if got := keepOf(t, 1000).Of(a, keptHide); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}

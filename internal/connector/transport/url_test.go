@@ -119,7 +119,7 @@ func FuzzThaw(f *testing.F) {
 	f.Add(job.NewCanon().Field("a", []byte("b")).Field("", nil).Bytes())
 	f.Add([]byte{1, 5, 'a'})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		fields, err := kit.Thaw(raw)
+		fields, err := kit.DecodeCanon(raw)
 		if err != nil {
 			return
 		}
@@ -127,7 +127,7 @@ func FuzzThaw(f *testing.F) {
 		for _, field := range fields {
 			c.Field(field.Name, field.Value)
 		}
-		again, err := kit.Thaw(c.Bytes())
+		again, err := kit.DecodeCanon(c.Bytes())
 		if err != nil || len(again) != len(fields) {
 			t.Fatalf("%x: %v", raw, err)
 		}

@@ -95,7 +95,7 @@ func KeepTold(told job.Answer, hide transport.Secrets) *job.Answer {
 	return out
 }
 
-// Room is how much of a body an exchange must read (Call.Keep), if it would read least
+// Room is how much of a body an exchange must read (Request.Keep), if it would read least
 // otherwise.
 func (k *Keep) Room(least int64, secrets transport.Secrets) int64 {
 	if k == nil {
@@ -109,7 +109,7 @@ func (k *Keep) raw(secrets transport.Secrets) int { return k.body + 2*secrets.Lo
 
 // Of gives what is kept of an answer, also of one that broke off; nil: nothing, or there
 // was no answer. secrets is called only if something is kept.
-func (k *Keep) Of(a transport.Answer, secrets func() transport.Secrets) *job.Answer {
+func (k *Keep) Of(a transport.Response, secrets func() transport.Secrets) *job.Answer {
 	if k == nil || a.Written == 0 || a.Status == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (k *Keep) headersOf(h http.Header, hide transport.Secrets) (out []job.Answe
 	return out
 }
 
-func (k *Keep) keepBody(out *job.Answer, a transport.Answer, hide transport.Secrets) {
+func (k *Keep) keepBody(out *job.Answer, a transport.Response, hide transport.Secrets) {
 	body, cut := a.Excerpt, a.Cut || !a.Complete
 	if most := k.raw(hide); len(body) > most {
 		body, cut = body[:most], true

@@ -1,0 +1,80 @@
+package connector
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// InputReason tells apart what is wrong with what a user gave.
+type InputReason int
+
+const (
+	// BadPayload: the payload's content.
+	BadPayload InputReason = iota + 1
+	// PayloadMismatch: a kind of payload that this connector does not send.
+	PayloadMismatch
+	// BadHeader: a header that users may not set.
+	BadHeader
+	// BadSettings: the connection's settings.
+	BadSettings
+	// BadCredential: the kind or form of the credential.
+	BadCredential
+)
+
+// InputError says what is wrong with a payload, settings or credential, in
+// words fit for a user. It never quotes a secret.
+type InputError struct {
+	Reason InputReason
+	Field  string // path in the request, e.g. "payload.webhook.headers[2].name"
+	Msg    string
+}
+
+func (e *InputError) Error() string {
+	if e.Field == "" {
+		return e.Msg
+	}
+	return e.Field + ": " + e.Msg
+}
+
+// ErrNotAllowed is the cause of a *Refusal of kind FailAuth whose credential is good,
+// but not for what was asked.
+var ErrNotAllowed = errors.New("the credential is not for this")
+
+// Refusal is a failure of Open: provably nothing was sent.
+type Refusal struct {
+	Kind       job.FailureKind
+	Msg        string
+	RetryAfter time.Duration
+	Err        error
+	// Auth is why, for FailAuth; zero: job.AuthRefused, or job.AuthPermission with
+	// ErrNotAllowed.
+	Auth job.AuthCause
+	// Shared says of a HELD refusal that it is in the way of every job of the
+	// connection, and not of this one alone.
+	Shared bool
+}
+
+func (e *Refusal) Error() string {
+	if e.Err == nil {
+		return e.Msg
+	}
+	return e.Msg + ": " + e.Err.Error()
+}
+
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// Cause gives why a refusal of kind FailAuth is one.
+func (e *Refusal) Cause() job.AuthCause {
+	switch {
+	case e.Kind != job.FailAuth:
+		return 0
+	case e.Auth != 0:
+		return e.Auth
+	case errors.Is(e.Err, ErrNotAllowed):
+		return job.AuthPermission
+	default:
+		return job.AuthRefused
+	}
+}

@@ -1,0 +1,69 @@
+package connector
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Registry is the set of connectors of a process.
+type Registry struct{ byName map[string]Connector }
+
+// NewRegistry collects connectors. It fails when two share a name, or one lacks
+// a method that a class of its description needs.
+func NewRegistry(connectors ...Connector) (*Registry, error) {
+	r := &Registry{byName: make(map[string]Connector, len(connectors))}
+	for _, c := range connectors {
+		d := c.Describe()
+		if _, taken := r.byName[d.Name]; taken || d.Name == "" {
+			return nil, fmt.Errorf("connector %q: name missing or taken", d.Name)
+		}
+		if _, polls := c.(Poller); slices.Contains(d.Classes, job.Handle) && !polls {
+			return nil, fmt.Errorf("connector %q: class HANDLE needs Poll", d.Name)
+		}
+		if _, observes := c.(Observer); slices.Contains(d.Classes, job.Observable) && !observes {
+			return nil, fmt.Errorf("connector %q: class OBSERVABLE needs Observe", d.Name)
+		}
+		r.byName[d.Name] = c
+	}
+	return r, nil
+}
+
+// Get finds a connector by name.
+func (r *Registry) Get(name string) (Connector, bool) {
+	c, ok := r.byName[name]
+	return c, ok
+}
+
+// EndlessKeys lists the connectors whose targets never forget a key.
+func (r *Registry) EndlessKeys() []string {
+	var names []string
+	for _, n := range r.Names() {
+		if r.byName[n].Describe().EndlessKeys {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// CredentialRequired lists the connectors that do nothing without a credential.
+func (r *Registry) CredentialRequired() []string {
+	var names []string
+	for _, n := range r.Names() {
+		if r.byName[n].Describe().CredentialRequired {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Names lists the connectors' names in order.
+func (r *Registry) Names() []string {
+	names := make([]string, 0, len(r.byName))
+	for n := range r.byName {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
