@@ -64,7 +64,7 @@ type Owned interface {
 
 // Idler is a connector that keeps lines open between jobs.
 type Idler interface {
-	// HasIdle tells whether any line lies idle, for whatever target.
+	// HasIdle reports whether any line lies idle, for whatever target.
 	HasIdle() bool
 	// OpenIdle is Open on a line that is there and lies idle, and nil where there is
 	// none: it dials nothing and waits for nothing. The line is the session's alone,
@@ -73,7 +73,7 @@ type Idler interface {
 	OpenIdle(o Opening) Session
 }
 
-// Settler gives the settle times of one connection's target, without its
+// Settler returns the settle times of one connection's target, without its
 // credential: what Check puts into Capability.Traits. It fails as Check does.
 type Settler interface {
 	Traits(settings []byte) (job.Traits, error)
@@ -112,7 +112,7 @@ type Tested struct {
 // Read-only.
 type Poller interface {
 	Settler
-	// Poll gives the platform's word. job.ResultUnknown is none; with job.FailAuth it
+	// Poll returns the platform's word. job.ResultUnknown is none; with job.FailAuth it
 	// says that the credential was refused, which holds the account.
 	Poll(ctx context.Context, o Opening, handle string) job.Outcome
 }
@@ -200,7 +200,7 @@ type Description struct {
 	// Promise says in a sentence what a user can rely on.
 	Promise string
 	// EndlessKeys says that its targets never forget a key: the same key is the same
-	// effect for ever, also after its job was removed.
+	// effect forever, also after its job was removed.
 	EndlessKeys bool
 	// Replies says that its jobs may answer other jobs (Request.ReplyTo).
 	Replies bool

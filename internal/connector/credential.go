@@ -23,7 +23,7 @@ type opened struct {
 	value any
 }
 
-// Shared gives the credential as one whose copies share what is read out of it:
+// Shared returns the credential as one whose copies share what is read out of it:
 // for a credential that serves many jobs.
 func (c Credential) Shared() Credential {
 	c.opened = new(opened)

@@ -65,7 +65,7 @@ func (e *Refusal) Error() string {
 
 func (e *Refusal) Unwrap() error { return e.Err }
 
-// Cause gives why a refusal of kind FailAuth is one.
+// Cause returns why a refusal of kind FailAuth is one.
 func (e *Refusal) Cause() job.AuthCause {
 	switch {
 	case e.Kind != job.FailAuth:

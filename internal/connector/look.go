@@ -11,7 +11,7 @@ import (
 // send: it may not see what that one sees.
 var ErrForeign = errors.New("the credential belongs to another account than at the send")
 
-// Until gives the fence by the platform's clock, which is now as the look begins. At
+// Until returns the fence by the platform's clock, which is now as the look begins. At
 // the watermark that clock was at mark. Files may have been uploaded between watermark
 // and arm, for job.MaxOpenTimeout at most; a longer time is a clock that was set, and
 // none is believed in.

@@ -50,7 +50,7 @@ type Config struct {
 	Media *kit.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
-	// Now gives this process's time; nil means time.Now.
+	// Now returns this process's time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -94,7 +94,7 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-// settings gives the address of the account's server.
+// settings returns the address of the account's server.
 func (c *Connector) settings(encoded []byte) (*url.URL, error) {
 	var s fireoncev1.BlueskySettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {

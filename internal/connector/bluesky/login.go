@@ -47,7 +47,7 @@ type login struct {
 	access, refresh string
 	password        string
 	ends            time.Time
-	// fresh tells that the password was accepted just now, for this very use.
+	// fresh reports that the password was accepted just now, for this very use.
 	fresh bool
 }
 
@@ -106,7 +106,7 @@ func (c *Connector) forget(in login, errorName string) {
 	}
 }
 
-// signedIn gives a session that lasts for an attempt. It fails with
+// signedIn returns a session that lasts for an attempt. It fails with
 // *connector.Refusal.
 func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
 	s := c.cachedLogin(a.key())
@@ -224,7 +224,7 @@ func (c *Connector) session(a account, body []byte) (login, error) {
 	return in, nil
 }
 
-// isToken tells whether a text can be sent as a token (RFC 6750, section 2.1).
+// isToken reports whether a text can be sent as a token (RFC 6750, section 2.1).
 func isToken(s string) bool {
 	return s != "" && len(s) <= maxToken && strings.TrimFunc(s, visible) == ""
 }

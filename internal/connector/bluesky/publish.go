@@ -49,7 +49,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - a success is 200 with the URI of our post. Anything else may have acted.
 //   - ExpiredToken, InvalidToken (400): the session is over, not the password. It was
 //     refused before anything was read of the record; with a new session the next
-//     attempt tells whether the password still holds. If the password was accepted a
+//     attempt reports whether the password still holds. If the password was accepted a
 //     moment ago, it is the account that may not.
 //   - AccountTakedown and its like hold the account as 401 does.
 //   - a rate limit says when it ends in RateLimit-Reset.
@@ -81,7 +81,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	return o
 }
 
-// created tells whether an answer names our post.
+// created reports whether an answer names our post.
 func (s *session) created(a transport.Response) bool {
 	var got strongRef
 	return a.Status == 200 && json.Unmarshal(a.Excerpt, &got) == nil && got.URI == s.post.uri(s.in.did) && got.CID != ""

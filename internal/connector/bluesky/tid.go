@@ -25,7 +25,7 @@ const (
 	rangeBits  = 45
 )
 
-// keyOf gives the record key of an effect.
+// keyOf returns the record key of an effect.
 func keyOf(effectKey string) string {
 	sum := sha256.Sum256([]byte("fireonce bluesky rkey\n" + effectKey))
 	digest := binary.BigEndian.Uint64(sum[:])
@@ -39,7 +39,7 @@ func keyOf(effectKey string) string {
 	return string(out[:])
 }
 
-// validTID tells whether a text is a TID.
+// validTID reports whether a text is a TID.
 func validTID(s string) bool {
 	return len(s) == tidLength && strings.Trim(s, tidAlphabet) == "" && strings.IndexByte(tidAlphabet, s[0]) < 16
 }

@@ -54,7 +54,7 @@ var refused = map[string]bool{
 	errAuthMissing: true, errAuthRequired: true, errSecondFactor: true, errTakedown: true, errDeactivated: true, errSuspended: true,
 }
 
-// causeOf gives why a credential was refused, by the name of the error.
+// causeOf returns why a credential was refused, by the name of the error.
 func causeOf(name string) job.AuthCause {
 	switch name {
 	case errTakedown, errDeactivated, errSuspended:

@@ -18,7 +18,7 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock gives a clock that stands at a moment within a second.
+// NewClock returns a clock that stands at a moment within a second.
 func NewClock() *Clock { return &Clock{now: time.Date(2026, 11, 21, 8, 0, 0, 250e6, time.UTC)} }
 
 // Now is the time.

@@ -267,7 +267,7 @@ func (c *Conn) serve() {
 	}
 }
 
-// script gives the script of the next request, without taking it.
+// script returns the script of the next request, without taking it.
 func (p *Platform) script() Script {
 	p.mu.Lock()
 	defer p.mu.Unlock()

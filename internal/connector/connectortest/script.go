@@ -136,7 +136,7 @@ var (
 	}}
 )
 
-// trickle writes the text, then "a" for ever, one byte per tick, until the peer
+// trickle writes the text, then "a" forever, one byte per tick, until the peer
 // is gone. Time is its subject.
 func (c *Conn) trickle(text string) {
 	tick := time.NewTicker(3 * time.Millisecond)

@@ -43,7 +43,7 @@ type Suite struct {
 	// KeyHeader is the header that carries the effect key; KEYED only. Empty: the key
 	// is a part of what is compared in any case.
 	KeyHeader string
-	// Aside gives the raw answer to a request that the connector makes beside the
+	// Aside returns the raw answer to a request that the connector makes beside the
 	// commit, or beside the listing of a look: a login, say. Empty: it is none of
 	// these. Such requests are no part of what the suite counts. The first opening of a
 	// trial meets them; what it learnt may be kept.

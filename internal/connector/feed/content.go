@@ -65,7 +65,7 @@ func normal(text string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(text)), " ")
 }
 
-// validID tells whether a text can be an id or a cursor of the platform.
+// validID reports whether a text can be an id or a cursor of the platform.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxID && utf8.ValidString(id) &&
 		strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) < 0
@@ -82,7 +82,7 @@ func fingerprint(text, replyTo string) [sha256.Size]byte {
 	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(text))).Field(fieldReplyTo, []byte(replyTo)).Bytes())
 }
 
-// encode gives the request's body.
+// encode returns the request's body.
 func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
 // The frozen encoding: job.Canon with these fields in this order.

@@ -94,7 +94,7 @@ func parseCreated(body []byte) (post, error) {
 	return post{id: in.ID, url: webURL(in.URL)}, nil
 }
 
-// webURL gives a URL that can be shown to a user, or nothing.
+// webURL returns a URL that can be shown to a user, or nothing.
 func webURL(raw string) string {
 	if u, err := transport.ParseURL(raw); err == nil {
 		return u.String()

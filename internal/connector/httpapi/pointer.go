@@ -37,7 +37,7 @@ func parsePointer(text string) (pointer, error) {
 	return p, nil
 }
 
-// String gives the pointer as it is written.
+// String returns the pointer as it is written.
 func (p pointer) String() string {
 	var b strings.Builder
 	for _, token := range p {

@@ -91,7 +91,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 // another request: Stripe's error.type (with 400), Resend's name.
 var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idempotent_request": true}
 
-// keyConflict tells whether a refusal says, in a form that is known, that its
+// keyConflict reports whether a refusal says, in a form that is known, that its
 // key was used for another request. The IETF draft's example is a problem
 // document (RFC 9457) whose type names idempotency.
 func keyConflict(a transport.Response) bool {

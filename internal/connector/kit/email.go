@@ -59,7 +59,7 @@ func (m Mailbox) Address() string {
 	return strings.Trim((&mail.Address{Address: m.Local + "@" + m.Domain}).String(), "<>")
 }
 
-// ASCII tells whether the address needs no more than ASCII.
+// ASCII reports whether the address needs no more than ASCII.
 func (m Mailbox) ASCII() bool { return transport.EscapeNonASCII(m.Local) == m.Local }
 
 // Email is a checked e-mail.
@@ -286,7 +286,7 @@ func mailDomain(domain string) (string, error) {
 	return name, nil
 }
 
-// oneLine tells whether a text is UTF-8 without control characters and ends of
+// oneLine reports whether a text is UTF-8 without control characters and ends of
 // lines.
 func oneLine(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {

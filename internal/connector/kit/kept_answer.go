@@ -75,7 +75,7 @@ func keptName(name string) (canonical, why string) {
 	}
 }
 
-// KeepTold gives what is kept of an answer that a connector of the user's own has told: as
+// KeepTold returns what is kept of an answer that a connector of the user's own has told: as
 // Keep.Of, but its author has chosen what.
 func KeepTold(told job.Answer, hide transport.Secrets) *job.Answer {
 	out := &job.Answer{Status: told.Status}
@@ -107,7 +107,7 @@ func (k *Keep) Room(least int64, secrets transport.Secrets) int64 {
 // raw is how much of a body is looked at: what is kept, and secrets that begin in it.
 func (k *Keep) raw(secrets transport.Secrets) int { return k.body + 2*secrets.Longest() }
 
-// Of gives what is kept of an answer, also of one that broke off; nil: nothing, or there
+// Of returns what is kept of an answer, also of one that broke off; nil: nothing, or there
 // was no answer. secrets is called only if something is kept.
 func (k *Keep) Of(a transport.Response, secrets func() transport.Secrets) *job.Answer {
 	if k == nil || a.Written == 0 || a.Status == 0 {

@@ -46,7 +46,7 @@ func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
 	return out, nil
 }
 
-// Allow tells whether a URL is at one of the places.
+// Allow reports whether a URL is at one of the places.
 func (o Origins) Allow(u *url.URL) bool {
 	return len(o) == 0 || slices.Contains(o, transport.TargetOf(u))
 }

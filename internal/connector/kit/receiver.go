@@ -23,7 +23,7 @@ type Receiver interface {
 	GetDedupesInFlight() bool
 }
 
-// ReceiverTraits gives the class of a target whose owner must say whether it
+// ReceiverTraits returns the class of a target whose owner must say whether it
 // dedupes, for how long, and whether two requests that are under way together are one to
 // it. settings is the path of its settings, header the name of what it dedupes on. It
 // fails with *InputError.

@@ -141,7 +141,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}, nil
 }
 
-// webURL gives a URL that can be shown to a user, or nothing.
+// webURL returns a URL that can be shown to a user, or nothing.
 func webURL(raw string) string {
 	if u, err := transport.ParseURL(raw); err == nil {
 		return u.String()

@@ -99,7 +99,7 @@ func normal(text string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(text)), " ")
 }
 
-// validID tells whether a text can be the id of a post or an account: a number on
+// validID reports whether a text can be the id of a post or an account: a number on
 // Mastodon, a ULID or another word elsewhere.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool {
@@ -115,7 +115,7 @@ func (c content) fingerprint() [sha256.Size]byte {
 		Field(fieldFiles, []byte(strconv.Itoa(len(c.media)))).Bytes())
 }
 
-// encode gives the request's body.
+// encode returns the request's body.
 func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
 // The frozen encoding: job.Canon with these fields in this order, and the files'.

@@ -22,7 +22,7 @@ type status struct {
 	boost            bool
 	files            int
 	warning, html    string
-	// edited tells that it had other words before.
+	// edited reports that it had other words before.
 	edited bool
 }
 
@@ -61,7 +61,7 @@ func (w wireStatus) status() status {
 	return s
 }
 
-// given tells whether a field is there, and not null.
+// given reports whether a field is there, and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // parseStatus reads the answer to a post.
@@ -104,7 +104,7 @@ func parseListing(a transport.Response, limit int, local time.Time) (listing, er
 	return out, nil
 }
 
-// hasNext tells whether a page names one with older posts (RFC 8288).
+// hasNext reports whether a page names one with older posts (RFC 8288).
 func hasNext(links []string) bool {
 	for _, l := range links {
 		for part := range strings.SplitSeq(l, ",") {

@@ -51,7 +51,7 @@ type Config struct {
 	HTTPSOnly bool
 	// Settle replaces DefaultSettle; nil keeps it.
 	Settle *lookup.Settle
-	// Now gives this process's time; nil means time.Now.
+	// Now returns this process's time; nil means time.Now.
 	Now func() time.Time
 }
 

@@ -101,7 +101,7 @@ func (s *search) rewritten(p status) bool {
 	return p.edited && p.replyTo == s.want.ReplyTo && s.timely(p)
 }
 
-// judge gives a post its fit by its content, too.
+// judge returns a post's fit by its content, too.
 func judge(content likeness, before lookup.Fit) lookup.Fit {
 	switch {
 	case content == same && before == lookup.Sure:

@@ -85,7 +85,7 @@ func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.Me
 	return ids, nil
 }
 
-// upload gives one file to the server. ready tells that it needs no more processing.
+// upload sends one file to the server. ready tells that it needs no more processing.
 func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.MediaRef) (id string, ready bool, err error) {
 	asset, err := c.media.Fetch(ctx, ref, MaxFile)
 	if err != nil {

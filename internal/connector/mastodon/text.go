@@ -37,7 +37,7 @@ func (c content) likeSource(text, warning string) likeness {
 
 var links = regexp.MustCompile(`(?i)https?://[^\s<>()\[\]"]+`)
 
-// targets gives a text's links, without their marks.
+// targets returns a text's links, without their marks.
 func targets(text string) map[string]bool {
 	out := make(map[string]bool)
 	for _, link := range links.FindAllString(normal(text), -1) {
@@ -63,7 +63,7 @@ func (c content) likeHTML(s status) likeness {
 	return c.like(plain(s.html), s.warning)
 }
 
-// plain gives the text of a post's HTML: paragraphs and line breaks are white space,
+// plain returns the text of a post's HTML: paragraphs and line breaks are white space,
 // tags are nothing, and what is hidden from readers (a link's scheme) counts.
 func plain(source string) string {
 	var b strings.Builder

@@ -35,7 +35,7 @@ func openSecret(c connector.Credential) (secret, error) {
 // names are the fields of a credential that are not secret.
 var names = map[protoreflect.Name]bool{"username": true, "name": true, "app": true}
 
-// texts gives the strings of a message, but names.
+// texts returns the strings of a message, but names.
 func texts(m protoreflect.Message, out []string) []string {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

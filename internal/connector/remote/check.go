@@ -220,7 +220,7 @@ var errOffline = errors.New("offline")
 
 // Prepare implements connector.Connector: what the service makes of the content,
 // frozen. While it cannot be asked it fails with *connector.Refusal of kind HELD,
-// and gives the hold key all the same, which does not depend on it.
+// and returns the hold key all the same, which does not depend on it.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	content, settings, err := c.content(r)
 	if err != nil {

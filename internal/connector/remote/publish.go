@@ -188,7 +188,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	return o
 }
 
-// kept gives what is kept of the platform's answer; nil: the service told none.
+// kept returns what is kept of the platform's answer; nil: the service told none.
 func (s *session) kept(in *connectorv1.Answer) *job.Answer {
 	if in == nil {
 		return nil
@@ -252,13 +252,13 @@ func (c *Connector) published(p *connectorv1.Published, hide transport.Secrets) 
 	return o
 }
 
-// nameable tells whether an object's name can be stored and shown: it may have been
+// nameable reports whether an object's name can be stored and shown: it may have been
 // made of what was sent.
 func (c *Connector) nameable(id string, hide transport.Secrets) bool {
 	return id != "" && len(id) <= maxExternalID && id == transport.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
 }
 
-// webURL gives a URL that can be shown to a user, or nothing.
+// webURL returns a URL that can be shown to a user, or nothing.
 func (c *Connector) webURL(raw string, hide transport.Secrets) string {
 	u, err := transport.ParseURL(raw)
 	if err != nil || u.String() != hide.With(c.token).Redact(u.String()) {

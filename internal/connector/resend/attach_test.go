@@ -23,7 +23,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// host gives files out by their names, and may change them.
+// host serves files by their names, and may change them.
 type host struct {
 	url   string
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func (h *host) put(name, kind string, content []byte) {
 	}
 }
 
-// withMedia gives the world's connector what fetches attachments. room is for so
+// withMedia makes the world's connector fetch attachments. room is for so
 // many files at once.
 func (w *world) withMedia(room int) {
 	w.tb.Helper()

@@ -110,5 +110,5 @@ func thaw(frozen []byte) ([]byte, []kit.File, error) {
 	return fields[0].Value, files, err
 }
 
-// isObject tells whether bytes are a JSON object that ends with its brace.
+// isObject reports whether bytes are a JSON object that ends with its brace.
 func isObject(b []byte) bool { return json.Valid(b) && len(b) > 2 && b[0] == '{' && b[len(b)-1] == '}' }

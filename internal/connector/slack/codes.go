@@ -47,7 +47,7 @@ var causes = map[string]job.AuthCause{
 	"token_expired": job.AuthExpired, "token_revoked": job.AuthLoginEnded, "account_inactive": job.AuthAccountBarred,
 }
 
-// causeOf gives why a credential was refused; zero: a code of another kind.
+// causeOf returns why a credential was refused; zero: a code of another kind.
 func causeOf(code string) job.AuthCause {
 	switch {
 	case kinds[code] != job.FailAuth:
@@ -78,7 +78,7 @@ var sayings = map[string]string{
 
 const msgReconnect = "Slack does not accept this token any more: reconnect this Slack workspace"
 
-// saying gives words for a code.
+// saying returns words for a code.
 func saying(r answered, secrets transport.Secrets) string {
 	words, known := sayings[r.Error]
 	switch {

@@ -127,7 +127,7 @@ func (c *Connector) owner(ctx context.Context, auth kit.Auth) (who, error) {
 	return whose, err
 }
 
-// conversation gives where the message goes. With a person it is opened, which nobody
+// conversation returns where the message goes. With a person it is opened, which nobody
 // sees.
 func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want content) (string, error) {
 	if want.User == "" {

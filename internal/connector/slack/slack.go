@@ -51,7 +51,7 @@ type Config struct {
 	BaseURL string
 	// Settle replaces DefaultSettle; nil keeps it.
 	Settle *lookup.Settle
-	// Now gives this process's time; nil means time.Now.
+	// Now returns this process's time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -225,7 +225,7 @@ func account(o connector.Opening) (kit.Auth, error) {
 	return auth, nil
 }
 
-// url gives the address of a method. It fails with *connector.Refusal.
+// url returns the address of a method. It fails with *connector.Refusal.
 func (c *Connector) url(method string, query url.Values) (*url.URL, error) {
 	u, err := transport.ParseURL(c.base + "/" + method)
 	if err != nil {

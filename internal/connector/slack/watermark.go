@@ -53,7 +53,7 @@ func link(site, channel, ts, thread string) string {
 	return u.String()
 }
 
-// stampOf gives the time stamp of a message that is made then.
+// stampOf returns the time stamp of a message that is made then.
 func stampOf(t time.Time) string {
 	us := max(0, t.UnixMicro())
 	frac := strconv.FormatInt(us%1_000_000, 10)

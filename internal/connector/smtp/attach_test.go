@@ -41,7 +41,7 @@ func filesAt(t *testing.T, files map[string][]byte) string {
 	return s.URL
 }
 
-// withMedia gives the world's connector what fetches attachments.
+// withMedia makes the world's connector fetch attachments.
 func (w *world) withMedia(r *smtptest.Relay) {
 	w.tb.Helper()
 	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))

@@ -45,7 +45,7 @@ type reply struct {
 
 func (r reply) positive() bool { return r.code >= 200 && r.code < 300 }
 
-// refuses tells whether the reply says that what was asked for was not done (RFC
+// refuses reports whether the reply says that what was asked for was not done (RFC
 // 5321, section 4.2.1: 4yz and 5yz).
 func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
 
@@ -332,7 +332,7 @@ func parseLine(line string) (code int, text string, last, ok bool) {
 	return code, line[4:], line[3] == ' ', true
 }
 
-// quote gives a reply's words, fit for a user.
+// quote returns a reply's words, fit for a user.
 func (d *dialog) quote(r reply) string {
 	text := d.login.hidden.Quote(r.text, maxQuote)
 	return strings.TrimSpace(strconv.Itoa(r.code) + " " + text)

@@ -38,7 +38,7 @@ func header(b *bytes.Buffer, name string, words []string) {
 	b.WriteString(line + "\r\n")
 }
 
-// words gives an unstructured text as words that fold.
+// words returns an unstructured text as words that fold.
 func words(text string) []string {
 	if text == "" {
 		return nil
@@ -55,7 +55,7 @@ func words(text string) []string {
 	return list
 }
 
-// printable tells whether a text is printable ASCII that nobody takes for an
+// printable reports whether a text is printable ASCII that nobody takes for an
 // encoded word.
 func printable(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f }) < 0 && !strings.Contains(text, "=?")
@@ -92,7 +92,7 @@ func addresses(b *bytes.Buffer, name string, boxes []kit.Mailbox) {
 	header(b, name, list)
 }
 
-// phrase gives a display name as words: a quoted string, or encoded words.
+// phrase returns a display name as words: a quoted string, or encoded words.
 func phrase(name string) []string {
 	if !printable(name) {
 		return encodedWords(name)

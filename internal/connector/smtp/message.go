@@ -269,7 +269,7 @@ func ascii(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// validData tells whether the data are lines that end with CRLF, in ASCII unless
+// validData reports whether the data are lines that end with CRLF, in ASCII unless
 // wide, and nothing in them could be taken for the message's end.
 func validData(data []byte, wide bool) bool {
 	if !bytes.HasSuffix(data, crlf) {

@@ -45,7 +45,7 @@ type Config struct {
 	// BusyWait is how long a relay is left alone that will not talk just now; zero
 	// means DefaultBusyWait.
 	BusyWait time.Duration
-	// Now gives the Date of messages; nil means time.Now.
+	// Now returns the Date of messages; nil means time.Now.
 	Now func() time.Time
 }
 

@@ -218,7 +218,7 @@ type scripted struct {
 	held chan struct{}
 }
 
-// Said gives the lines that the client has said, the message's included.
+// Said returns the lines that the client has said, the message's included.
 func (s *scripted) Said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +249,7 @@ func (s script) start(tb testing.TB) *scripted {
 func (s script) serve(run *scripted, c net.Conn) {
 	defer func() { _ = c.Close() }()
 	usual := map[string]string{"": "220 relay.test", "EHLO": "250-relay.test\r\n250 SIZE 0", "DATA": "354 go on", "QUIT": "221 bye"}
-	// answer tells whether the conversation goes on.
+	// answer reports whether the conversation goes on.
 	answer := func(word string) bool {
 		text, ok := s[word]
 		if !ok {

@@ -141,7 +141,7 @@ func patience(a transport.Response) time.Duration {
 //     may come with 200, and what is neither "ok" nor known is unknown;
 //   - a success is "ok" with a name for the post.
 //
-// It gives the outcome of everything but that success; then its Result is zero.
+// It returns the outcome of everything but that success; then its Result is zero.
 func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome) {
 	o := transport.Classify(a, who, hidden)
 	env, ok := open(a)
@@ -188,7 +188,7 @@ const maxID = 256
 
 func (b begun) valid() bool { return validID(b.ID) }
 
-// validID tells whether a text can be the name of a post: no white space, which
+// validID reports whether a text can be the name of a post: no white space, which
 // ends it in a handle.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0

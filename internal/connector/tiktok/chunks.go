@@ -21,7 +21,7 @@ func cut(size int64) chunks {
 	return chunks{size: size, chunk: chunkSize, count: size / chunkSize}
 }
 
-// part gives where chunk i begins and its length.
+// part returns where chunk i begins and its length.
 func (c chunks) part(i int64) (from, n int64) {
 	from = i * c.chunk
 	if i == c.count-1 {

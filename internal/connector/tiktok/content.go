@@ -76,7 +76,7 @@ type content struct {
 	Cover    int32 `json:"cover,omitempty"` // milliseconds
 }
 
-// fetched tells whether Open reads the file: to upload it, or because a digest of
+// fetched reports whether Open reads the file: to upload it, or because a digest of
 // what TikTok is to fetch is known.
 func (c content) fetched() bool {
 	if c.Source == sourceUpload {
@@ -90,7 +90,7 @@ func (c content) fetched() bool {
 	return false
 }
 
-// plain tells whether a file has an http URL.
+// plain reports whether a file has an http URL.
 func (c content) plain() bool {
 	for _, m := range c.Media {
 		if strings.HasPrefix(strings.ToLower(m.URL), "http:") {
@@ -245,7 +245,7 @@ type (
 	}
 )
 
-// begin gives the path and the body of the request that begins the post. plan cuts
+// begin returns the path and the body of the request that begins the post. plan cuts
 // the file of an upload.
 func (c content) begin(plan chunks) (path string, body []byte, err error) {
 	in := initBody{

@@ -114,7 +114,7 @@ type video struct {
 // Object, "Max length: 150"), which may count bytes, and have dots at the end.
 const least = 45
 
-// like tells whether a video may be a post: it has its text, or the beginning of it.
+// like reports whether a video may be a post: it has its text, or the beginning of it.
 func (v video) like(post content) bool {
 	want, title, description := normal(post.Text), normal(v.Title), normal(v.Description)
 	if want == "" {

@@ -46,7 +46,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return &session{c: c, account: a, post: post, asset: asset, conn: conn, version: o.Credential.Version}, nil
 }
 
-// fetch gives the file of an upload. What TikTok is to fetch itself is read only if
+// fetch returns the file of an upload. What TikTok is to fetch itself is read only if
 // the payload has its digest, and let go again: what is at its URL a moment later is
 // its host's to keep the same.
 func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error) {

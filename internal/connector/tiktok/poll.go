@@ -106,7 +106,7 @@ func missing(o job.Outcome, got, size int64) job.Outcome {
 	return unposted(o, "TikTok got "+strconv.FormatInt(got, 10)+" of the video's "+strconv.FormatInt(size, 10)+" bytes")
 }
 
-// id gives the public post's id, or nothing.
+// id returns the public post's id, or nothing.
 func (s state) id() string {
 	if len(s.IDs) == 0 {
 		return ""

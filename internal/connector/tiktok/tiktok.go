@@ -52,7 +52,7 @@ type Config struct {
 	// ReadLag, StepTime and UploadLife replace the constants of that name; zero keeps
 	// them, negative means none.
 	ReadLag, StepTime, UploadLife time.Duration
-	// Now gives this process's time; nil means time.Now.
+	// Now returns this process's time; nil means time.Now.
 	Now func() time.Time
 }
 

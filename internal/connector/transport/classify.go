@@ -151,7 +151,7 @@ func Unread(a Response, who string, secrets Secrets) string {
 }
 
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
-// clamped. said tells whether there was a usable one.
+// clamped. said reports whether there was a usable one.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

@@ -27,7 +27,7 @@ func newMeter(c *net.TCPConn) (*meter, error) {
 	return &meter{TCPConn: c, socket: newSocket(raw)}, nil
 }
 
-// writeNow gives the socket what it takes at once, and never waits: less than
+// writeNow writes what the socket takes immediately, and never waits: less than
 // all without an error says that it takes no more for now.
 func (m *meter) writeNow(b []byte) (int, error) {
 	n, err := m.socket.writeNow(b)
@@ -92,7 +92,7 @@ func (l *Conn) attach() {
 	l.br = bufio.NewReaderSize(l.in, 4<<10)
 }
 
-// renew gives an idle connection a new life under a new Conn, so that a late Close of
+// renew moves an idle connection to a new Conn, so that a late Close of
 // the old one, by whoever had it, cannot touch it.
 func (l *Conn) renew() *Conn {
 	return &Conn{
@@ -104,7 +104,7 @@ func (l *Conn) renew() *Conn {
 // Target is whom the connection leads to.
 func (l *Conn) Target() Target { return l.target }
 
-// Reused tells whether the connection carried an earlier exchange.
+// Reused reports whether the connection carried an earlier exchange.
 func (l *Conn) Reused() bool { return l.reused }
 
 // Close gives up a connection that was not used. Safe to call twice, and after an
@@ -127,7 +127,7 @@ func (l *Conn) peek() pulse {
 	return l.raw.peek()
 }
 
-// dead tells whether the connection can take no request any more. Data is no sign of
+// dead reports whether the connection can take no request any more. Data is no sign of
 // death on TLS that was never used: it is the session tickets. Everywhere else
 // it is an answer to no question (RFC 9112, section 9.5), mostly the 408 or
 // close_notify of a peer that is closing.

@@ -17,7 +17,7 @@ import (
 // without effect, so every failure is a *Refusal. A certificate that does not
 // fit is transient, not permanent: it is the target's to repair.
 
-// Open gives a connection to the target: dialled, TLS shaken hands, nothing sent. With
+// Open returns a connection to the target: dialled, TLS shaken hands, nothing sent. With
 // fresh it is never a reused one, and its request says "Connection: close". The
 // context bounds the opening only. It fails with *Refusal.
 func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) {
@@ -49,10 +49,10 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) 
 	return l, nil
 }
 
-// HasIdle tells whether any connection lies idle.
+// HasIdle reports whether any connection lies idle.
 func (s *Sender) HasIdle() bool { return s.pool.any() }
 
-// Idle gives a living connection to the target that was used before, nil: there is none.
+// Idle returns a living connection to the target that was used before, nil: there is none.
 // It waits for nothing. Nobody else has the connection; Close puts it back.
 func (s *Sender) Idle(t Target) *Conn { return s.pool.take(t) }
 
@@ -135,7 +135,7 @@ func refuseTLS(t Target, err error) *connector.Refusal {
 	}
 }
 
-// lastCause gives the innermost error's words, which name no local address.
+// lastCause returns the innermost error's words, which name no local address.
 func lastCause(err error) string {
 	for {
 		inner := errors.Unwrap(err)

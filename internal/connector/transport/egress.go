@@ -136,7 +136,7 @@ func (e *Egress) refusal(addr netip.Addr, depth int) string {
 	return ""
 }
 
-// allows tells whether a listed range of at least minBits holds the address.
+// allows reports whether a listed range of at least minBits holds the address.
 func (e *Egress) allows(addr netip.Addr, minBits int) bool {
 	if e == nil {
 		return false
@@ -238,7 +238,7 @@ var (
 	}
 )
 
-// embedded gives the IPv4 addresses that an IPv6 address carries: NAT64
+// embedded returns the IPv4 addresses that an IPv6 address carries: NAT64
 // (RFC 6052), 6to4 (RFC 3056) and ISATAP (RFC 5214). Teredo, IPv4-compatible
 // and IPv4-mapped addresses never come this far.
 func embedded(addr netip.Addr) []netip.Addr {

@@ -90,7 +90,7 @@ func appendField(buf []byte, name, value string) []byte {
 	return append(append(append(append(buf, name...), ": "...), value...), "\r\n"...)
 }
 
-// visible tells whether a request's target is one run of printable ASCII.
+// visible reports whether a request's target is one run of printable ASCII.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

@@ -29,12 +29,12 @@ type Response struct {
 	// Written counts the bytes that the socket took, TLS's own included. Zero
 	// proves that nothing was sent.
 	Written int64
-	// Sent tells that the whole request was written.
+	// Sent reports that the whole request was written.
 	Sent bool
 	// Status is the final status code, once the head was read whole; else 0.
 	Status int
 	Header http.Header
-	// Complete tells that head and body were read to their end.
+	// Complete reports that head and body were read to their end.
 	Complete bool
 	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut tells that there
 	// was more.
@@ -150,7 +150,7 @@ func (l *Conn) converse(r encodedRequest, b Bounds, c Request) (got reply, done 
 // refusal, or nonsense, while the request is still being written ends the writing
 // (RFC 9112, section 9.5). A success does not: the request has to go out whole for
 // it to count.
-// done tells that the reading came to its end.
+// done reports that the reading came to its end.
 func (l *Conn) await(reading <-chan reply, writing <-chan error, g *writeGuard) (got reply, done bool, werr error) {
 	select {
 	case werr = <-writing:

@@ -21,7 +21,7 @@ func newPool(limit time.Duration) *pool {
 	return &pool{limit: limit, idle: make(map[Target][]*Conn)}
 }
 
-// take gives the newest living idle connection, or nil.
+// take returns the newest living idle connection, or nil.
 func (p *pool) take(t Target) *Conn {
 	for {
 		l := p.pop(t)

@@ -55,7 +55,7 @@ func (w *RawConn) Handshake(ctx context.Context) error {
 	return nil
 }
 
-// Secure tells whether Handshake has succeeded.
+// Secure reports whether Handshake has succeeded.
 func (w *RawConn) Secure() bool { return w.secure }
 
 // Read implements io.Reader.
@@ -68,7 +68,7 @@ func (w *RawConn) Write(b []byte) (int, error) { return w.conn.Write(b) }
 // same before and after a Write, nothing of that was sent.
 func (w *RawConn) Written() int64 { return w.raw.written.Load() }
 
-// Quiet tells that the peer is there and has said nothing that was not read.
+// Quiet reports that the peer is there and has said nothing that was not read.
 func (w *RawConn) Quiet() bool { return w.raw.peek() == pulseQuiet }
 
 // SetDeadline is net.Conn's. It may be called from any goroutine.
@@ -106,7 +106,7 @@ func (w *RawConn) Close() {
 	})
 }
 
-// tlsFor gives the TLS settings for a target.
+// tlsFor returns the TLS settings for a target.
 func (s *Sender) tlsFor(t Target) *tls.Config {
 	cfg := s.tls.Clone()
 	cfg.ServerName = t.Host

@@ -13,7 +13,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// listen gives a listener on loopback, and the target that leads to it.
+// listen returns a listener on loopback, and the target that leads to it.
 func listen(t *testing.T) (net.Listener, transport.Target) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

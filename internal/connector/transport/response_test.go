@@ -77,7 +77,7 @@ func lineOf(raw []byte) *Conn {
 	return l
 }
 
-// alike compares both ways, and tells whether the short one took the answer.
+// alike compares both ways, and reports whether the short one took the answer.
 func alike(t *testing.T, raw []byte, keep int64) bool {
 	t.Helper()
 	short := lineOf(raw)

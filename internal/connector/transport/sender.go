@@ -42,7 +42,7 @@ type Config struct {
 	Egress *Egress
 	// RootCAs replaces the system's roots; for tests and private authorities.
 	RootCAs *x509.CertPool
-	// ClientCertificate gives the certificate that is shown to a target that asks for one;
+	// ClientCertificate returns the certificate that is shown to a target that asks for one;
 	// nil: none is shown. Such a sender is for one target.
 	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Version is what the user agent says after "Fireonce/"; empty means "dev".

@@ -83,7 +83,7 @@ func (s *socket) writeNow(b []byte) (int, error) {
 	return s.took, err
 }
 
-// pushTo tells that it is done whatever came of it: nothing is waited for.
+// pushTo reports that it is done whatever came of it: nothing is waited for.
 func (s *socket) pushTo(fd uintptr) bool {
 	for {
 		n, err := unix.Write(int(fd), s.out)
@@ -99,5 +99,5 @@ func (s *socket) pushTo(fd uintptr) bool {
 	}
 }
 
-// canPeek tells whether idle connections can be checked, and so reused.
+// canPeek reports whether idle connections can be checked, and so reused.
 const canPeek = true

@@ -23,5 +23,5 @@ func (*socket) peek() pulse { return pulseQuiet }
 // writeNow takes nothing here; the caller writes in the ordinary way.
 func (*socket) writeNow([]byte) (int, error) { return 0, nil }
 
-// canPeek tells whether idle connections can be checked, and so reused.
+// canPeek reports whether idle connections can be checked, and so reused.
 const canPeek = false

@@ -16,7 +16,7 @@ type Target struct {
 	Identity string
 }
 
-// TargetOf gives the target that a checked URL addresses.
+// TargetOf returns the target that a checked URL addresses.
 func TargetOf(u *url.URL) Target {
 	t := Target{Scheme: u.Scheme, Host: strings.ToLower(u.Hostname()), Port: u.Port()}
 	if t.Port == "" {
@@ -28,6 +28,6 @@ func TargetOf(u *url.URL) Target {
 	return t
 }
 
-// String gives scheme://host:port, which is also the hold key of plain HTTP
+// String returns scheme://host:port, which is also the hold key of plain HTTP
 // targets.
 func (t Target) String() string { return t.Scheme + "://" + net.JoinHostPort(t.Host, t.Port) }

@@ -125,7 +125,7 @@ func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 }
 
-// normalPath gives a path that Request.Write puts on the wire as it is.
+// normalPath returns a path that Request.Write puts on the wire as it is.
 func normalPath(u *url.URL) (path, raw string) {
 	if u.Path == "" {
 		return "/", ""

@@ -115,7 +115,7 @@ func (s *signer) appendMAC(out, head, body []byte) []byte {
 	return base64.StdEncoding.AppendEncode(out, mac.Sum(sum[:0]))
 }
 
-// sign gives the value of webhook-signature: one "v1,<base64 HMAC-SHA-256>" for
+// sign returns the value of webhook-signature: one "v1,<base64 HMAC-SHA-256>" for
 // each key, over id.timestamp.body, separated by spaces.
 func sign(keys []*signer, id string, timestamp int64, body []byte) string {
 	const each = len(" v1,") + (sha256.Size+2)/3*4

@@ -28,7 +28,7 @@ type Config struct {
 	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
-	// Now gives the time of signatures; nil means time.Now.
+	// Now returns the time of signatures; nil means time.Now.
 	Now func() time.Time
 }
 

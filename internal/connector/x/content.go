@@ -151,7 +151,7 @@ func (c content) path() string {
 	return "/2/tweets"
 }
 
-// encode gives the request's body. pictures are X's ids of those that were uploaded.
+// encode returns the request's body. pictures are X's ids of those that were uploaded.
 func (c content) encode(pictures []string) ([]byte, error) {
 	type media struct {
 		IDs []string `json:"media_ids"`

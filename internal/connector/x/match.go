@@ -157,7 +157,7 @@ func (s *search) fits(o object) likeness {
 	}
 }
 
-// shows tells whether an object has the quote, and as many pictures, as the wanted one
+// shows reports whether an object has the quote, and as many pictures, as the wanted one
 // is shown with: its own, or what its text leads to.
 func (o object) shows(want content) (quotes, pictures bool) {
 	quotes, pictures = o.quote == want.Quote, o.pictures == len(want.Pictures)
@@ -170,7 +170,7 @@ func (o object) shows(want content) (quotes, pictures bool) {
 	return quotes, pictures
 }
 
-// leads tells whether the wanted text has such a link, or a t.co link to such a target.
+// leads reports whether the wanted text has such a link, or a t.co link to such a target.
 func (o object) leads(want content, such func(target string) bool) bool {
 	for _, link := range strings.Fields(want.Text) {
 		if such(link) || such(o.text.links[short.FindString(link)]) {

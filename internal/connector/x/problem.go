@@ -50,14 +50,14 @@ func (p problem) code(codes ...int) bool {
 	return false
 }
 
-// duplicate tells that the account has the same content already: "You are not allowed
+// duplicate reports that the account has the same content already: "You are not allowed
 // to create a Tweet with duplicate content." (403, type about:blank, seen in 2023 and
 // 2026), code 187 of the older API, and 151 for direct messages.
 func (p problem) duplicate() bool {
 	return strings.Contains(p.text(), "duplicate content") || p.code(187, 151)
 }
 
-// barred tells that it is the account or its app that X does not serve, and not this
+// barred reports that it is the account or its app that X does not serve, and not this
 // request: client-forbidden and the like (problems' types), suspended (code 64),
 // locked (326), without the right to write (261).
 func (p problem) barred() bool {
@@ -66,7 +66,7 @@ func (p problem) barred() bool {
 		"not configured with the appropriate")
 }
 
-// suspended tells that the account is suspended (code 64) or locked (326).
+// suspended reports that the account is suspended (code 64) or locked (326).
 func (p problem) suspended() bool {
 	return p.code(64, 326) || p.says(
 		"your account is suspended", "your account is temporarily locked", "your account has been locked")
@@ -77,12 +77,12 @@ func (p problem) says(words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// credits tells that what was paid for is used up.
+// credits reports that what was paid for is used up.
 func (p problem) credits() bool {
 	return p.Title == "CreditsDepleted" || strings.HasSuffix(p.Type, "/problems/credits")
 }
 
-// capped tells that a month's use is used up.
+// capped reports that a month's use is used up.
 func (p problem) capped() bool {
 	return strings.HasSuffix(p.Type, "/problems/usage-capped") || p.Title == "UsageCapExceeded"
 }

@@ -111,7 +111,7 @@ type told struct {
 	links map[string]string // t.co link to its target
 }
 
-// rebuild gives the text as it was written. X leaves a t.co link that was written as
+// rebuild returns the text as it was written. X leaves a t.co link that was written as
 // one. open tells that a link's target is not known.
 func (t told) rebuild(want content) (text string, open bool) {
 	text = short.ReplaceAllStringFunc(unescape.Replace(t.text), func(link string) string {
@@ -129,7 +129,7 @@ func (t told) rebuild(want content) (text string, open bool) {
 	return text, open
 }
 
-// cut tells whether a text that was rebuilt may go on, and gives what there is of it.
+// cut reports whether a text that was rebuilt may go on, and gives what there is of it.
 // The last link may lead to the rest.
 func cut(text string, open bool) (begin string, ok bool) {
 	begin = strings.TrimSpace(text)
@@ -160,7 +160,7 @@ func (t told) last() (rest, target string) {
 	return strings.TrimSpace(text[:at]), t.links[text[at:]]
 }
 
-// names tells whether a reply begins with all the names that it was to begin with. X
+// names reports whether a reply begins with all the names that it was to begin with. X
 // adds those who are answered.
 func (t told) names(want content) bool {
 	if want.ReplyTo == "" {
@@ -211,7 +211,7 @@ func (t told) like(want content) likeness {
 	return best
 }
 
-// begins tells whether a told text is one that is cut, and may go on as the wanted one.
+// begins reports whether a told text is one that is cut, and may go on as the wanted one.
 func (c content) begins(text string, open bool) bool {
 	const (
 		whole = 140 // characters: X has never cut a text that is no longer

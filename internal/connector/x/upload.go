@@ -25,7 +25,7 @@ const (
 	openTime = 2 * time.Minute
 )
 
-// upload gives X the pictures, and gives X's ids of them. It runs before the arm, each
+// upload sends the pictures to X, and returns X's ids of them. It runs before the arm, each
 // attempt anew: an id is good for a day. It fails with *connector.Refusal; any other
 // error is transient.
 func (c *Connector) upload(ctx context.Context, auth kit.Auth, pictures []picture) ([]string, error) {
@@ -81,7 +81,7 @@ func (c *Connector) picture(ctx context.Context, auth kit.Auth, p picture) (stri
 	return id, nil
 }
 
-// describe gives a picture its words for those who cannot see it.
+// describe sets a picture's text for people who cannot see it.
 func (c *Connector) describe(ctx context.Context, auth kit.Auth, id, alt string) error {
 	type text struct {
 		Text string `json:"text"`

@@ -27,11 +27,11 @@ func parseWatermark(text string) (watermark, error) {
 // idEpoch is where the ids' times begin: 2010-11-04 01:42:54.657 UTC.
 const idEpoch = 1288834974657
 
-// idAt gives the smallest id that an object made at that time can have: an id is
+// idAt returns the smallest id that an object made at that time can have: an id is
 // milliseconds since idEpoch, and 22 bits of which machine made it and how often.
 func idAt(t time.Time) uint64 { return uint64(max(0, t.UnixMilli()-idEpoch)) << 22 }
 
-// timeOf gives when the object with this id was made.
+// timeOf returns when the object with this id was made.
 func timeOf(id string) (at time.Time, number uint64, ok bool) {
 	n, err := strconv.ParseUint(id, 10, 63)
 	if err != nil || !snowflake.MatchString(id) {

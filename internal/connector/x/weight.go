@@ -21,7 +21,7 @@ const linkWeight = 23
 // light are the code points that count one; all others count two.
 var light = [][2]rune{{0, 4351}, {8192, 8205}, {8208, 8223}, {8242, 8247}}
 
-// weigh gives the weighted length.
+// weigh returns the weighted length.
 func weigh(text string) int {
 	text = norm.NFC.String(text)
 	n, from := 0, 0
@@ -93,7 +93,7 @@ func emoji(text string) int {
 
 func flag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
 
-// pictograph tells whether a rune can be an emoji by itself.
+// pictograph reports whether a rune can be an emoji by itself.
 func pictograph(r rune) bool {
 	return r >= 0x1f000 && r <= 0x1faff || r >= 0x2190 && r <= 0x2bff && unicode.Is(unicode.So, r)
 }
@@ -128,7 +128,7 @@ func links(text string) []span {
 	return out
 }
 
-// mayBegin tells whether a link may begin behind this text.
+// mayBegin reports whether a link may begin behind this text.
 func mayBegin(text string, scheme bool) bool {
 	before, _ := utf8.DecodeLastRuneInString(text)
 	switch {

@@ -54,7 +54,7 @@ type Config struct {
 	Media *kit.Media
 	// Settle replaces DefaultSettle; nil keeps it.
 	Settle *lookup.Settle
-	// Now gives this process's time; nil means time.Now.
+	// Now returns this process's time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -226,7 +226,7 @@ func account(o connector.Opening) (kit.Auth, error) {
 	return auth, nil
 }
 
-// url gives the address of a call. It fails with *connector.Refusal.
+// url returns the address of a call. It fails with *connector.Refusal.
 func (c *Connector) url(path string, query url.Values) (*url.URL, error) {
 	u, err := transport.ParseURL(c.base + path)
 	if err != nil {

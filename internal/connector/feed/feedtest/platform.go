@@ -47,7 +47,7 @@ const (
 	Nameless
 )
 
-// Commits tells whether a post is there after this answer.
+// Commits reports whether a post is there after this answer.
 func (a Answer) Commits() bool {
 	switch a {
 	case Reply, Reset, Silence, CommitFail, Truncate, Nameless:
@@ -91,7 +91,7 @@ type Options struct {
 	ReadLag time.Duration
 	// ClockOffset is how far the platform's clock is ahead of Now.
 	ClockOffset time.Duration
-	// Now gives the time; nil means time.Now. A test that moves the clock of its
+	// Now returns the time; nil means time.Now. A test that moves the clock of its
 	// store moves this one with it, and feed.Config.Now.
 	Now func() time.Time
 	// Paging may be changed later with SetPaging.
@@ -193,7 +193,7 @@ func (p *Platform) Effects(text string) int {
 	return p.effects[text]
 }
 
-// Posts gives every post that took effect, deleted and unlisted ones too, the
+// Posts returns every post that took effect, deleted and unlisted ones too, the
 // oldest first.
 func (p *Platform) Posts() []Post {
 	p.mu.Lock()

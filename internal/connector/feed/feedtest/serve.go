@@ -183,7 +183,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find gives one page, newest first.
+// find returns one page, newest first.
 func (p *Platform) find(r *http.Request) (any, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,7 @@ func (p *Platform) find(r *http.Request) (any, bool) {
 	return answer, true
 }
 
-// before gives how many posts are older than a cursor, which is the id of a
+// before returns how many posts are older than a cursor, which is the id of a
 // post, also of one that is no longer listed; false: it is none. The caller
 // holds mu.
 func (p *Platform) before(cursor string) (int, bool) {
@@ -235,7 +235,7 @@ func (p *Platform) before(cursor string) (int, bool) {
 	return n - 1, true
 }
 
-// listed gives the newest of the oldest n posts that are listed, limit of them
+// listed returns the newest of the oldest n posts that are listed, limit of them
 // at most; the caller holds mu.
 func (p *Platform) listed(now time.Time, n, limit int) []Post {
 	var out []Post

@@ -81,7 +81,7 @@ type Options struct {
 	// RequireKey refuses requests without a key with 400.
 	RequireKey bool
 	Dialect    Dialect
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Plan says what becomes of a request. It is called before the commit, from many
 	// goroutines, and may block; a repeat meanwhile is answered 409. Nil: Reply.
@@ -141,7 +141,7 @@ func (a *API) Effects(subject string) int {
 	return a.effects[subject]
 }
 
-// Objects gives everything that was made, the oldest first.
+// Objects returns everything that was made, the oldest first.
 func (a *API) Objects() []Object {
 	a.mu.Lock()
 	defer a.mu.Unlock()

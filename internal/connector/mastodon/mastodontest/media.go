@@ -59,7 +59,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named gives the files of these ids; ready tells that all are there, and processed.
+// named returns the files of these ids; ready tells that all are there, and processed.
 func (s *Server) named(ids []string) (files []File, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

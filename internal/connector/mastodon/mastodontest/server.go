@@ -54,7 +54,7 @@ type Options struct {
 	AnyToken bool
 	// ReadLag is how long a post is not listed after its commit.
 	ReadLag time.Duration
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// PageLimit is the most posts of a page. Zero means 40.
 	PageLimit int
@@ -146,7 +146,7 @@ func Start(o Options) (*Server, error) {
 // ServeHTTP serves the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Posts gives the posts that are there, the oldest first.
+// Posts returns the posts that are there, the oldest first.
 func (s *Server) Posts() []Post {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *Server) Delete(id string) {
 	}
 }
 
-// Edit gives a post another text.
+// Edit replaces a post's text.
 func (s *Server) Edit(id, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,8 +258,8 @@ func (s *Server) create(p Post) (post Post, fails bool) {
 	return p, false
 }
 
-// listed gives the account's posts that are listed, older than one, the newest first;
-// more tells that there are others.
+// listed returns the account's posts that are listed, older than one, the newest first;
+// more reports that there are others.
 func (s *Server) listed(before string, limit int) (page []Post, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,7 +74,7 @@ type Attachment struct {
 // MaxAttachments bounds the files of an e-mail, in bytes of base64.
 const MaxAttachments = 40_000_000
 
-// tooLarge tells whether an e-mail has more than that.
+// tooLarge reports whether an e-mail has more than that.
 func (e Email) tooLarge() bool {
 	n := 0
 	for _, a := range e.Attachments {
@@ -83,19 +83,19 @@ func (e Email) tooLarge() bool {
 	return n > MaxAttachments
 }
 
-// unusable tells whether an attachment is none.
+// unusable reports whether an attachment is none.
 func (e Email) unusable() bool {
 	return slices.ContainsFunc(e.Attachments, func(a Attachment) bool { return a.Name == "" || len(a.Content) == 0 })
 }
 
 // Options make a platform.
 type Options struct {
-	// APIKeys are the valid keys; the value tells whether one may only send. Nil: any
+	// APIKeys are the valid keys; the value reports whether one may only send. Nil: any
 	// key is valid.
 	APIKeys map[string]bool
 	// Domain is the verified one; empty: all are.
 	Domain string
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Plan says what becomes of a request, the n-th of its key. It is called from many
 	// goroutines and may block; a repeat meanwhile is answered 409. Nil: Reply.

@@ -40,7 +40,7 @@ const (
 	Nameless
 )
 
-// Commits tells whether the effect is there after this answer.
+// Commits reports whether the effect is there after this answer.
 func (a Answer) Commits() bool { return a == Reply || a >= Reset }
 
 // Request is one request as it came in.
@@ -74,7 +74,7 @@ type Options struct {
 	RetryAfter time.Duration
 	// ClockOffset is how far Slack's clock is ahead of Now.
 	ClockOffset time.Duration
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Plan says what becomes of a request. It is called before the commit. Nil: Reply.
 	Plan func(Request) Answer
@@ -150,7 +150,7 @@ func (p *Platform) Configure(change func(*Options)) {
 	change(&p.opts)
 }
 
-// Messages gives everything that took effect, deleted messages too, the oldest first.
+// Messages returns everything that took effect, deleted messages too, the oldest first.
 func (p *Platform) Messages() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *Platform) Say(m Message) Message {
 // now is the platform's own clock; the caller holds mu.
 func (p *Platform) now() time.Time { return p.opts.Now().Add(p.opts.ClockOffset).UTC() }
 
-// commit gives a message its time stamp, which no other has, and keeps it; the caller
+// commit stamps a message with a time that no other has, and keeps it; the caller
 // holds mu.
 func (p *Platform) commit(m Message) Message {
 	p.lastTS = max(p.lastTS+1, p.now().UnixMicro())

@@ -184,7 +184,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	loopback.JSON(w, http.StatusOK, out)
 }
 
-// listed gives a thread's first message, and what is listed beside it; the caller
+// listed returns a thread's first message, and what is listed beside it; the caller
 // holds mu.
 func (p *Platform) listed(channel, thread, oldest string, now time.Time) (first, found []Message) {
 	for _, m := range p.messages {

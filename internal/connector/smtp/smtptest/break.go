@@ -45,7 +45,7 @@ func (c *Cutter) next() Break {
 	return b
 }
 
-// reached tells whether a client that has said so much, with these bytes last, waits
+// reached reports whether a client that has said so much, with these bytes last, waits
 // for what does not come.
 func (b Break) reached(said int, tail []byte) bool {
 	switch b {

@@ -107,7 +107,7 @@ func (c *Cutter) talk(client, relay *net.TCPConn, up, down int64) {
 	both.Wait()
 }
 
-// pass copies up to limit bytes, and tells whether it stopped for the limit.
+// pass copies up to limit bytes, and reports whether it stopped for the limit.
 func pass(to io.Writer, from io.Reader, limit int64, passed *atomic.Int64) bool {
 	if limit == 0 {
 		return true

@@ -74,7 +74,7 @@ type Options struct {
 type Message struct {
 	From string
 	To   []string
-	// UTF8 tells that it was announced with SMTPUTF8.
+	// UTF8 reports that it was announced with SMTPUTF8.
 	UTF8 bool
 	Data []byte
 }

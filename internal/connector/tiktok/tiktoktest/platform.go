@@ -30,7 +30,7 @@ const (
 type Options struct {
 	// Token is what Authorization must carry; empty allows everybody.
 	Token string
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Privacies are what the account offers; nil: all four.
 	Privacies []string
@@ -41,7 +41,7 @@ type Options struct {
 	Fetch, Process, Moderate time.Duration
 	// Inbox puts what was processed into the account's inbox until Finish is called.
 	Inbox bool
-	// Fail gives a fail_reason to posts with a text, empty: none.
+	// Fail sets the fail_reason of posts with a text; empty: none.
 	Fail func(text string) string
 	// UploadLife is for how long an upload takes bytes; zero means an hour. A post
 	// whose video is not whole by then stays what it is, or fails with FailUploads.
@@ -172,7 +172,7 @@ func (p *Platform) Polls() int {
 	return p.polls
 }
 
-// Posts gives every post with a text that TikTok has all of and does not refuse:
+// Posts returns every post with a text that TikTok has all of and does not refuse:
 // those that are there, and those that nothing can keep from coming.
 func (p *Platform) Posts(text string) []Post {
 	var out []Post

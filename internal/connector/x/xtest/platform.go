@@ -42,7 +42,7 @@ const (
 	Nameless
 )
 
-// Commits tells whether the effect is there after this answer.
+// Commits reports whether the effect is there after this answer.
 func (a Answer) Commits() bool { return a == Reply || a == Reset || a == CommitFail || a == Nameless }
 
 // Request is one request as it came in.
@@ -74,7 +74,7 @@ type Options struct {
 	Rewrite func(text string) string
 	// Behind says where a t.co link that was written as one leads; others lead elsewhere.
 	Behind map[string]string
-	// Now gives the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Plan says what becomes of a request. It is called before the commit. Nil: Reply.
 	Plan func(Request) Answer
@@ -174,7 +174,7 @@ func (p *Platform) Effects(text string) int {
 	return n
 }
 
-// Objects gives everything that took effect, deleted things too, the oldest first.
+// Objects returns everything that took effect, deleted things too, the oldest first.
 func (p *Platform) Objects() []Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +217,7 @@ func (p *Platform) Delete(id string) {
 	}
 }
 
-// Edit gives a post another text and, as X does, another id.
+// Edit replaces a post's text and, as X does, another id.
 func (p *Platform) Edit(id, text string) Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +249,7 @@ func (p *Platform) now() time.Time { return p.opts.Now().Add(p.opts.ClockOffset)
 // epoch is where the times of ids begin.
 const epoch = 1288834974657
 
-// commit gives an object its id and keeps it; the caller holds mu.
+// commit assigns an object its id and keeps it; the caller holds mu.
 func (p *Platform) commit(o Object) Object {
 	now := p.now()
 	p.sequence++
@@ -260,7 +260,7 @@ func (p *Platform) commit(o Object) Object {
 	return o
 }
 
-// repeats tells whether the account has had the same content a short while ago; the
+// repeats reports whether the account has had the same content a short while ago; the
 // caller holds mu.
 func (p *Platform) repeats(o Object) bool {
 	for _, old := range p.objects {

@@ -186,7 +186,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 
 var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s]*)?`)
 
-// wrap gives a text with its links wrapped, as X tells it, and the entities.
+// wrap returns a text with its links wrapped, as X tells it, and the entities.
 func (p *Platform) wrap(text string) (string, []map[string]any) {
 	var urls []map[string]any
 	text = linked.ReplaceAllStringFunc(norm.NFC.String(strings.TrimSpace(text)), func(link string) string {
