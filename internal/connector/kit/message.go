@@ -103,7 +103,7 @@ func (m Message) Freeze(c *job.Canon) *job.Canon {
 	return c.Field(fieldBody, m.Body)
 }
 
-// ThawMessage reads a frozen message. It checks again what the wire depends on:
+// DecodeMessage reads a frozen message. It checks again what the wire depends on:
 // the bytes come from a database.
 func DecodeMessage(fields []CanonField) (Message, error) {
 	var m Message
