@@ -15,8 +15,8 @@ import (
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
-// Connector is the code for one platform. Its methods may be called from many
-// goroutines at once.
+// Connector is the code for one platform. Its methods may be called concurrently from
+// many goroutines.
 type Connector interface {
 	// Describe says what the connector is. Constant.
 	Describe() Description
@@ -40,7 +40,7 @@ type Session interface {
 	// back. It returns by AnswerBy. It always returns an outcome: whatever it
 	// does not understand is job.ResultUnknown.
 	Publish(c Commit) job.Outcome
-	// Close gives the line up. Safe to call twice and after Publish.
+	// Close releases the connection. Safe to call twice and after Publish.
 	Close()
 }
 
@@ -82,10 +82,10 @@ type Settler interface {
 // Prober is a connector whose targets differ in what they can promise, and only
 // they know (Capability.Unsure).
 type Prober interface {
-	// Probe asks the target, read-only, and gives what Check would if it knew. It
-	// keeps what it was told for a while. Called before a job's first arm only: the
-	// class is frozen then. It fails with *Refusal; any other error counts as
-	// transient.
+	// Probe asks the target, read-only, and returns what Check would return if it knew.
+	// It caches the answer for a while. The engine calls Probe only before a job's
+	// first arm, because the class is frozen then. It fails with *Refusal; any other
+	// error counts as transient.
 	Probe(ctx context.Context, o Opening) (job.Traits, error)
 }
 
@@ -171,13 +171,13 @@ type Look struct {
 	// Now is the store's clock as the look begins, or a moment before: it holds Fence
 	// against the platform's clock (Until). Zero: not known.
 	Now time.Time
-	// Any asks for any object that has the content for sure, whoever made it: of several,
-	// the newest is job.SawPresent. What cannot be compared, such as files, is never sure.
-	// There is no attempt then. First has the frozen bytes, a
-	// watermark of Backdate and the time of that, and Taken is nil.
+	// Any asks for any object that certainly has the content, whichever account made
+	// it: the newest of several is job.SawPresent. What cannot be compared, such as
+	// files, is never certain. There is no attempt then: First has the frozen bytes, a
+	// watermark of Backdate and its time, and Taken is nil.
 	Any bool
-	// Taken tells which of these external ids are another job's effect already;
-	// they are no candidates. An error makes the look inconclusive.
+	// Taken reports which of these external ids are another job's effect already; they
+	// are no candidates. An error makes the look inconclusive.
 	Taken func(ctx context.Context, externalIDs []string) (map[string]bool, error)
 }
 

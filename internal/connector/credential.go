@@ -30,8 +30,8 @@ func (c Credential) Shared() Credential {
 	return c
 }
 
-// Opened reads a credential with open, for a shared one once. What open gives is
-// shared, too: nobody may change it.
+// Opened reads a credential with open, once for a shared one. The value that open
+// returns is shared, too: callers must not change it.
 func Opened[T any](c Credential, open func(Credential) (T, error)) (T, error) {
 	if c.opened == nil {
 		return open(c)

@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// InputReason tells apart what is wrong with what a user gave.
+// InputReason is the kind of mistake in a user's input.
 type InputReason int
 
 const (

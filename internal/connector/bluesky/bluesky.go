@@ -32,9 +32,9 @@ const (
 const (
 	// DefaultBaseURL is BlueskySettings.base_url when unset.
 	DefaultBaseURL = "https://bsky.social"
-	// KeyWindow is for how long a repeat is taken for harmless. A record's key has no
-	// end; but the longer one waits, the more likely somebody has deleted the post,
-	// and a repeat would bring it back.
+	// KeyWindow is how long a repeat counts as harmless. A record's key never expires,
+	// but the longer the wait, the more likely it is that a person has deleted the
+	// post, and a repeat would bring it back.
 	KeyWindow = 24 * time.Hour
 )
 
@@ -251,8 +251,8 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return s, nil
 }
 
-// Test implements connector.Tester. It signs in anew: a session that is still
-// good says nothing about the password.
+// Test implements connector.Tester. It signs in again, because a session that is still
+// valid proves nothing about the password.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	a, err := c.account(o)
 	if err != nil {

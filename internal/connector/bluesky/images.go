@@ -15,10 +15,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: an image is fetched and uploaded anew before each attempt. An
-// upload that no record names is visible to nobody, and the server forgets it. What is
-// frozen is where the images are; a host that gives out another file at a later attempt
-// makes another record, which the server refuses if the first one is there.
+// Rules of this file: every attempt fetches and uploads its images again. An upload
+// that no record references is not visible, and the server deletes it. The frozen
+// request holds the images' URLs. If a host serves another file at a later attempt, the
+// record differs, and the server refuses it if the first record is there.
 
 // Limits of images (lexicon app.bsky.embed.images).
 const (
@@ -100,8 +100,8 @@ func (c *Connector) show(ctx context.Context, in login, q *post) error {
 	return nil
 }
 
-// upload fetches one image and gives it to the server, whose name for it is checked:
-// it follows from the bytes.
+// upload fetches one image and uploads it to the server. It checks the name that the
+// server returns: the name follows from the bytes.
 func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaRef) (json.RawMessage, error) {
 	asset, err := c.media.Fetch(ctx, ref, MaxImage)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 )
 
 // Rules of this file:
-//   - A password is exchanged for a session seldom: servers allow 30 sign-ins in 5
-//     minutes and 300 a day for an account. So sessions are kept in memory, one for a
-//     server, name and password, and refreshed before they end.
-//   - One at a time signs in for an account; the others wait for what it gets.
-//   - Nothing here is visible to anybody else, and everything may repeat: a refresh
+//   - Passwords are rarely exchanged for sessions: servers allow 30 sign-ins in 5
+//     minutes and 300 a day for an account. So sessions are kept in memory, one for
+//     each server, name and password, and refreshed before they end.
+//   - One caller at a time signs in to an account; the others wait for its result.
+//   - Nothing here is visible to other users, and every call may repeat: a refresh
 //     whose answer was lost costs a sign-in.
 
 const (
@@ -89,7 +89,7 @@ func (s *cachedLogin) put(in login) {
 	s.in = in
 }
 
-// forget gives up a session whose token the server does not take.
+// forget discards a session whose token the server does not accept.
 func (c *Connector) forget(in login, errorName string) {
 	if errorName != errInvalidToken && errorName != errExpiredToken && !refused[errorName] {
 		return
@@ -176,8 +176,8 @@ func (c *Connector) createSession(ctx context.Context, a account, s *cachedLogin
 	return in, nil
 }
 
-// refreshed exchanges the refresh token. again tells that it is not good any more:
-// sign in anew.
+// refreshed exchanges the refresh token. It returns again = true if the token is no
+// longer valid and the account must sign in.
 func (c *Connector) refreshed(ctx context.Context, a account, old login) (in login, again bool, err error) {
 	answer, err := c.ask(ctx, a.base, question{method: methodRefreshSession, post: true, token: old.refresh})
 	if err != nil {

@@ -202,10 +202,11 @@ func (q post) uri(did string) string { return "at://" + did + "/" + collection +
 // page is where a person sees it.
 func (q post) page(did string) string { return "https://bsky.app/profile/" + did + "/post/" + q.key }
 
-// same reports whether a stored record is this post. It is at our key, which follows from
-// the client's own and which nobody else derives. What the network adds to it between two
-// attempts (another CID of what is answered) does not count, nor does its time: a job that
-// was submitted without one and again after the database was lost has another.
+// same reports whether a stored record is this post. The record is at our key, which
+// follows from the client's own key and which no other client derives. Two things may
+// differ: what the network adds between two attempts (another CID of the post that is
+// answered), and the time, because a job that was submitted without a time, and again
+// after the database was lost, gets a new one.
 func (q post) same(stored kept) bool {
 	return stored.Text == q.record.Text && (stored.Reply != nil) == (q.replyTo != "")
 }

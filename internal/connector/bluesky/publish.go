@@ -88,10 +88,10 @@ func (s *session) created(a transport.Response) bool {
 }
 
 // occupied settles InvalidSwap: this request changed nothing, because a record is at
-// our key already. If it is our post, an earlier attempt has put it there, and what
-// differs is what the network added. If it is not, nothing can be said, at no attempt:
-// the first one of this job may follow others that a lost database knew, and somebody
-// may have edited what they made.
+// our key already. If the record is our post, an earlier attempt has put it there, and
+// the difference is what the network added. If it is not, the outcome is unknown at
+// every attempt: the first attempt of this job may follow others that a lost database
+// knew, and a person may have edited the record that they made.
 func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 	unknown := func(words string) job.Outcome {
 		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0

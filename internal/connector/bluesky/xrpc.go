@@ -192,7 +192,7 @@ func resetAfter(a transport.Response) time.Duration {
 	return min(max(time.Unix(at, 0).Sub(a.At), transport.MinRetryAfter), transport.MaxRetryAfter)
 }
 
-// stored is a record as a server tells it.
+// stored is a record as a server returns it.
 type stored struct {
 	URI   string          `json:"uri"`
 	CID   string          `json:"cid"`

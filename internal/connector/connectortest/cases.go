@@ -154,7 +154,7 @@ func (s Suite) testRetryAfter(t *testing.T) {
 			want.check(t, o)
 			if o.RetryAfter < c.min || o.RetryAfter > c.max {
 				if want == unknown && o.RetryAfter == 0 && c.min == time.Second {
-					return // nobody said when, and a look needs no rate
+					return // no time was set, and a look needs no rate
 				}
 				t.Errorf("retry after %v, want %v to %v", o.RetryAfter, c.min, c.max)
 			}
@@ -204,7 +204,7 @@ func (s Suite) testReuse(t *testing.T) {
 	})
 }
 
-// testEcho: a platform that says back all that it got gives no secret away.
+// testEcho: a platform that echoes the whole request discloses no secret.
 func (s Suite) testEcho(t *testing.T) {
 	tr := s.trial(t, Echo)
 	o := tr.publish(t, tr.open(t), tr.commit(longTime))

@@ -87,7 +87,7 @@ func (e *Effect) Send(t *testing.T) job.Outcome {
 // Settle lets the fence and the read lag pass.
 func (e *Effect) Settle() { e.Pass(e.fence.Sub(e.Now()) + e.ReadLag) }
 
-// Look looks at once.
+// Look looks immediately.
 func (e *Effect) Look(t *testing.T) job.Observation {
 	t.Helper()
 	return e.Connector.Observe(t.Context(), e.Opening, connector.Look{

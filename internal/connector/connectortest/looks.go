@@ -29,7 +29,8 @@ type Looks struct {
 	IDAt func(at time.Time) string
 	// Broken are answers of status 200 that prove nothing, by what is wrong with them.
 	Broken map[string]func(at time.Time) string
-	// Transient says that no status of an answer tells more than that it is none.
+	// Transient says that every failing status means the same: the answer is not a
+	// read.
 	Transient bool
 }
 
@@ -41,8 +42,8 @@ func (l *Looks) mark(at time.Time) Script {
 	return Say(l.Empty(at))
 }
 
-// lookSpan is how long after the arm the suite's fence lies. The suite's looks
-// follow the watermark at once, so it is short.
+// lookSpan is the time from the arm to the suite's fence. It is short, because the
+// suite's looks follow the watermark immediately.
 const lookSpan = time.Second
 
 // testLooks: what looks is read-only, and only a complete read proves anything.
@@ -167,7 +168,7 @@ func (s Suite) testReadFaults(t *testing.T, now time.Time) {
 	}
 }
 
-// blind looks at a platform that does this to the look, and gives what was seen.
+// blind looks at a platform that does this to the look, and returns the observation.
 func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Duration) job.Observation {
 	t.Helper()
 	tr := s.trial(t, s.Looks.mark(now), script)
@@ -187,9 +188,9 @@ func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Dura
 	return o
 }
 
-// testReadStatuses: no status but 200 is a read, and a 200 that lists nothing
-// readable is none either. A look tells of a credential that is refused, and not of
-// one that is good for other things.
+// testReadStatuses: only status 200 is a read, and a 200 without a readable list is
+// none either. A look reports a refused credential, but does not report one that is
+// valid for other calls.
 func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 	for _, code := range codes {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {

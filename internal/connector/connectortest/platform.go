@@ -61,7 +61,7 @@ type Received struct {
 	Conn   int // the connection's number, from 1
 }
 
-// Get gives the first value of a header, in any case of letters.
+// Get returns the first value of a header, in any case of letters.
 func (r Received) Get(name string) string {
 	if v := r.Header[strings.ToLower(name)]; len(v) > 0 {
 		return v[0]
@@ -120,8 +120,8 @@ func (p *Platform) Sender() *transport.Sender {
 	return s
 }
 
-// restart forgets all that was, once nobody is connected any more. Connections are
-// accepted in their order: when its own was, so was whatever came before.
+// restart waits until no client is connected, and then resets all state. Connections
+// are accepted in order: once restart's own was accepted, all earlier ones were.
 func (p *Platform) restart(scripts []Script) {
 	p.tb.Helper()
 	conn, err := (&net.Dialer{}).DialContext(p.tb.Context(), "tcp", p.listener.Addr().String())
@@ -158,7 +158,7 @@ func (p *Platform) Accepted() int {
 	return p.accepted
 }
 
-// Requests gives the requests that arrived whole, in order.
+// Requests returns the requests that arrived whole, in order.
 func (p *Platform) Requests() []Received {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -331,8 +331,8 @@ func (c *Conn) one() error {
 	return nil
 }
 
-// beside answers a request that is not counted. done tells that it was one. The body
-// of one that it asks about in vain is not read.
+// beside answers a request that is not counted. done reports whether this was one. If
+// aside returns no answer, beside does not read the body.
 func (c *Conn) beside(length int64) (done bool, err error) {
 	raw := c.p.aside(c.Request)
 	if raw == "" {

@@ -51,8 +51,8 @@ type Suite struct {
 	// Replayed replaces KeyHeader where the key is in the body: what a request says is
 	// its key, and what must be alike in all requests under one key.
 	Replayed func(Received) (key, alike string)
-	// Reads tells which requests cannot have an effect; nil: GET and HEAD without a
-	// body.
+	// Reads reports whether a request cannot have an effect; nil: GET and HEAD without
+	// a body.
 	Reads func(Received) bool
 	// Looks is what a look reads; OBSERVABLE only.
 	Looks *Looks
@@ -175,7 +175,7 @@ func (tr *trial) opening() connector.Opening {
 	}
 }
 
-// open opens a session; its context ends at once, which the session must survive.
+// open opens a session; its context ends immediately, which the session must survive.
 func (tr *trial) open(t *testing.T) connector.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longTime)

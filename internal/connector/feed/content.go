@@ -71,9 +71,9 @@ func validID(id string) bool {
 		strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) < 0
 }
 
-// fingerprint is what a post is known by among the account's posts: its text in
-// normal form, and what it replies to. It is the gate too: what cannot be told
-// apart must not be under way at the same time.
+// fingerprint identifies a post among the account's posts: its text in normal form, and
+// what it replies to. It is also the key of the content lock, because posts that cannot
+// be distinguished must not be in flight at the same time.
 func (c content) fingerprint() [sha256.Size]byte {
 	return fingerprint(c.Text, c.ReplyTo)
 }

@@ -17,7 +17,7 @@ var (
 	errNoCursor   = errors.New("the platform lists posts without cursors; a page can shift while it is read")
 )
 
-// post is a post as the platform tells it.
+// post is a post as the platform returns it.
 type post struct {
 	id, url string
 	print   [32]byte // of its content
@@ -72,7 +72,7 @@ func parseListing(body []byte) (listing, error) {
 	}
 	if string(in.Next) != "null" {
 		if err := json.Unmarshal(in.Next, &out.next); err != nil {
-			return out, nil //nolint:nilerr // a number, say: that is no cursor, and the caller is told so by cursors
+			return out, nil //nolint:nilerr // a number, say: that is no cursor, and cursors reports it to the caller
 		}
 		if !validID(out.next) {
 			return listing{}, errNotListing

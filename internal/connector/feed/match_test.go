@@ -15,10 +15,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// TestSearchAgainstTruth draws platforms (clocks off, stamps askew, posts listed
-// late, twins of our post by others, pages of any size) and holds the search's
-// verdict against what really happened. Two things must never be said: that an
-// effect is absent that is there, and that somebody else's post is ours.
+// TestSearchAgainstTruth draws platforms (clocks off, stamps askew, posts listed late,
+// twins of our post by others, pages of any size) and compares the search's verdict
+// with what really happened. The search must never report an effect as absent that is
+// there, nor another client's post as ours.
 func TestSearchAgainstTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTruth(t)
@@ -46,7 +46,7 @@ type truth struct {
 	lag     time.Duration
 	posts   []fact
 	effect  string          // our post's id; empty: it never got there
-	twins   map[string]bool // others' posts that nothing tells from ours
+	twins   map[string]bool // others' posts that cannot be distinguished from ours
 	page    int
 	byStamp bool // the list is in order of the stamps, not of the commits
 }
@@ -92,7 +92,8 @@ func drawTruth(t *rapid.T) truth {
 			f.stamp += seconds("skew", -25, 25)
 		}
 		f.shown = f.at + time.Duration(rapid.IntRange(0, 10).Draw(t, "share of the lag"))*w.lag/10
-		// A twin that was made in our window, or is stamped so, cannot be told from ours.
+		// A twin that was made in our window, or has a stamp in it, cannot be
+		// distinguished from ours.
 		if i < n && f.content == ours && f.stamp >= 0 && f.stamp <= w.fence {
 			w.twins[f.id] = true
 		}

@@ -15,8 +15,9 @@ import (
 
 // Limits of one look.
 const (
-	// pageSize is how many posts a look asks for at once, watermarkSize how many a
-	// watermark. A page that is too large for transport.MaxBody is asked for in parts.
+	// pageSize is how many posts a look requests in one page, watermarkSize how many a
+	// watermark requests. A page that is too large for transport.MaxBody is requested
+	// in parts.
 	pageSize      = 100
 	watermarkSize = 20
 	// MaxPages bounds one look; an account with more posts since the watermark is not

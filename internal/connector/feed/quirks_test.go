@@ -148,7 +148,7 @@ func TestOldTwin(t *testing.T) {
 	}
 }
 
-// TestForeignTwin: somebody else posts the same content while ours is under way.
+// TestForeignTwin: another client posts the same content while ours is in flight.
 func TestForeignTwin(t *testing.T) {
 	w := newWorld(t, feedtest.Options{Plan: always(feedtest.Reset)})
 	e := w.effect(t, hello())
@@ -172,8 +172,8 @@ func TestAfterTheFence(t *testing.T) {
 	e.sees(t, job.SawCandidates, "is it this one?")
 }
 
-// TestBeforeTheFence: an absence counts only when the platform's list is from
-// after the fence; a presence counts at once.
+// TestBeforeTheFence: an absence counts only when the platform's list is from after the
+// fence; a presence counts immediately.
 func TestBeforeTheFence(t *testing.T) {
 	w := newWorld(t, feedtest.Options{Plan: always(feedtest.Drop)})
 	e := w.effect(t, hello())
@@ -419,7 +419,7 @@ func TestParentGone(t *testing.T) {
 	e.arm(t)
 	w.Post("me too", "another")
 	e.sees(t, job.SawAbsent, "")
-	orphan := w.Post("me too", "") // our request, as the platform tells it by then
+	orphan := w.Post("me too", "") // our request, as the platform returns it by then
 	e.seesNow(t, job.SawCandidates, orphan.ID)
 	e.taken[orphan.ID] = true
 	e.seesNow(t, job.SawAbsent, "")

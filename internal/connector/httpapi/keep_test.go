@@ -15,7 +15,7 @@ import (
 
 const bearer = "bearer-secret-of-ada"
 
-// kept sends one request to a target that answers as the script says, and gives the
+// kept sends one request to a target that answers as the script says, and returns the
 // outcome. The connection keeps 100 bytes of each body.
 func kept(t *testing.T, script connectortest.Script, limit time.Duration) job.Outcome {
 	t.Helper()

@@ -127,8 +127,8 @@ func TestPermitBeforeSending(t *testing.T) {
 	}
 }
 
-// TestQuotes: a target may repeat the credential in a form that nobody thought of, so
-// its words are quoted only if nothing secret was sent, or the owner wants it.
+// TestQuotes: a target may repeat the credential in a form that no filter expects, so
+// the target's text is quoted only if no secret was sent, or if the owner allows it.
 func TestQuotes(t *testing.T) {
 	const said = "terces-reraeb is B E A R E R - S E C R E T is &#98;earer-secret, card declined"
 	cred := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}})

@@ -46,8 +46,8 @@ func (p pointer) String() string {
 	return b.String()
 }
 
-// find gives the text or number that the pointer names in a JSON text; anything
-// else is none. A number is given as the answer writes it.
+// find returns the text or number that the pointer names in a JSON text; any other
+// value counts as none. A number is returned as the answer writes it.
 func (p pointer) find(body []byte) (string, bool) {
 	if p == nil || !json.Valid(body) { // the decoder stops at the end of a value, whatever follows
 		return "", false

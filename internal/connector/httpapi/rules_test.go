@@ -345,8 +345,9 @@ func TestMissingID(t *testing.T) {
 	}
 }
 
-// TestEchoIsNoID: whoever may schedule jobs says where an id is to be found, and does
-// not get the connection's secret by that from a target that repeats what it was sent.
+// TestEchoIsNoID: a client that may schedule jobs sets the place of the id in the
+// answer. It does not get the connection's secret by that from a target that echoes the
+// request.
 func TestEchoIsNoID(t *testing.T) {
 	token := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}}
 	cookie := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=b; session=cookie-secret"}}}

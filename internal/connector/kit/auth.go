@@ -92,8 +92,8 @@ func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
 	return out, nil
 }
 
-// openKind gives the header that a credential's kind becomes, and the texts in it that
-// no message may show.
+// openKind returns the header that a credential's kind becomes, and the texts in it
+// that no message may show.
 func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header, hide []string, err error) {
 	switch kind := pb.GetKind().(type) {
 	case nil:
@@ -140,8 +140,8 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header
 	return out, hide, nil
 }
 
-// SecretHeaders checks a credential's headers, and gives the texts in them that
-// no message may show. It fails with *InputError.
+// SecretHeaders checks a credential's headers, and returns the texts in them that no
+// message may show. It fails with *InputError.
 func SecretHeaders(in []*fireoncev1.SecretHeader) (out []transport.Header, hide []string, err error) {
 	if len(in) > MaxSecretHeaders {
 		return nil, nil, badCredential(".headers", "at most 16")
@@ -156,8 +156,9 @@ func SecretHeaders(in []*fireoncev1.SecretHeader) (out []transport.Header, hide 
 	return out, hide, nil
 }
 
-// secretParts gives a header's value and what a target that reads it may give back of
-// it: the token behind a scheme, a cookie's value, a parameter's (RFC 9110, section 11.4).
+// secretParts returns a header's value and its parts that a target may echo after
+// parsing it: the token behind a scheme, a cookie's value, a parameter's (RFC 9110,
+// section 11.4).
 func secretParts(value string) []string {
 	out := []string{value}
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' }) {

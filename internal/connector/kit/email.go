@@ -20,8 +20,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: what a user gives becomes a header or an envelope further
-// on, so nothing that could end a line comes through, in no encoding.
+// Rules of this file: user input becomes a header or an envelope later, so no text that
+// could end a line is allowed, in any encoding.
 
 // EmailKind is the kind of payload that is an e-mail.
 const EmailKind = "email"
@@ -268,7 +268,7 @@ func mailbox(text, field string) (Mailbox, error) {
 
 var errNoDomain = errors.New("not a domain")
 
-// mailDomain gives a domain in lower-case ASCII.
+// mailDomain returns a domain in lower-case ASCII.
 func mailDomain(domain string) (string, error) {
 	name, err := idna.Lookup.ToASCII(domain)
 	if err != nil {

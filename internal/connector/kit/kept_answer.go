@@ -62,7 +62,7 @@ func ParseKeep(field string, k *fireoncev1.KeepAnswer) (*Keep, error) {
 	return out, nil
 }
 
-// keptName gives a header's name in its canonical form, or why it is not kept.
+// keptName returns a header's name in its canonical form, or why it is not kept.
 func keptName(name string) (canonical, why string) {
 	canonical = textproto.CanonicalMIMEHeaderKey(name)
 	switch {
@@ -155,8 +155,8 @@ func (k *Keep) keepBody(out *job.Answer, a transport.Response, hide transport.Se
 	out.Body, out.Cut = text, cut
 }
 
-// redactHidden is Redact for a text that is shown as it is. A secret that a target has
-// taken apart with letters that nobody sees is found, too; then all of these go.
+// redactHidden is Redact for a text that is shown as it is. It also finds a secret that
+// a target has split with invisible letters; then it removes all invisible letters.
 func redactHidden(s transport.Secrets, text string) string {
 	text = s.Redact(text)
 	seen := strings.Map(func(r rune) rune {

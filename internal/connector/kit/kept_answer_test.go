@@ -118,8 +118,8 @@ func TestKeepHeaders(t *testing.T) {
 	}
 }
 
-// TestKeepOfBadAnswers: what came of an answer that broke off is kept; where none came,
-// and where nobody asked for it, nothing is.
+// TestKeepOfBadAnswers: the part of a broken answer that arrived is kept. If no answer
+// came, or the request did not ask to keep it, nothing is kept.
 func TestKeepOfBadAnswers(t *testing.T) {
 	broken := said("{\"id\":\"ch_1\", \"key\":\"bearer-sec")
 	broken.Complete, broken.Err = false, errors.New("reset")

@@ -22,7 +22,7 @@ import (
 const (
 	// MaxMedia bounds one file, in bytes, unless MediaConfig says otherwise.
 	MaxMedia = 512 << 20
-	// MaxAssets bounds how many files are held at once, MaxSpool how many bytes of
+	// MaxAssets bounds how many files are held concurrently, MaxSpool how many bytes of
 	// them lie on disk.
 	MaxAssets = 256
 	MaxSpool  = 4 << 30
@@ -35,7 +35,7 @@ const (
 
 	// inMemory is how much of a file is kept in memory before it goes to disk.
 	inMemory = 1 << 20
-	// spoolStep is in what parts room on disk is asked for.
+	// spoolStep is the size of one reservation of disk space, in bytes.
 	spoolStep = 1 << 20
 	// mediaBusy is how long a job waits for other jobs' files to be let go.
 	mediaBusy = 5 * time.Second
@@ -120,7 +120,7 @@ func NewMedia(c MediaConfig) *Media {
 	return m
 }
 
-// Asset is a file that was fetched whole. Close lets it go.
+// Asset is a file that was fetched whole. Close releases it.
 type Asset struct {
 	// Size is its length in bytes, never zero.
 	Size int64
@@ -138,7 +138,7 @@ type Asset struct {
 // None works after Close.
 func (a *Asset) Reader() *io.SectionReader { return io.NewSectionReader(a.content, 0, a.Size) }
 
-// Close lets the file go. Safe to call twice.
+// Close releases the file. Safe to call twice.
 func (a *Asset) Close() { a.room.leave() }
 
 // room is one file's place among those that are held at once.
@@ -151,7 +151,7 @@ type room struct {
 	bytes bytes.Buffer
 }
 
-// errNoRoom says that other jobs' files take all the room there is.
+// errNoRoom says that other jobs' files take all the space there is.
 var errNoRoom = errors.New("no room for another media file")
 
 func (m *Media) enter() (*room, error) {

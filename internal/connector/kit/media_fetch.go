@@ -152,8 +152,8 @@ func (m *Media) ask(ctx context.Context, method string, u *url.URL) (*http.Respo
 	return resp, nil
 }
 
-// redirect is http.Client.CheckRedirect. The place that sent us on is told to
-// nobody: its URL may hold a secret.
+// redirect is http.Client.CheckRedirect. It removes Referer, because the URL of the
+// redirecting host may hold a secret.
 func (m *Media) redirect(req *http.Request, before []*http.Request) error {
 	req.Header.Del("Referer")
 	if len(before) > MaxMediaRedirects {

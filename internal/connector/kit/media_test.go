@@ -208,7 +208,8 @@ func TestMediaSilent(t *testing.T) {
 	refusalOf(t, err, job.FailTransient, "out of time")
 }
 
-// Redirects are followed, and none is told where the one before it was.
+// TestMediaRedirects: redirects are followed, and no host learns the URL of the one
+// before it.
 func TestMediaRedirects(t *testing.T) {
 	var hops atomic.Int64
 	base := hostOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -323,13 +324,13 @@ func TestMediaRoom(t *testing.T) {
 	}
 	small, err := m.Fetch(t.Context(), ref("/small"), 0)
 	if err != nil {
-		t.Fatal(err) // memory takes no room on disk
+		t.Fatal(err) // a file in memory takes no disk space
 	}
 	_, err = m.Fetch(t.Context(), ref("/small"), 0)
 	refusalOf(t, err, job.FailHeld, "waits until other jobs' media files")
 	small.Close()
 	a.Close()
-	a.Close() // gives back once
+	a.Close() // releases once
 	if a, err = m.Fetch(t.Context(), ref("/large"), 0); err != nil {
 		t.Fatal(err)
 	}

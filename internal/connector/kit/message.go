@@ -18,8 +18,8 @@ const MaxRequestBody = 256 << 10
 // usualContentType needs no check.
 const usualContentType = "application/json"
 
-// Message is a request to a target of the user's own, as he wrote it: what
-// every attempt sends alike.
+// Message is a request to the user's own target, as the user wrote it: the part that is
+// the same at every attempt.
 type Message struct {
 	URL *url.URL
 	// ContentType is empty only if there is none.
@@ -166,9 +166,9 @@ func Traced(c connector.Commit, headers []transport.Header) []transport.Header {
 // longPart is the length from which a part of a path is taken for a secret.
 const longPart = 16
 
-// Hide adds the texts of the message that a target may echo and nobody may be
-// shown: what the URL's query holds, long parts of its path, and the values of
-// the user's headers.
+// Hide adds the texts of the message that a target may echo and no message may show:
+// what the URL's query holds, long parts of its path, and the values of the user's
+// headers.
 func (m Message) Hide(s transport.Secrets) transport.Secrets {
 	hide := []string{m.URL.RawQuery}
 	for _, pair := range strings.FieldsFunc(m.URL.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {

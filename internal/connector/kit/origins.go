@@ -16,11 +16,11 @@ const MaxOrigins = 20
 // Origins are the places that a connection's jobs may address; none: any place.
 type Origins []transport.Target
 
-// ParseOrigins reads what the owner of a connection names, each scheme, host and port
-// without a path. settings is the path of its settings. sent says that the connection
-// has secrets that go along as they are: those go to named places only, because
-// whoever may schedule jobs names their URLs, and shall not be sent what he cannot
-// read. It fails with *InputError.
+// ParseOrigins reads the origins that the owner of a connection names, each scheme,
+// host and port without a path. settings is the path of its settings. sent says that
+// the connection sends secrets as they are. Such secrets go to named origins only: a
+// client that may schedule jobs names their URLs, and must not receive a secret that it
+// cannot read. It fails with *InputError.
 func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
 	bad := func(field, msg string) (Origins, error) {
 		return nil, &connector.InputError{Reason: connector.BadSettings, Field: settings + "." + field, Msg: msg}

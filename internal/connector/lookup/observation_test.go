@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// TestUnseen: only a refused credential says more than that nothing was seen, and no
-// cause is told.
+// TestUnseen: only a refused credential is reported as more than an inconclusive look,
+// and no cause is disclosed.
 func TestUnseen(t *testing.T) {
 	cause := errors.New("dial 10.0.0.1")
 	for kind, want := range map[job.FailureKind]job.FailureKind{job.FailAuth: job.FailAuth, job.FailTransient: 0, job.FailRateLimited: 0} {

@@ -148,8 +148,8 @@ func (s *Search[T]) put(o T, fit Fit) {
 	}
 }
 
-// Sort gives the objects of all fits their fits anew, in the order in which they were read
-// within a fit: those that were sure first. It ends with the first error of fit.
+// Sort classifies the objects of all fits again, those that were sure first, and within
+// a fit in the order in which they were read. It ends with the first error of fit.
 func (s *Search[T]) Sort(fit func(o T, before Fit) (Fit, error)) error {
 	before := map[Fit][]T{Sure: s.Sure, Uncertain: s.Uncertain, Alike: s.Alike}
 	s.Sure, s.Uncertain, s.Alike = nil, nil, nil

@@ -45,8 +45,8 @@ func Seen[T any](r Rules[T], objects []T, now time.Time) (ids []string) {
 	return ids
 }
 
-// From is the watermark's time as an object's stamp tells it: some platforms stamp whole
-// seconds.
+// From is the watermark's time in the precision of an object's stamp: some platforms
+// stamp whole seconds.
 func (c Clocks) From(created time.Time) time.Time {
 	if created.Nanosecond() == 0 {
 		return c.At.Truncate(time.Second)

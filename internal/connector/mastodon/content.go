@@ -107,8 +107,9 @@ func validID(id string) bool {
 	}) < 0
 }
 
-// fingerprint is what a post is known by among the account's posts. It is the gate
-// too: what cannot be told apart must not be under way at the same time.
+// fingerprint identifies a post among the account's posts. It is also the key of the
+// content lock, because posts that cannot be distinguished must not be in flight at the
+// same time.
 func (c content) fingerprint() [sha256.Size]byte {
 	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(c.Text))).
 		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).

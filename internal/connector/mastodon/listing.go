@@ -15,7 +15,7 @@ const maxStatuses = 500
 
 var errNotListing = errors.New("the server's answer is not a list of posts")
 
-// status is a post as the server tells it.
+// status is a post as the server returns it.
 type status struct {
 	id, url, replyTo string
 	created          time.Time

@@ -23,7 +23,7 @@ import (
 const (
 	// slack is how far clocks and stamps may be apart.
 	slack = time.Minute
-	// rounding is what a server that tells its clock in whole seconds takes off.
+	// rounding is what a server whose clock shows whole seconds takes off.
 	rounding = 2 * time.Second
 	// opening is what may lie between watermark and arm.
 	opening = 15 * time.Second

@@ -20,10 +20,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: media are fetched and uploaded anew before each attempt. A file
-// that no post names is visible to nobody, and the server forgets it. So two attempts
-// name files of different ids; Mastodon does not compare what comes under a key, and a
-// look counts a post's files, and does not know them.
+// Rules of this file: every attempt fetches and uploads its media again. A file that no
+// post references is not visible, and the server deletes it. So two attempts reference
+// files of different ids. Mastodon does not compare the requests under one key, and a
+// look counts a post's files but cannot identify them.
 
 const (
 	// MaxFiles bounds the files of a post, MaxFile the bytes of one. Servers have
@@ -64,7 +64,7 @@ func isMedia(mediaType string) bool {
 	return kind == "image" || kind == "video" || kind == "audio"
 }
 
-// attach uploads the files, and gives their ids. It fails with *connector.Refusal.
+// attach uploads the files, and returns their ids. It fails with *connector.Refusal.
 func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.MediaRef) ([]string, error) {
 	if len(refs) > 0 && c.media == nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no media"}
@@ -85,7 +85,8 @@ func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.Me
 	return ids, nil
 }
 
-// upload sends one file to the server. ready tells that it needs no more processing.
+// upload sends one file to the server. ready reports whether it needs no more
+// processing.
 func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.MediaRef) (id string, ready bool, err error) {
 	asset, err := c.media.Fetch(ctx, ref, MaxFile)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Limits of one look.
 const (
-	// pageSize is how many posts are asked for at once: the API's most.
+	// pageSize is how many posts are requested in one page: the API's most.
 	pageSize = 40
 	// MaxPages bounds one look; an account with more posts since the watermark is not
 	// read completely. MaxSources bounds the posts whose source is read.

@@ -20,8 +20,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// clock is the time of a world, moved by hand. The server tells whole seconds of the
-// real time in its header Date; it is told this one.
+// clock is the time of a world, moved by hand. The server returns whole seconds of the
+// real time in its header Date; the tests replace it with this clock's time.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -373,7 +373,7 @@ func TestSlowUpload(t *testing.T) {
 	})
 }
 
-// commitAt posts as the connector does, and gives the id that nobody was told.
+// commitAt posts as the connector does, and returns the id that no client received.
 func (w *world) commitAt() string {
 	w.t.Helper()
 	if o := w.commit(job.Observable); o.Result != job.ResultSucceeded {

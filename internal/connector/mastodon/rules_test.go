@@ -296,8 +296,8 @@ func TestTester(t *testing.T) {
 	}
 }
 
-// TestAccountIsItsServers: whoever names a server may run it, and it does not make its
-// posts another server's account's.
+// TestAccountIsItsServers: the party that names a server may also run it. Such a server
+// cannot make its posts count as those of another server's account.
 func TestAccountIsItsServers(t *testing.T) {
 	var page atomic.Value
 	p := connectortest.NewPlatform(t, false, connectortest.Script{Do: func(c *connectortest.Conn) {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Rules of this file: a server tells a post's text as HTML, and its source only if it
+// Rules of this file: a server returns a post's text as HTML, and its source only if it
 // can. The source is the text as it was sent. Without it the text is rebuilt from the
-// HTML, where links and mentions are shortened and marks may be gone: what is equal is
-// the post, what has other words is not, and what differs in its marks alone needs a
-// person, unless another post is equal.
+// HTML, where links and mentions are shortened and marks may be gone. A post with the
+// same text is ours, a post with other words is not. A post that differs only in its
+// marks needs a person, unless another post is equal.
 
 // likeness is how far a post is like the one that is sought.
 type likeness int
@@ -26,7 +26,8 @@ const (
 )
 
 // likeSource compares the source of a post. A server may have changed marks in it, by
-// rules of its own, but it tells links whole: what leads elsewhere is another post.
+// rules of its own, but it returns links whole: a post whose links lead elsewhere is
+// another post.
 func (c content) likeSource(text, warning string) likeness {
 	like := c.like(text, warning)
 	if like == near && !maps.Equal(targets(text), targets(c.Text)) {
@@ -93,8 +94,8 @@ var (
 	// fence begins a block of code, and says what it is written in.
 	fence  = regexp.MustCompile("(?m)^\\s*(?:`{3,}[^`\\n]*|~{3,}[^\\n]*)$")
 	inList = regexp.MustCompile(`^[0-9]{1,9}[.)]$`)
-	// address is a mention, a hashtag, an e-mail address, or what may become a link. Dots
-	// in a row are in none, and may be told as one sign.
+	// address is a mention, a hashtag, an e-mail address, or what may become a link. It
+	// has no run of dots, and a server may return such a run as one sign.
 	address = regexp.MustCompile(`[@#＃/]|(?:^|[^.])\.\p{L}`)
 )
 

@@ -86,7 +86,7 @@ func (c *Connector) open(ctx context.Context) (*transport.Conn, error) {
 	return conn, err
 }
 
-// reach refuses at once when the service could not be reached a moment ago.
+// reach refuses immediately when the service could not be reached a moment ago.
 func (c *Connector) reach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *Connector) reach() error {
 	return nil
 }
 
-// call encodes one call. within tells the service when its caller gives up.
+// call encodes one call. within is how long its caller waits; the call passes it to the service.
 func (c *Connector) call(method string, in proto.Message, within time.Duration) (transport.Request, error) {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
 	if err != nil {

@@ -198,7 +198,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 		case job.FailPermanent, job.FailTransient:
 			return o
 		case job.FailAuth, job.FailRateLimited:
-			return unasked(o) // who cannot ask was told nothing of the handle
+			return unasked(o) // a refused question says nothing about the handle
 		default:
 		}
 	case *connectorv1.PollResponse_Refused:

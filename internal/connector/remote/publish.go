@@ -22,7 +22,7 @@ import (
 //   - an RPC error is UNKNOWN whatever its code: it may come from a proxy, or from a
 //     handler that failed after it had acted.
 
-// Limits of what a service gives.
+// Limits of what a service returns.
 const (
 	maxExternalID = 512
 	maxHandle     = 4 << 10
@@ -116,8 +116,8 @@ func notSent(why string) job.Outcome {
 	return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: transport.Clean(why, transport.MaxMessage)}
 }
 
-// stage makes what nobody sees, stores its handle, and opens a line to publish it
-// with. Whatever goes wrong here had no effect.
+// stage makes the object, which is not visible yet, stores its handle, and opens a
+// connection to publish it with. A failure here had no effect.
 func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outcome) {
 	ended := func(o job.Outcome) (*transport.Conn, string, *job.Outcome) { return nil, "", &o }
 	call, err := s.c.call("Stage", &connectorv1.StageRequest{
@@ -207,7 +207,7 @@ func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
 	case *connectorv1.PublishResponse_Published:
 		o := s.c.published(r.Published, hide)
 		if o.ExternalID == "" && s.class == job.Observable {
-			// Only the id tells later looks whose this object is.
+			// Only the id lets later looks identify the job of this object.
 			return job.Outcome{}
 		}
 		return o
@@ -281,7 +281,7 @@ var refusalKinds = map[connectorv1.Refusal_Kind]job.FailureKind{
 	connectorv1.Refusal_KIND_TRANSIENT:    job.FailTransient,
 }
 
-// rejected is a definite refusal. One of a kind that is not known here gives a zero
+// rejected is a definite refusal. One of a kind that is not known here returns a zero
 // Result.
 func (c *Connector) rejected(r *connectorv1.Refusal, hide transport.Secrets) job.Outcome {
 	kind, ok := refusalKinds[r.GetKind()]

@@ -198,8 +198,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestAway: nobody listens. Jobs wait, and can be scheduled; nobody waits for the
-// same answer twice.
+// TestAway: the service does not listen. Jobs wait, and can be scheduled; no two calls
+// wait for the same answer.
 func TestAway(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

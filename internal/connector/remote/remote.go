@@ -80,8 +80,8 @@ type Connector struct {
 }
 
 // away remembers for a moment that the service could not be reached, or answers
-// nothing, so that each of many jobs need not find out for itself: whoever waits for a
-// service that is silent has a sender that another connection's jobs could have.
+// nothing, so that not every one of many jobs has to find out for itself: a job that
+// waits for a silent service holds a sender that another connection's jobs could use.
 type away struct {
 	until time.Time
 	why   string

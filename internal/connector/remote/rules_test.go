@@ -47,7 +47,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// send makes one attempt, and gives it as the engine would see it.
+// send makes one attempt, and returns it as the engine would see it.
 func send(t *testing.T, c *remote.Connector, class job.Class, save func(string) error) job.Outcome {
 	t.Helper()
 	prepared, err := c.Prepare(requestOf(t, "https://x.example"))
@@ -140,10 +140,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestNothingIsNamedAfterASecret: neither an object nor its page nor an account, and a
-// page is one that a browser can be sent to.
-// TestAnswerIsKept: what the service tells of the platform's answer is kept with every
-// result but not_sent, within limits and without secrets.
+// TestAnswerIsKept: the platform's answer, as the service reports it, is kept with
+// every result but not_sent, within limits and without secrets.
 func TestAnswerIsKept(t *testing.T) {
 	type answer = connectorv1.PublishResponse
 	told := &connectorv1.Answer{HttpStatus: 418, Body: "<short> & stout, " + secret + strings.Repeat("\n", 20<<10)}
@@ -186,6 +184,8 @@ func TestAnswerIsKept(t *testing.T) {
 	}
 }
 
+// TestNothingIsNamedAfterASecret: no object, page or account is named after a secret, and
+// a page is one that a browser can be sent to.
 func TestNothingIsNamedAfterASecret(t *testing.T) {
 	s := &service{class: job.Observable}
 	c := s.start(t)
@@ -420,11 +420,10 @@ func TestObserveHandle(t *testing.T) {
 	}
 }
 
-// TestKeep: a service that comes late is asked until it is there, and is told of
-// once.
+// TestKeep: a service that comes late is asked until it is there, and is reported once.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Denied at once, without a socket.
+		// Denied immediately, without a socket.
 		c := dial(t, "http://127.0.0.1:1", transport.NewSender(transport.Config{}))
 		ctx, stop := context.WithCancel(t.Context())
 		told := 0

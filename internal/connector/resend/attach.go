@@ -31,7 +31,7 @@ const (
 	MaxFiles = 40_000_000
 	// slowest is what a line is expected to take at least, in bytes a second.
 	slowest = 128 << 10
-	// chunk is how much of a file is encoded at once, in bytes; a multiple of three.
+	// chunk is how many bytes of a file are encoded in one step; a multiple of three.
 	chunk = 48 << 10
 )
 
@@ -121,7 +121,7 @@ func (r *request) fetch(ctx context.Context, media *kit.Media) error {
 
 func encodedSize(a *kit.Asset) int64 { return (a.Size + 2) / 3 * 4 }
 
-// letGo lets the files go. Safe to call twice.
+// letGo releases the files. Safe to call twice.
 func (r *request) letGo() {
 	for _, a := range r.assets {
 		a.Close()
@@ -175,7 +175,7 @@ func (e *encoder) Read(p []byte) (int, error) {
 	if len(e.left) == 0 && e.err == nil {
 		var n int
 		n, e.err = io.ReadFull(e.from, e.raw[:])
-		if e.err == io.ErrUnexpectedEOF { //nolint:errorlint // io.ReadFull gives it as it is
+		if e.err == io.ErrUnexpectedEOF { //nolint:errorlint // io.ReadFull returns it unwrapped
 			e.err = io.EOF
 		}
 		base64.StdEncoding.Encode(e.text[:], e.raw[:n])

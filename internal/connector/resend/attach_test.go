@@ -61,8 +61,8 @@ func (h *host) put(name, kind string, content []byte) {
 	}
 }
 
-// withMedia makes the world's connector fetch attachments. room is for so
-// many files at once.
+// withMedia makes the world's connector fetch attachments, this many files
+// concurrently.
 func (w *world) withMedia(room int) {
 	w.tb.Helper()
 	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
@@ -187,7 +187,7 @@ func TestAttachmentRefused(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	e := usual()
-	e.Attachments = []*fireoncev1.MediaRef{{Url: h.url + "/full"}} // there is room again, and this is as much as there may be
+	e.Attachments = []*fireoncev1.MediaRef{{Url: h.url + "/full"}} // the space is free again, and the file has the largest size allowed
 	check(t, w.publish(e, 1, longTime), job.ResultSucceeded, 0)
 }
 

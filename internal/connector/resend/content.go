@@ -31,8 +31,8 @@ type content struct {
 	HTML    string   `json:"html,omitempty"`
 }
 
-// encode gives the request's body. Resend refuses a repeat whose body differs in
-// a byte, so it is these bytes that are frozen. It fails with *connector.InputError.
+// encode returns the request's body. Resend refuses a repeat whose body differs in a
+// byte, so these bytes are frozen. It fails with *connector.InputError.
 func encode(e kit.Email) ([]byte, error) {
 	switch {
 	case len(e.To) == 0 || len(e.To) > maxTo:

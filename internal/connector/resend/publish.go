@@ -69,8 +69,8 @@ var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
 // classify narrows the default rules, and only these (the names are those of
 // resend.com/docs/api-reference/errors):
 //
-//   - a success is 200 or 201 with the e-mail's id. Without one it is unknown, and
-//     the repeat, which gets the same answer as the first, tells.
+//   - a success is 200 or 201 with the e-mail's id. Without one the outcome is
+//     unknown, and the repeat settles it: it gets the same answer as the first.
 //   - 401, and 403 invalid_api_key, are about the key: the account is held. Other
 //     403 are about the e-mail: a domain that is not verified, a recipient that a
 //     test account may not write to.

@@ -106,7 +106,7 @@ type Options struct {
 	// Committed is called after a post was committed and before it is answered, from
 	// many goroutines, and may block. Nil: nothing.
 	Committed func(Request, Post)
-	// Journal gets a line of JSON for each request and each effect; nil: nobody.
+	// Journal gets a line of JSON for each request and each effect; nil: no journal.
 	Journal io.Writer
 }
 
@@ -217,8 +217,8 @@ func (p *Platform) Totals() Totals {
 	return t
 }
 
-// Post commits a post of somebody else who uses the same account. It counts as
-// an effect, not as a request.
+// Post commits a post of another client that uses the same account. It counts as an
+// effect, not as a request.
 func (p *Platform) Post(text, replyTo string) Post {
 	return p.commit(Post{Text: text, ReplyTo: replyTo})
 }
@@ -246,7 +246,7 @@ func (p *Platform) SetReadLag(lag time.Duration) { p.set(func() { p.lag = lag })
 // SetClockOffset sets the platform's clock.
 func (p *Platform) SetClockOffset(offset time.Duration) { p.set(func() { p.offset = offset }) }
 
-// SetAccount changes whom the token belongs to.
+// SetAccount changes which account the token belongs to.
 func (p *Platform) SetAccount(account string) { p.set(func() { p.account = account }) }
 
 // SetToken changes the token that is asked for.

@@ -99,7 +99,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestSilence: a blocked client is let go when it gives up or the platform ends.
+// TestSilence: a blocked client returns when it times out or the platform ends.
 func TestSilence(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	p := start(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {

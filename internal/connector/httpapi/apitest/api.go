@@ -202,8 +202,8 @@ func (a *API) receive(req *Request, fingerprint [sha256.Size]byte) (known *entry
 	return nil, mine
 }
 
-// settle commits, and stores the answer under the key, or forgets the key. It
-// gives the answer's status and body.
+// settle commits, and stores the answer under the key, or forgets the key. It returns
+// the answer's status and body.
 func (a *API) settle(req Request, body string, answer Answer, mine *entry) entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()

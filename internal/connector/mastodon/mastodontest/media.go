@@ -59,7 +59,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named returns the files of these ids; ready tells that all are there, and processed.
+// named returns the files of these ids; ready reports whether all exist and are
+// processed.
 func (s *Server) named(ids []string) (files []File, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

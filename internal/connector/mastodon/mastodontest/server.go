@@ -23,7 +23,7 @@ const (
 	OldMastodon
 	// GoToSocial ignores the key.
 	GoToSocial
-	// Pleroma ignores the key, says that it is compatible, and tells no sources.
+	// Pleroma ignores the key, says that it is compatible, and returns no sources.
 	Pleroma
 )
 
@@ -81,7 +81,7 @@ type Post struct {
 	ID, Text, ReplyTo, Warning, Visibility, Language, Key string
 	Sensitive                                             bool
 	Created                                               time.Time
-	// Boost is a post of somebody else's that the account shared.
+	// Boost is another account's post that the account shared.
 	Boost bool
 	// Files are the files that it shows.
 	Files []File
@@ -159,14 +159,14 @@ func (s *Server) Posts() []Post {
 	return out
 }
 
-// Add makes a post as somebody does by hand, and gives it back with its id.
+// Add makes a post as a person does by hand, and returns it with its id.
 func (s *Server) Add(p Post) Post {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(p)
 }
 
-// Skew moves the server's clock against everybody else's.
+// Skew moves the server's clock against all other clocks.
 func (s *Server) Skew(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,8 @@ func pad(n int) string {
 	return "00000000000000000000000"[len(digits):] + digits
 }
 
-// create stores a post, or drops a repeat; fails tells that it answers 500 then.
+// create stores a post, or drops a repeat; fails reports whether the server answers 500
+// then.
 func (s *Server) create(p Post) (post Post, fails bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -158,7 +158,7 @@ func Published(id string) *connectorv1.PublishResponse {
 	return &connectorv1.PublishResponse{Result: &connectorv1.PublishResponse_Published{Published: &connectorv1.Published{ExternalId: id}}}
 }
 
-// Seen is a look that found these objects, each surely.
+// Seen is a look that found these objects, each with certainty.
 func Seen(complete bool, ids ...string) *connectorv1.ObserveResponse {
 	s := &connectorv1.Seen{Complete: complete}
 	for _, id := range ids {

@@ -134,7 +134,7 @@ func Start(o Options) (*Platform, error) {
 	return p, p.Listen(p)
 }
 
-// Sent gives the e-mails that were sent, in order.
+// Sent returns the e-mails that were sent, in order.
 func (p *Platform) Sent() []Email {
 	p.mu.Lock()
 	defer p.mu.Unlock()
