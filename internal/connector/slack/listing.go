@@ -17,7 +17,7 @@ type answered struct {
 	Needed string `json:"needed"`
 }
 
-// message is a message as Slack tells it.
+// message is a message as Slack returns it.
 type message struct {
 	TS     string  `json:"ts"`
 	Thread string  `json:"thread_ts"`

@@ -19,9 +19,9 @@ import (
 
 // Limits of one look.
 const (
-	// pageSize is how many messages a look asks for at once; an app that may read once
-	// a minute gets 15. A page that is too large for transport.MaxBody is asked for in
-	// parts.
+	// pageSize is how many messages a look requests in one page; an app that may read
+	// once a minute gets 15. A page that is too large for transport.MaxBody is
+	// requested in parts.
 	pageSize = 100
 	// maxPages bounds one look.
 	maxPages = 50
@@ -127,8 +127,8 @@ func (c *Connector) owner(ctx context.Context, auth kit.Auth) (who, error) {
 	return whose, err
 }
 
-// conversation returns where the message goes. With a person it is opened, which nobody
-// sees.
+// conversation returns where the message goes. It opens a conversation with a person,
+// which no user sees.
 func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want content) (string, error) {
 	if want.User == "" {
 		return want.Channel, nil

@@ -120,7 +120,7 @@ func mark(key string) json.RawMessage {
 	return raw
 }
 
-// TestTwoWithOneMark: if there are two, a person is told.
+// TestTwoWithOneMark: if there are two, a person decides.
 func TestTwoWithOneMark(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
 	e := w.effect(t, hello())
@@ -131,8 +131,8 @@ func TestTwoWithOneMark(t *testing.T) {
 	e.SeesNow(t, job.SawPresent, id(w.Messages()[0]))
 }
 
-// TestForgedMark: somebody else's message with our mark is not taken for ours, and not
-// ignored.
+// TestForgedMark: another account's message with our mark is not taken for ours, and
+// not ignored.
 func TestForgedMark(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
 	e := w.effect(t, hello())
@@ -248,7 +248,7 @@ func TestReadOnceAMinute(t *testing.T) {
 }
 
 // TestBeforeTheFence: an absence counts only when the list is from after the fence; a
-// presence counts at once.
+// presence counts immediately.
 func TestBeforeTheFence(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
 	e := w.effect(t, hello())
@@ -380,7 +380,7 @@ func TestOtherAccount(t *testing.T) {
 	}
 }
 
-// TestTest: a test tells whose token it is, and whether the conversation can be read.
+// TestTest: a test returns whose token it is, and whether the conversation can be read.
 func TestTest(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
 	o := connector.Opening{Settings: settings(t), Credential: w.cred}

@@ -7,8 +7,9 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// A look tells of a token that Slack does not accept any more, and not of one that
-// lacks the right to read: messages can be sent with that.
+// TestLookTellsOfTheToken: a look reports a token that Slack does not accept any more,
+// but not a token that lacks the right to read, because that token can still send
+// messages.
 func TestLookTellsOfTheToken(t *testing.T) {
 	for code, want := range map[string]job.FailureKind{
 		"token_revoked": job.FailAuth, "invalid_auth": job.FailAuth, "account_inactive": job.FailAuth,

@@ -1,7 +1,7 @@
-// Package slack posts messages to Slack (Web API, docs/platforms/slack.md). Slack
-// takes no key, but keeps metadata with each message: it carries the effect key, and
-// an unknown outcome is looked up by that mark. Class OBSERVABLE, without a gate: a
-// mark tells identical messages apart.
+// Package slack posts messages to Slack (Web API, docs/platforms/slack.md). Slack takes
+// no key, but keeps metadata with each message. The metadata carries the effect key,
+// and a look finds the message of an unknown outcome by that mark. Class OBSERVABLE,
+// without a content lock: the mark distinguishes identical messages.
 package slack
 
 import (
@@ -183,8 +183,8 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return connector.Prepared{HoldKey: holdKey, Frozen: out.freeze()}, nil
 }
 
-// Open implements connector.Connector. A person's conversation is opened first, which
-// nobody sees and which may be repeated.
+// Open implements connector.Connector. It first opens a person's conversation, which no
+// user sees and which may be repeated.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {

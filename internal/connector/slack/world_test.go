@@ -69,7 +69,7 @@ func (w *world) message(t *testing.T, to, text string) *connectortest.Effect {
 
 func hello() *fireoncev1.SocialPost { return &fireoncev1.SocialPost{Text: "hello"} }
 
-// always plans the same for messages, and tells as it should.
+// always plans the same answer for messages, and normal answers for all else.
 func always(a slacktest.Answer) func(slacktest.Request) slacktest.Answer {
 	return func(r slacktest.Request) slacktest.Answer {
 		if r.Method == "chat.postMessage" {

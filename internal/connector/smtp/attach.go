@@ -72,7 +72,7 @@ func (c *Connector) fetch(ctx context.Context, m message) ([]part, error) {
 	return parts, nil
 }
 
-// letGo lets the files go. Safe to call twice.
+// letGo releases the files. Safe to call twice.
 func (s *session) letGo() {
 	for _, p := range s.parts {
 		p.asset.Close()
@@ -121,7 +121,7 @@ func (m message) partHead(f kit.File, found string) []byte {
 	return b.Bytes()
 }
 
-// fileName gives the parameter filename as words that fold: quoted, or in parts and
+// fileName returns the parameter filename as words that fold: quoted, or in parts and
 // percent-encoded (RFC 2231, sections 3 and 4).
 func fileName(name string) []string {
 	if printable(name) && len(name) <= nameChunk {

@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// cut makes one attempt whose connection is cut after up or down bytes, and gives
-// its outcome, nil if it was refused before the arm, and what the relay stored.
+// cut makes one attempt whose connection is cut after up or down bytes. It returns the
+// outcome, nil if the attempt was refused before the arm, and what the relay stored.
 func cut(t *testing.T, o smtptest.Options, up, down int64) (out *job.Outcome, stored int, passedUp, passedDown int64) {
 	t.Helper()
 	r, err := smtptest.Start(o)

@@ -55,7 +55,7 @@ func words(text string) []string {
 	return list
 }
 
-// printable reports whether a text is printable ASCII that nobody takes for an
+// printable reports whether a text is printable ASCII that no reader takes for an
 // encoded word.
 func printable(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f }) < 0 && !strings.Contains(text, "=?")

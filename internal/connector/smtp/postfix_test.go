@@ -12,7 +12,7 @@ import (
 )
 
 // cutPostfix makes one attempt whose connection to the server is cut after up or down
-// bytes. It gives the verdict, and how many bytes were passed on.
+// bytes. It returns the verdict, and how many bytes were passed on.
 func cutPostfix(t *testing.T, s *postfix.Server, key string, up, down int64) (result job.Result, passedUp, passedDown int64) {
 	t.Helper()
 	c, err := smtptest.NewCutter(string(s.Addr()))

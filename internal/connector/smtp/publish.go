@@ -129,7 +129,7 @@ func unknown(msg string) job.Outcome {
 	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: msg + "; the relay may have taken the e-mail"}
 }
 
-// drop gives the connection up, with all that the kernel has not sent yet.
+// drop aborts the connection, and discards all that the kernel has not sent yet.
 func (s *session) drop(o job.Outcome) job.Outcome {
 	s.dialog.conn.Abort()
 	return o

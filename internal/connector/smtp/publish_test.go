@@ -191,7 +191,8 @@ func TestRecipients(t *testing.T) {
 	}
 }
 
-// What a relay refused counts, though it hung up on the rest of what it was told.
+// TestRefusedAndHungUp: a relay's refusal counts, though the relay hung up before it
+// read the rest.
 func TestRefusedAndHungUp(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]script{
@@ -303,8 +304,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// The same effect key gives the same Message-ID and the same bytes, attempt after
-// attempt; only Date is of the moment.
+// TestRepeat: the same effect key makes the same Message-ID and the same bytes at every
+// attempt; only Date changes.
 func TestRepeat(t *testing.T) {
 	t.Parallel()
 	w, r := relay(t, smtptest.Options{Plan: func(n int) smtptest.Fault {

@@ -60,7 +60,7 @@ func requestFor(tb testing.TB, e *fireoncev1.Email) connector.Request {
 	}
 }
 
-// world is a connector and whom it talks to.
+// world is a connector and its relay.
 type world struct {
 	tb       testing.TB
 	c        *smtp.Connector
@@ -206,8 +206,8 @@ const (
 	silent = "silent"
 )
 
-// script is a relay that answers as it is told, by the first word of a command:
-// "" for the greeting, "." for the message's end. The zero entry is the usual answer.
+// script is a relay's answers by the first word of a command: "" for the greeting, "."
+// for the message's end. The zero entry is the usual answer.
 type script map[string]string
 
 // scripted is a relay at work.

@@ -63,7 +63,7 @@ func (a account) call(path string, body []byte) transport.Request {
 	return call
 }
 
-// ask makes a request that only reads, and gives its data. It fails with
+// ask makes a request that only reads, and returns its data. It fails with
 // *connector.Refusal.
 func (c *Connector) ask(ctx context.Context, a account, path string, body []byte) (json.RawMessage, error) {
 	conn, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
@@ -177,7 +177,7 @@ func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome)
 	return begun{}, o
 }
 
-// begun is what a post's beginning gives.
+// begun is the answer to the beginning of a post.
 type begun struct {
 	ID        string `json:"publish_id"`
 	UploadURL string `json:"upload_url"`

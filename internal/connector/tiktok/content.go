@@ -38,7 +38,7 @@ var privacies = map[fireoncev1.TikTokOptions_Privacy]string{
 	fireoncev1.TikTokOptions_PRIVACY_SELF_ONLY:             "SELF_ONLY",
 }
 
-// selfOnly is the privacy of what nobody else sees.
+// selfOnly is the privacy of a post that only its account sees.
 const selfOnly = "SELF_ONLY"
 
 // videoTypes are the media types of the videos that TikTok takes (Media Transfer
@@ -126,7 +126,7 @@ func read(p *fireoncev1.SocialPost, source fireoncev1.TikTokSettings_Source) (co
 	return c, c.check()
 }
 
-// readMedia tells a video from photos by what the payload says they are.
+// readMedia distinguishes a video from photos by the media types in the payload.
 func (c *content) readMedia(refs []*fireoncev1.MediaRef) error {
 	if len(refs) == 0 {
 		return badPayload(".media", "TikTok takes no text alone: one video, or photos")

@@ -39,7 +39,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What a database gives back as a name is read as it was written, or not at all.
+// FuzzHandle: a name from the database is read as it was written, or not at all.
 func FuzzHandle(f *testing.F) {
 	f.Add("v_pub_file~v2-1.123456789")
 	f.Add("v_pub_file~v2-1.123456789 1000 1763712000")
@@ -72,8 +72,8 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// What a database gives back as a post is one that could be sent, and is frozen to
-// the same bytes again, or it is refused.
+// FuzzThaw: a post from the database is one that could be sent, and is frozen to the
+// same bytes again, or it is refused.
 func FuzzThaw(f *testing.F) {
 	c := content{Source: sourceUpload, Text: "a", Privacy: selfOnly, Media: []media{{URL: "https://a/b"}}}
 	f.Add(c.freeze())

@@ -110,8 +110,9 @@ type video struct {
 	Description string `json:"video_description"`
 }
 
-// least is how much of a text that it cuts TikTok tells, in characters: 150 (Video
-// Object, "Max length: 150"), which may count bytes, and have dots at the end.
+// least is the shortest beginning, in characters, that counts as a cut text. TikTok
+// cuts texts to 150 (Video Object, "Max length: 150"), which may count bytes, and may
+// put dots at the end.
 const least = 45
 
 // like reports whether a video may be a post: it has its text, or the beginning of it.

@@ -54,8 +54,8 @@ func TestInbox(t *testing.T) {
 	w.polls(a, job.ResultSucceeded, 0, "posted")
 }
 
-// Polls that bring no word say nothing of the post; a refused token is told, and so
-// is how long to wait.
+// TestPollsWithoutAWord: polls without an answer say nothing about the post. A refused
+// token is reported, and so is how long to wait.
 func TestPollsWithoutAWord(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate  faultproxy.Fate
@@ -203,8 +203,8 @@ func TestObserveList(t *testing.T) {
 	}
 }
 
-// TestObserveCutTexts: TikTok tells the beginning of a long text, and a post without one
-// is like no post that has one.
+// TestObserveCutTexts: TikTok returns the beginning of a long text, and a post without
+// a text does not match a post that has one.
 func TestObserveCutTexts(t *testing.T) {
 	long := strings.Repeat("Grüße aus Köln, wo es 東京 nicht gibt. ", 20)
 	for name, c := range map[string]struct {
@@ -232,7 +232,8 @@ func TestObserveCutTexts(t *testing.T) {
 	}
 }
 
-// The test of a connection says whose account it is, as far as TikTok tells.
+// TestTest: the test of a connection returns whose account it is, as far as TikTok
+// discloses it.
 func TestTest(t *testing.T) {
 	w := newWorld(t, tiktoktest.Options{})
 	o := w.opening(upload, video(w.url))

@@ -141,9 +141,9 @@ func (s *session) put(c connector.Commit, call transport.Request, last bool) (tr
 //
 //   - a chunk that was not written whole leaves a video that is not whole;
 //   - 201 says that the whole video is there (Media Transfer Guide): the post has a
-//     name, and what becomes of it is told by that. Another success may mean that
-//     something is missing: that is asked about, too;
-//   - everything else that is not a refusal is unknown, and asked about by name.
+//     name, and polls by that name settle the outcome. Another success may mean that
+//     something is missing, so the connector polls by name, too;
+//   - everything else that is not a refusal is unknown, and polled by name.
 func (s *session) committed(o job.Outcome, id, name string, a transport.Response, secrets transport.Secrets) job.Outcome {
 	judged := transport.Classify(a, who, secrets)
 	o.HTTPStatus = a.Status

@@ -284,7 +284,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// A beginning whose answer is lost may be acted on, and nobody tells.
+// TestPullLost: TikTok may act on a beginning whose answer is lost, and offers no way
+// to find out.
 func TestPullLost(t *testing.T) {
 	for name, fate := range map[string]faultproxy.Fate{
 		"lost": fault(faultproxy.DropBefore), "answer lost": fault(faultproxy.DropAfter), "502": fault(faultproxy.FailAfter),
@@ -303,7 +304,8 @@ func TestPullLost(t *testing.T) {
 	}
 }
 
-// Refusals are told by their code, whatever the status, in words for a user.
+// TestRefusals: refusals are recognized by their code, whatever the status, and
+// reported in words for a user.
 func TestRefusals(t *testing.T) {
 	for code, c := range map[string]struct {
 		status int

@@ -167,7 +167,7 @@ func is(t *testing.T, o job.Outcome, want job.Result, kind job.FailureKind, word
 	}
 }
 
-// plan gives fates to the requests whose path has a part, in turn.
+// plan sets the fates of the next requests whose path has a part, in order.
 func (w *world) plan(part string, fates ...faultproxy.Fate) {
 	n := 0
 	w.proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {

@@ -49,13 +49,13 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// benchSenders are how many requests are under way at once, as in an engine.
+// benchSenders are how many requests are in flight concurrently, as in an engine.
 const benchSenders = 64
 
-// BenchmarkPost is one POST of 600 bytes to a receiver in a process of its own,
-// with as many at once as an engine has senders: through a kept connection, through a
-// fresh one, and for comparison through net/http's client. cpu-µs/op is what
-// this process spent, in user and system time.
+// BenchmarkPost is one POST of 600 bytes to a receiver in a process of its own, with as
+// many in flight as an engine has senders: through a kept connection, through a fresh
+// one, and for comparison through net/http's client. cpu-µs/op is what this process
+// spent, in user and system time.
 func BenchmarkPost(b *testing.B) {
 	url, body := connectortest.StartReceiver(b), bytes.Repeat([]byte("x"), 600)
 	s := transport.NewSender(transport.Config{Egress: transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
@@ -100,7 +100,7 @@ func BenchmarkPost(b *testing.B) {
 	})
 }
 
-// many runs b.N operations with benchSenders at once.
+// many runs b.N operations, benchSenders of them concurrently.
 func many(b *testing.B, one func() error) {
 	b.Helper()
 	b.ReportAllocs()

@@ -173,8 +173,8 @@ func FuzzRetryAfter(f *testing.F) {
 
 var statusLine = regexp.MustCompile(`^HTTP/\d\.\d +(\d{3})(?: [^\n]*)?\r?\n`)
 
-// definite tells, by a reading of its own, which final status raw has with a
-// head that is complete; 0 is none.
+// definite parses raw by itself and returns the final status whose head is complete; 0:
+// none.
 func definite(raw []byte) int {
 	for {
 		m := statusLine.FindSubmatch(raw)

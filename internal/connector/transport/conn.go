@@ -92,8 +92,8 @@ func (l *Conn) attach() {
 	l.br = bufio.NewReaderSize(l.in, 4<<10)
 }
 
-// renew moves an idle connection to a new Conn, so that a late Close of
-// the old one, by whoever had it, cannot touch it.
+// renew moves an idle connection to a new Conn, so that a late Close of the old one, by
+// its previous owner, cannot touch it.
 func (l *Conn) renew() *Conn {
 	return &Conn{
 		sender: l.sender, target: l.target, reused: true, secure: l.secure,
@@ -101,13 +101,13 @@ func (l *Conn) renew() *Conn {
 	}
 }
 
-// Target is whom the connection leads to.
+// Target is where the connection leads to.
 func (l *Conn) Target() Target { return l.target }
 
 // Reused reports whether the connection carried an earlier exchange.
 func (l *Conn) Reused() bool { return l.reused }
 
-// Close gives up a connection that was not used. Safe to call twice, and after an
+// Close releases a connection that was not used. Safe to call twice, and after an
 // exchange, which closes or keeps the connection by itself.
 func (l *Conn) Close() {
 	if !l.used.CompareAndSwap(false, true) {
@@ -142,8 +142,8 @@ func (l *Conn) dead() bool {
 	}
 }
 
-// abort closes at once: bytes that the kernel has not sent yet are thrown away,
-// so that nothing reaches the peer after the attempt is judged.
+// abort closes immediately: it discards bytes that the kernel has not sent yet, so that
+// no byte reaches the peer after the attempt is judged.
 func (l *Conn) abort() {
 	l.once.Do(func() {
 		_ = l.raw.SetLinger(0)
@@ -165,8 +165,8 @@ func (l *Conn) release(keep bool) {
 		l.hangUp()
 		return
 	}
-	// The next exchange sets its own time for the answer; while the connection is idle,
-	// nobody reads from it.
+	// The next exchange sets its own time for the answer; no goroutine reads from an
+	// idle connection.
 	if l.timed && l.conn.SetWriteDeadline(time.Time{}) != nil || !l.sender.pool.put(l) {
 		l.hangUp()
 	}

@@ -52,8 +52,8 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) 
 // HasIdle reports whether any connection lies idle.
 func (s *Sender) HasIdle() bool { return s.pool.any() }
 
-// Idle returns a living connection to the target that was used before, nil: there is none.
-// It waits for nothing. Nobody else has the connection; Close puts it back.
+// Idle returns a living connection to the target that was used before, nil: there is
+// none. It does not wait. The caller has the connection alone; Close puts it back.
 func (s *Sender) Idle(t Target) *Conn { return s.pool.take(t) }
 
 func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {

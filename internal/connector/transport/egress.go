@@ -23,7 +23,7 @@ import (
 type Egress struct {
 	allow []netip.Prefix
 	only  bool         // public addresses are refused, too
-	log   *slog.Logger // gets what is denied to names; nil: nobody does
+	log   *slog.Logger // gets what is denied to names; nil: no log
 }
 
 // NewEgress makes a policy that allows public addresses and the given ranges.

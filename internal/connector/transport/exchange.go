@@ -13,7 +13,7 @@ import (
 //   - MaySend is the last thing before the first byte;
 //   - both deadlines are absolute, so a slow peer gains nothing by trickling;
 //   - the answer is read while the request is written: a peer may answer early;
-//   - a Response tells what happened, classify.go what it means.
+//   - a Response holds what happened, classify.go decides what it means.
 
 // Bounds limit one exchange.
 type Bounds struct {
@@ -36,8 +36,8 @@ type Response struct {
 	Header http.Header
 	// Complete reports that head and body were read to their end.
 	Complete bool
-	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut tells that there
-	// was more.
+	// Excerpt is the body's beginning, up to Request.Keep bytes; Cut reports whether
+	// there was more.
 	Excerpt []byte
 	Cut     bool
 	// Err is what went wrong: of the sending if nothing was written, else of the
@@ -59,8 +59,8 @@ var (
 	ErrBodyTooLarge = errors.New("the answer's body is too large")
 )
 
-// Exchange writes the request and reads the answer, and gives the connection back.
-// It returns by AnswerBy.
+// Exchange writes the request, reads the answer, and releases the connection. It
+// returns by AnswerBy.
 func (l *Conn) Exchange(c Request, b Bounds) Response {
 	if !l.used.CompareAndSwap(false, true) {
 		return Response{Err: ErrConnUsed, At: time.Now()}
@@ -113,11 +113,11 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	return a
 }
 
-// converse writes the request and reads the answer. done tells that the reading
+// converse writes the request and reads the answer. done reports whether the reading
 // came to its end.
 //
-// A request that the kernel takes whole, without waiting, needs nobody to read
-// beside the writing: there is nothing left to be broken off by an early answer.
+// A request that the kernel takes whole, without waiting, needs no concurrent reader:
+// an early answer has nothing left to break off.
 func (l *Conn) converse(r encodedRequest, b Bounds, c Request) (got reply, done bool, werr error) {
 	g := &writeGuard{w: l.conn, before: l.raw.written.Load(), ask: b.MaySend}
 	from := 0

@@ -42,9 +42,9 @@ func FoldedName(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
-// CheckHeader checks one header that a user adds to a request. secret tells that
-// it comes from the credential, which may carry Authorization and Cookie. The
-// errors are fit for a user and never quote the value.
+// CheckHeader checks one header that a user adds to a request. secret says that it
+// comes from the credential, which may carry Authorization and Cookie. The errors are
+// fit for a user and never quote the value.
 func CheckHeader(name, value string, secret bool) error {
 	if len(name) > MaxHeaderName || !httpguts.ValidHeaderFieldName(name) {
 		return errors.New("not a valid header name")

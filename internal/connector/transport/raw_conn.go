@@ -89,8 +89,8 @@ func (w *RawConn) Local() netip.Addr {
 	return at.AddrPort().Addr().Unmap()
 }
 
-// Abort closes at once: bytes that the kernel has not sent yet are thrown away,
-// so that nothing reaches the peer after the attempt is judged. Safe to call twice.
+// Abort closes immediately: it discards bytes that the kernel has not sent yet, so that
+// no byte reaches the peer after the attempt is judged. Safe to call twice.
 func (w *RawConn) Abort() {
 	w.once.Do(func() {
 		_ = w.raw.SetLinger(0)

@@ -33,9 +33,9 @@ func (l *Conn) read(method string, keep int64) reply {
 	return l.readGeneral(method, keep)
 }
 
-// readGeneral reads whatever answer it is. http.ReadResponse gives 1xx answers as it gives
-// others; they are skipped here (RFC 9110, section 15.2), but for 101, which ends
-// HTTP and was not asked for.
+// readGeneral reads any answer. http.ReadResponse returns 1xx answers like others, so
+// readGeneral skips them (RFC 9110, section 15.2), except 101, which ends HTTP and was
+// not requested.
 func (l *Conn) readGeneral(method string, keep int64) reply {
 	r := &http.Request{Method: method} // whether an answer has a body depends on it
 	for range MaxInformational + 1 {

@@ -17,7 +17,7 @@ const (
 	// IdleLimit is how long an unused connection is kept for reuse.
 	IdleLimit = 30 * time.Second
 	// MaxIdle and MaxIdlePerTarget bound the connections kept for reuse. One target has
-	// as many as an engine sends to it at once, or every other job would dial.
+	// as many as an engine sends to it concurrently, or every other job would dial.
 	MaxIdle          = 512
 	MaxIdlePerTarget = 128
 	// MaxHead bounds an answer's status lines and headers together, 1xx included,

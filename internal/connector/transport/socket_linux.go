@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout bounds how long written bytes may stay unacknowledged before
-// the kernel gives the connection up (RFC 5482), so that nothing is delivered
-// long after the fence.
+// setUserTimeout bounds how long written bytes may stay unacknowledged before the
+// kernel drops the connection (RFC 5482), so that nothing is delivered long after the
+// fence.
 func setUserTimeout(c syscall.RawConn, d time.Duration) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Target is whom a connection is opened to. Two equal targets may share idle connections.
+// Target is where a connection leads to. Two equal targets may share idle connections.
 type Target struct {
 	Scheme string // "http" or "https"; for a RawConn, its protocol's
 	Host   string // ASCII name or address, without brackets

@@ -15,12 +15,11 @@ import (
 // MaxURL bounds a URL, in bytes, before and after its host became ASCII.
 const MaxURL = 2048
 
-// ParseURL checks the URL of a target that a user names, and gives it in one
-// normal form: lower-case scheme and ASCII host, no empty or default port, path
-// and query in printable ASCII. It allows http and https, no user info, no
-// fragment, no white space or control character. The errors are fit for a user
-// and do not quote the URL, which may hold a secret. Whether its address may be
-// dialled is Egress's to say, when it is.
+// ParseURL checks the URL of a target that a user names, and returns it in one normal
+// form: lower-case scheme and ASCII host, no empty or default port, path and query in
+// printable ASCII. It allows http and https, no user info, no fragment, no white space
+// or control character. The errors are fit for a user and do not quote the URL, which
+// may hold a secret. Egress decides at the dial whether the address is allowed.
 func ParseURL(raw string) (*url.URL, error) {
 	u, ok := parsed.Get(raw)
 	if ok {
@@ -93,8 +92,8 @@ func normalHost(u *url.URL) error {
 	return nil
 }
 
-// asciiHost gives an address in its usual form, or a name in ASCII (UTS 46 for
-// lookup). Underscores are let pass, because private names have them.
+// asciiHost returns an address in its usual form, or a name in ASCII (UTS 46 for
+// lookup). It allows underscores, because private names have them.
 func asciiHost(host string, bracketed bool) (string, error) {
 	if bracketed {
 		addr, err := netip.ParseAddr(host)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// narrow starts a peer whose socket takes little, and gives a connection to it whose
-// socket takes little, too. serve has the peer's end.
+// narrow starts a peer with a small receive buffer, and returns a connection to it with
+// a small send buffer. serve has the peer's end.
 func narrow(t *testing.T, serve func(net.Conn)) *Conn {
 	t.Helper()
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -75,8 +75,8 @@ func someOf(t *testing.T, l *Conn, all int) {
 	}
 }
 
-// TestRequestThatIsTakenInParts: the socket takes a part of a request at once; the
-// rest follows when it can, nothing twice, and leave is asked for once.
+// TestRequestThatIsTakenInParts: the socket takes a part of a request immediately; the
+// rest follows when it can, no byte twice, and leave is requested once.
 func TestRequestThatIsTakenInParts(t *testing.T) {
 	body := make([]byte, 60<<10)
 	for i := range body {
@@ -114,8 +114,8 @@ func TestRequestThatIsTakenInParts(t *testing.T) {
 	}
 }
 
-// TestPartOfARequestIsSent: what was taken at once counts, when the rest comes too
-// late for its time.
+// TestPartOfARequestIsSent: the part that the socket took immediately counts, when the
+// rest comes too late for its time.
 func TestPartOfARequestIsSent(t *testing.T) {
 	end := make(chan struct{})
 	l := narrow(t, func(net.Conn) { <-end })

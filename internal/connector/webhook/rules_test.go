@@ -22,7 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// send makes one attempt and gives the request as it arrived.
+// send makes one attempt and returns the request as it arrived.
 func send(t *testing.T, class job.Class, cred connector.Credential, w *fireoncev1.Webhook, script connectortest.Script) (job.Outcome, connectortest.Received) {
 	t.Helper()
 	p := connectortest.NewPlatform(t, false, script)
@@ -312,7 +312,8 @@ func FuzzOpenFrozen(f *testing.F) {
 	})
 }
 
-// Secret headers go to named origins only; a signature tells nothing of its secret.
+// TestOrigins: secret headers go to named origins only; a signature discloses nothing
+// of its secret.
 func TestOrigins(t *testing.T) {
 	c := webhook.New(webhook.Config{})
 	_, err := c.Check(settingsOf(t, job.Keyed), credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Secret", Value: "a-secret"}))
@@ -334,7 +335,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// TestQuotes: a receiver may repeat a secret header in a form that nobody thought of. A
+// TestQuotes: a receiver may repeat a secret header in a form that no filter expects. A
 // signature is no secret.
 func TestQuotes(t *testing.T) {
 	const said = "terces-yb-redaeh, no such tenant"

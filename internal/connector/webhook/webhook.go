@@ -73,7 +73,7 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	if err != nil {
 		return none, err
 	}
-	// A signature tells nothing of its secret; headers are sent as they are.
+	// A signature discloses nothing of its secret; headers are sent as they are.
 	s, err := readSettings(settings, len(secret.headers) > 0)
 	if err != nil {
 		return none, err
@@ -95,7 +95,8 @@ func traitsOf(s *fireoncev1.WebhookSettings) (job.Traits, error) {
 	return kit.ReceiverTraits("settings.webhook", "webhook-id", s)
 }
 
-// settings are a connection's, as they were read and checked. Nobody may change them.
+// settings are a connection's, as they were read and checked. They are shared and must
+// not be changed.
 type settings struct {
 	stated  *fireoncev1.WebhookSettings
 	origins kit.Origins

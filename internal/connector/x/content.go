@@ -240,7 +240,7 @@ func thaw(frozen []byte) (content, error) {
 func (c content) fingerprint() [sha256.Size]byte {
 	out := job.NewCanon().Field(fieldText, []byte(c.form(c.Text))).Field(fieldReplyTo, []byte(c.ReplyTo)).
 		Field(fieldQuote, []byte(c.Quote)).Field(fieldRecipient, []byte(c.Recipient))
-	if n := len(c.Pictures); n > 0 { // X tells how many there are, and not of what
+	if n := len(c.Pictures); n > 0 { // X returns how many there are, but not what they show
 		out.Field(fieldPicture, []byte{byte(n)})
 	}
 	return sha256.Sum256(out.Bytes())

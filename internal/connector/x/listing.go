@@ -12,7 +12,7 @@ const pageSize = 100
 // errNotListing says that an answer is none that a verdict may rest on.
 var errNotListing = errors.New("the answer of X is not a list of posts")
 
-// object is a post or a direct message as X tells it.
+// object is a post or a direct message as X returns it.
 type object struct {
 	id     string
 	number uint64
@@ -22,7 +22,7 @@ type object struct {
 	replyTo, quote string
 	// pictures is how many pictures, or videos, a post has.
 	pictures int
-	// repost is somebody else's post, shown again.
+	// repost is another account's post, shown again.
 	repost bool
 	// origin is the first id of a post that was edited; empty: it was not.
 	origin string

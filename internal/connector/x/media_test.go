@@ -46,7 +46,8 @@ func pictures(urls ...string) (refs []*fireoncev1.MediaRef) {
 }
 
 // TestPictures: pictures are uploaded before the send, in their order and with their
-// words; a post is recognised with them, and told from one without.
+// words; a look identifies a post with its pictures, and distinguishes it from one
+// without.
 func TestPictures(t *testing.T) {
 	base := files(t)
 	for name, p := range map[string]*fireoncev1.SocialPost{
@@ -85,7 +86,7 @@ func TestPictures(t *testing.T) {
 	w.Post(xtest.Object{Text: "look", Pictures: []xtest.Picture{{ID: "1"}, {ID: "2"}}})
 	e.Sees(t, job.SawAbsent, "") // other pictures
 	w.Post(xtest.Object{Text: "look"})
-	e.SeesNow(t, job.SawCandidates, "") // they may not be told of
+	e.SeesNow(t, job.SawCandidates, "") // X may have left the pictures out
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	both := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base+"/a.png", base+"/b.png")})
 	both.Send(t)

@@ -100,7 +100,7 @@ func (p problem) quote(ours string, secrets transport.Secrets) string {
 	return transport.Clean(ours+" (X says: "+words+")", transport.MaxMessage)
 }
 
-// longWait is how long what is used up is left alone; nobody says when there is more.
+// longWait is the pause after a limit is used up whose reset X does not name.
 const longWait = time.Hour
 
 // wait is how long a limit lasts: until the latest reset of those that are used up, or

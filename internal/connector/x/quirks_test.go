@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestTextForms: a text is found again in whatever form X tells it.
+// TestTextForms: a look finds a text again in whatever form X returns it.
 func TestTextForms(t *testing.T) {
 	for name, p := range map[string]*fireoncev1.SocialPost{
 		"plain":                         hello(),
@@ -134,8 +134,8 @@ func TestNoDocumentTellsOfIt(t *testing.T) {
 	}
 }
 
-// TestLinksInOtherSpellings: a link that is told in another of its spellings is the
-// same one.
+// TestLinksInOtherSpellings: a link that X returns in another of its spellings is the
+// same link.
 func TestLinksInOtherSpellings(t *testing.T) {
 	for text, told := range map[string]string{
 		"see https://twitter.com/ada":                         "see https://x.com/ada",
@@ -185,8 +185,8 @@ func TestOldPostEdited(t *testing.T) {
 	e.Sees(t, job.SawAbsent, "")
 }
 
-// TestEditedSince: a post that somebody has edited before it could be found has
-// another id and another text. A person is asked.
+// TestEditedSince: a post that a person has edited before a look found it has another
+// id and another text. A person decides.
 func TestEditedSince(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
 	e := w.effect(t, hello())
@@ -336,7 +336,7 @@ func TestTwins(t *testing.T) {
 }
 
 // TestBeforeTheFence: an absence counts only when the list is from after the fence; a
-// presence counts at once.
+// presence counts immediately.
 func TestBeforeTheFence(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e := w.effect(t, hello())
@@ -486,7 +486,7 @@ func TestRefusedReads(t *testing.T) {
 	}
 }
 
-// TestTest: a test tells whose account it is, by an id that outlives its name.
+// TestTest: a test returns whose account it is, by an id that outlives its name.
 func TestTest(t *testing.T) {
 	w := newWorld(t, xtest.Options{Account: "1001", Username: "ada"})
 	o := connector.Opening{Credential: w.cred}

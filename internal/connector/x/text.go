@@ -13,22 +13,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Rules of this file. X does not give a text back as it got it:
+// Rules of this file. X does not return a text as it was sent:
 //
 //   - each link is a t.co link, whose target an entity names (expanded_url);
 //   - & < > are HTML entities;
-//   - the text is in NFC, and its white space may be another;
-//   - a reply begins with the names of those who are answered;
-//   - a quote may end with a link to what is quoted, a post with pictures with one to
-//     these;
-//   - a long text is cut, unless it is asked for whole (note_tweet, note_post);
-//   - a link's target may be told in another of its spellings: letters beyond ASCII
-//     encoded, or not, and X's own site under its other name.
+//   - the text is in NFC, and its white space may differ;
+//   - a reply begins with the names of the accounts that it answers;
+//   - a quote may end with a link to the quoted post, a post with pictures with a link
+//     to these;
+//   - a long text is cut, unless it is requested whole (note_tweet, note_post);
+//   - a link's target may have another of its spellings: letters beyond ASCII encoded,
+//     or not, and X's own site under its other name.
 //
-// So two texts are compared in forms. Alike in the strict form is the same text.
-// Alike in the loose one only, which keeps no more than letters, digits and
-// symbols, may be ours with a change that nobody has told us of: that is never
-// taken for an absence.
+// So texts are compared in two forms. Texts that are equal in the strict form are the
+// same. Texts that are equal in the loose form only, which keeps no more than letters,
+// digits and symbols, may be ours with an undocumented change: that never counts as an
+// absence.
 
 var (
 	anyLink  = regexp.MustCompile(`(?i)https?://\S+`)
@@ -38,7 +38,7 @@ var (
 	status   = regexp.MustCompile(`(?i)^https?://(?:[a-z]+\.)?(?:twitter|x)\.com/(?:i/web|[A-Za-z0-9_]+)/status/([0-9]+)`)
 	pictured = regexp.MustCompile(`(?i)/status/[0-9]+/(?:photo|video)/[0-9]|pic\.(?:twitter|x)\.com/`)
 	unescape = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
-	// entities are all that could be escaped, by a rule that nobody has told us of.
+	// entities are all that could be escaped, by an undocumented rule.
 	entities = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'")
 	encoded  = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
 	punycode = regexp.MustCompile(`(?i)\bxn--[a-z0-9-]+`)
@@ -52,7 +52,7 @@ func normal(text string) string {
 	return site.ReplaceAllString(text, "x.com/")
 }
 
-// spelled gives a text in NFC, whose links say letters beyond ASCII as they are.
+// spelled returns a text in NFC, with letters beyond ASCII in links decoded.
 func spelled(text string) string {
 	text = encoded.ReplaceAllStringFunc(norm.NFC.String(text), func(code string) string {
 		plain, err := url.PathUnescape(code)
@@ -105,14 +105,14 @@ func words(text string) string {
 	}), " ")))
 }
 
-// told is a text as X tells it.
+// told is a text as X returns it.
 type told struct {
 	text  string
 	links map[string]string // t.co link to its target
 }
 
 // rebuild returns the text as it was written. X leaves a t.co link that was written as
-// one. open tells that a link's target is not known.
+// one. open reports whether a link's target is not known.
 func (t told) rebuild(want content) (text string, open bool) {
 	text = short.ReplaceAllStringFunc(unescape.Replace(t.text), func(link string) string {
 		target, known := t.links[link]
@@ -129,8 +129,8 @@ func (t told) rebuild(want content) (text string, open bool) {
 	return text, open
 }
 
-// cut reports whether a text that was rebuilt may go on, and gives what there is of it.
-// The last link may lead to the rest.
+// cut reports whether a text that was rebuilt may go on, and returns the part that is
+// there. The last link may lead to the rest.
 func cut(text string, open bool) (begin string, ok bool) {
 	begin = strings.TrimSpace(text)
 	if at := short.FindAllStringIndex(begin, -1); open && len(at) > 0 && at[len(at)-1][1] == len(begin) {
@@ -150,7 +150,7 @@ func (t told) bare(want content) (told, bool) {
 	return told{text: rest, links: t.links}, true
 }
 
-// last takes off the text's last word, and gives where it leads to, if it is a link.
+// last removes the text's last word, and returns the word's target, if it is a link.
 func (t told) last() (rest, target string) {
 	text := strings.TrimSpace(t.text)
 	if text == "" {

@@ -56,8 +56,8 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// tell is a model of what X does to a text, of the documented changes: what it gives
-// back for it.
+// tell is a model of X's documented changes to a text: it returns what X would return
+// for it.
 func tell(text string, odd bool) told {
 	t := told{links: make(map[string]string)}
 	var b strings.Builder

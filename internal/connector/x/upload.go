@@ -25,9 +25,9 @@ const (
 	openTime = 2 * time.Minute
 )
 
-// upload sends the pictures to X, and returns X's ids of them. It runs before the arm, each
-// attempt anew: an id is good for a day. It fails with *connector.Refusal; any other
-// error is transient.
+// upload sends the pictures to X, and returns X's ids of them. It runs before the arm,
+// again for each attempt: an id is valid for a day. It fails with *connector.Refusal;
+// any other error is transient.
 func (c *Connector) upload(ctx context.Context, auth kit.Auth, pictures []picture) ([]string, error) {
 	if len(pictures) > 0 && c.media == nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server sends no media to X"}

@@ -55,8 +55,8 @@ func weightOf(r rune) int {
 	return 2
 }
 
-// emoji gives the length, in bytes, of the emoji that a text begins with: one, with
-// what modifies it, and those that are joined to it. Zero: it begins with none.
+// emoji returns the length, in bytes, of the emoji that a text begins with: one, with
+// its modifiers, and the emoji that are joined to it. Zero: it begins with none.
 func emoji(text string) int {
 	const joiner, variation, keycap = '\u200d', '\ufe0f', '\u20e3'
 	first, at := utf8.DecodeRuneInString(text)

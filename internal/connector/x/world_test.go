@@ -72,7 +72,7 @@ func (w *world) message(t *testing.T, to, text string) *connectortest.Effect {
 
 func hello() *fireoncev1.SocialPost { return &fireoncev1.SocialPost{Text: "hello"} }
 
-// always plans the same for what is sent, and tells as it should.
+// always plans the same answer for requests that send, and normal answers for all else.
 func always(a xtest.Answer) func(xtest.Request) xtest.Answer {
 	return func(r xtest.Request) xtest.Answer {
 		if r.Method == http.MethodPost && !strings.HasPrefix(r.Path, "/2/media/") {

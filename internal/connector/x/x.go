@@ -187,8 +187,8 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return prepared, nil
 }
 
-// Open implements connector.Connector. Pictures are uploaded first, which nobody sees:
-// X forgets them within a day if no post has them.
+// Open implements connector.Connector. It first uploads pictures, which no user sees: X
+// deletes them within a day if no post has them.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {

@@ -156,7 +156,7 @@ func TestConformance(t *testing.T) {
 	t.Run("https", func(t *testing.T) { connectortest.Run(t, suite(t, true, bearer(t, token))) })
 }
 
-// TestSaysWhatItIs holds what users are told against what is taken.
+// TestSaysWhatItIs compares the description for users with what the connector accepts.
 func TestSaysWhatItIs(t *testing.T) {
 	d := x.New(x.Config{}).Describe()
 	if got := fmt.Sprintf("%s %v %v %v %v", d.Name, d.Payloads, d.Credentials, d.Classes, d.Replies); got !=

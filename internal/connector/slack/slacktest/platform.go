@@ -1,7 +1,7 @@
-// Package slacktest is a simulated Slack for tests and the sandbox: the few methods of its Web API
-// that the connector slack calls, over real HTTP on loopback, with the quirks that
-// docs/platforms/slack.md names. It is written from documentation, not certified by
-// anybody. It knows nothing of jobs, and counts what took effect.
+// Package slacktest is a simulated Slack for tests and the sandbox: the few methods of
+// its Web API that the connector slack calls, over real HTTP on loopback, with the
+// quirks that docs/platforms/slack.md names. It is written from documentation and not
+// certified. It knows nothing of jobs, and counts effects.
 package slacktest
 
 import (
@@ -168,7 +168,7 @@ func (p *Platform) Effects(text string) int {
 	return n
 }
 
-// Say makes a message of somebody else's; an empty User is the account itself.
+// Say makes another account's message; an empty User is the account itself.
 func (p *Platform) Say(m Message) Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()

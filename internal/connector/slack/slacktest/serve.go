@@ -210,8 +210,8 @@ var (
 	emoji  = strings.NewReplacer("\U0001f600", ":grinning:", "1\ufe0f\u20e3", ":one:", "\u2139\ufe0f", ":information_source:", "\u2122", ":tm:")
 )
 
-// wire tells of a message; the caller holds mu. Slack escapes, marks links up, makes
-// links of host names and addresses, and names emoji.
+// wire returns a message as the API shows it; the caller holds mu. Slack escapes, marks
+// links up, makes links of host names and addresses, and names emoji.
 func (p *Platform) wire(m Message) map[string]any {
 	text := links.ReplaceAllString(escape.Replace(m.Text), "<$0>")
 	text = hosts.ReplaceAllStringFunc(text, func(found string) string {

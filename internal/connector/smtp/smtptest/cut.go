@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Cutter passes the bytes of connections on to a relay, and cuts a connection
-// after as many as it was told.
+// Cutter passes the bytes of connections on to a relay, and cuts a connection after a
+// set number of bytes.
 type Cutter struct {
 	listener net.Listener
 	to       string
@@ -44,7 +44,7 @@ func (c *Cutter) Addr() Addr { return Addr(c.listener.Addr().String()) }
 // before it sees the end.
 func (c *Cutter) Cut(up, down int64) { c.mu.Lock(); defer c.mu.Unlock(); c.up, c.down = up, down }
 
-// Passed tells how many bytes the last connection passed on, each way.
+// Passed returns how many bytes the last connection passed on, each way.
 func (c *Cutter) Passed() (up, down int64) { return c.passedUp.Load(), c.passedDown.Load() }
 
 // Settle waits until every connection is over at both ends.

@@ -209,7 +209,7 @@ func (r *Relay) RefuseRecipientWith(address string, code int, words string) {
 	}
 }
 
-// Stored gives what the relay has taken, in order.
+// Stored returns what the relay has taken, in order.
 func (r *Relay) Stored() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package tiktoktest is a simulated TikTok for tests and the sandbox: the part of its Content Posting
-// API that docs/platforms/tiktok.md speaks of, over real HTTP, and what becomes of
-// posts by a clock that the test gives. It counts posts by itself. It is a fake, made
-// after the reference; the real platform was not asked.
+// Package tiktoktest is a simulated TikTok for tests and the sandbox: the part of its
+// Content Posting API that docs/platforms/tiktok.md describes, over real HTTP. The test
+// supplies the clock by which posts are processed. The platform counts posts by itself.
+// It is a fake, made after the reference and not compared with the real platform.
 package tiktoktest
 
 import (
@@ -26,9 +26,9 @@ const (
 	RateLimit
 )
 
-// Options change a platform's behaviour. The zero value is prompt and allows all.
+// Options change how a platform acts. The zero value is prompt and allows all.
 type Options struct {
-	// Token is what Authorization must carry; empty allows everybody.
+	// Token is what Authorization must carry; empty allows every request.
 	Token string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
@@ -90,7 +90,7 @@ type Platform struct {
 	foreign []listed
 }
 
-// listed is a video that somebody made in the app.
+// listed is a video that a person made in the app.
 type listed struct {
 	id, text string
 	at       time.Time
@@ -184,7 +184,7 @@ func (p *Platform) Posts(text string) []Post {
 	return out
 }
 
-// All gives the same for every text, in the order in which they were begun.
+// All returns the posts of Posts for every text, in the order in which they were begun.
 func (p *Platform) All() []Post {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -232,8 +232,8 @@ func (p *Platform) fetchStatus(_ *http.Request, body []byte) (any, error) {
 	return nil, refuse(http.StatusBadRequest, "invalid_publish_id", "publish_id does not exist")
 }
 
-// list gives what is public, newest first, in one page. Of a text there are 150
-// characters at most.
+// list returns the public videos, newest first, in one page, each with at most 150
+// characters of its text.
 func (p *Platform) list(*http.Request, []byte) (any, error) {
 	if p.opts.NoScopes {
 		return nil, refuse(http.StatusUnauthorized, "scope_not_authorized", "The user did not authorize the scope required.")

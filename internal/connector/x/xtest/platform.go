@@ -1,7 +1,7 @@
-// Package xtest is a simulated X for tests and the sandbox: the few calls of its API v2 that the
-// connector x makes, over real HTTP on loopback, with the quirks that
-// docs/platforms/x.md names. It is written from documentation and reports, not
-// certified by anybody. It knows nothing of jobs, and counts what took effect.
+// Package xtest is a simulated X for tests and the sandbox: the few calls of its API v2
+// that the connector x makes, over real HTTP on loopback, with the quirks that
+// docs/platforms/x.md names. It is written from documentation and reports, and not
+// certified. It knows nothing of jobs, and counts effects.
 package xtest
 
 import (
@@ -70,7 +70,7 @@ type Options struct {
 	ResetAfter time.Duration
 	// ClockOffset is how far X's clock is ahead of Now.
 	ClockOffset time.Duration
-	// Rewrite changes a text in a way that no document tells of; nil: none.
+	// Rewrite changes a text in an undocumented way; nil: none.
 	Rewrite func(text string) string
 	// Behind says where a t.co link that was written as one leads; others lead elsewhere.
 	Behind map[string]string
@@ -181,7 +181,7 @@ func (p *Platform) Objects() []Object {
 	return append([]Object(nil), p.objects...)
 }
 
-// Pictures gives everything that was uploaded, in a post or not.
+// Pictures returns everything that was uploaded, in a post or not.
 func (p *Platform) Pictures() []Picture {
 	p.mu.Lock()
 	defer p.mu.Unlock()

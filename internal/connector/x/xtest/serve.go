@@ -186,7 +186,7 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 
 var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s]*)?`)
 
-// wrap returns a text with its links wrapped, as X tells it, and the entities.
+// wrap returns a text with its links wrapped, as X does, and the entities.
 func (p *Platform) wrap(text string) (string, []map[string]any) {
 	var urls []map[string]any
 	text = linked.ReplaceAllStringFunc(norm.NFC.String(strings.TrimSpace(text)), func(link string) string {
@@ -210,7 +210,7 @@ func (p *Platform) wrap(text string) (string, []map[string]any) {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text), urls
 }
 
-// wire tells of an object with the fields that are asked for; the caller holds mu.
+// wire returns an object with the requested fields; the caller holds mu.
 func (p *Platform) wire(o Object, fields string) map[string]any {
 	raw := o.Text
 	if p.opts.Rewrite != nil {
