@@ -20,67 +20,67 @@ import (
 type Connector interface {
 	// Describe says what the connector is. Constant.
 	Describe() Description
-	// Check validates a connection's settings and credential, before they are
-	// stored and again before they are used. It fails with *InputError, and with
-	// *Refusal of kind HELD where another process has to be asked and cannot be.
+	// Check validates a connection's settings and credential, before they are stored
+	// and again before they are used. It fails with *InputError, and with *Refusal of
+	// kind HELD if it must ask another process and cannot.
 	Check(settings []byte, cred Credential) (Capability, error)
 	// Prepare is pure: it validates the payload and freezes the bytes that every
-	// attempt under one effect key sends. Equal requests give equal bytes. It
-	// fails as Check does; a *Refusal comes with the hold key.
+	// attempt under one effect key sends. Equal requests return equal bytes. It fails
+	// as Check does; a *Refusal comes with the hold key.
 	Prepare(r Request) (Prepared, error)
-	// Open makes everything ready for one commit (dialled, TLS shaken hands),
-	// without any effect. It fails with *Refusal; any other error counts as
-	// transient. The context bounds Open only, never the session.
+	// Open prepares everything for one commit (dial, TLS handshake), without any
+	// effect. It fails with *Refusal; any other error counts as transient. The context
+	// bounds Open only, never the session.
 	Open(ctx context.Context, o Opening) (Session, error)
 }
 
-// Session is one opened line, good for one attempt.
+// Session is one opened connection for one attempt.
 type Session interface {
-	// Publish makes the attempt's one commit request and classifies what came
-	// back. It returns by AnswerBy. It always returns an outcome: whatever it
-	// does not understand is job.ResultUnknown.
+	// Publish makes the attempt's one commit request and classifies the answer. It
+	// returns by AnswerBy. It always returns an outcome: an answer that it does not
+	// understand is job.ResultUnknown.
 	Publish(c Commit) job.Outcome
 	// Close releases the connection. Safe to call twice and after Publish.
 	Close()
 }
 
-// Uploader is a session that has more to send than a usual request has.
+// Uploader is a session that has more to send than a usual request.
 type Uploader interface {
 	Session
-	// SendTime is how long the attempt may take to send what it has, first byte to
-	// last; less than job.SendTimeout means that. It is said before the intent is
-	// written, and bounded by job.MaxSendTimeout. KEYED targets that know a key for less
-	// than four hours are sent to in the usual time whatever it says.
+	// SendTime is how long the attempt may take to send its data, first byte to last;
+	// less than job.SendTimeout means job.SendTimeout. The engine reads it before it
+	// writes the intent, and bounds it by job.MaxSendTimeout. KEYED targets that know a
+	// key for less than four hours always get the usual time.
 	SendTime() time.Duration
 }
 
-// Owned is a session that learnt from the platform, as it was opened, whose account
-// it acts for.
+// Owned is a session that learns from the platform, as it opens, which account it acts
+// for.
 type Owned interface {
 	Session
 	// Account names the account as Capability.Identity would. Empty: not known.
 	Account() string
 }
 
-// Idler is a connector that keeps lines open between jobs.
+// Idler is a connector that keeps connections open between jobs.
 type Idler interface {
-	// HasIdle reports whether any line lies idle, for whatever target.
+	// HasIdle reports whether any connection lies idle, to any target.
 	HasIdle() bool
-	// OpenIdle is Open on a line that is there and lies idle, and nil where there is
-	// none: it dials nothing and waits for nothing. The line is the session's alone,
-	// until Close puts it back unused. For KEYED only: a line that was used may be
-	// reset as the request starts.
+	// OpenIdle is Open on an existing idle connection; nil: there is none. It does not
+	// dial and does not wait. The session has the connection alone, until Close puts it
+	// back unused. For KEYED only: a used connection may be reset as the request
+	// starts.
 	OpenIdle(o Opening) Session
 }
 
-// Settler returns the settle times of one connection's target, without its
-// credential: what Check puts into Capability.Traits. It fails as Check does.
+// Settler returns the settle times of one connection's target, without its credential:
+// the value that Check puts into Capability.Traits. It fails as Check does.
 type Settler interface {
 	Traits(settings []byte) (job.Traits, error)
 }
 
-// Prober is a connector whose targets differ in what they can promise, and only
-// they know (Capability.Unsure).
+// Prober is a connector whose targets differ in what they can promise, and must be
+// asked for it (Capability.Unsure).
 type Prober interface {
 	// Probe asks the target, read-only, and returns what Check would return if it knew.
 	// It caches the answer for a while. The engine calls Probe only before a job's
@@ -89,39 +89,38 @@ type Prober interface {
 	Probe(ctx context.Context, o Opening) (job.Traits, error)
 }
 
-// Tester is a connector that can ask, without any effect, whose account a
-// credential is.
+// Tester is a connector that can ask, without any effect, which account a credential
+// belongs to.
 type Tester interface {
-	// Test makes a read-only call with settings and credential. It fails with
-	// *Refusal; any other error counts as transient. Of the opening, Prepared and Job
-	// mean nothing.
+	// Test makes a read-only call with settings and credential. It fails with *Refusal;
+	// any other error counts as transient. It ignores Prepared and Job of the opening.
 	Test(ctx context.Context, o Opening) (Tested, error)
 }
 
 // Tested is what a connection's test has shown.
 type Tested struct {
-	// Identity names the account, stable over renames: what Capability.Identity or
-	// Identifier.AccountOf would say. Empty: the platform does not tell.
+	// Identity names the account, stable over renames: the value of Capability.Identity
+	// or Identifier.AccountOf. Empty: the platform does not disclose it.
 	Identity string
-	// Detail says in a sentence, in a user's words, what was found, e.g. whose
-	// account it is by name.
+	// Detail describes the result in a sentence, in a user's words, e.g. the account's
+	// name.
 	Detail string
 }
 
-// Poller is a connector of class HANDLE: it asks for the fate of a handle.
-// Read-only.
+// Poller is a connector of class HANDLE: it asks for the state of a handle. Read-only.
 type Poller interface {
 	Settler
-	// Poll returns the platform's word. job.ResultUnknown is none; with job.FailAuth it
-	// says that the credential was refused, which holds the account.
+	// Poll returns the state that the platform reports. job.ResultUnknown means that it
+	// reports none; with job.FailAuth it says that the credential was refused, which
+	// holds the account.
 	Poll(ctx context.Context, o Opening, handle string) job.Outcome
 }
 
-// Observer is a connector of class OBSERVABLE (or HANDLE whose handle can get
+// Observer is a connector of class OBSERVABLE (or of class HANDLE if a handle can get
 // lost): it looks whether an effect exists. Read-only.
 type Observer interface {
 	Settler
-	// Watermark reads the place from which a later look must read. It is called
+	// Watermark reads the position from which a later look must read. It is called
 	// before the arm.
 	Watermark(ctx context.Context, o Opening) (string, error)
 	// Observe looks for the effect inside [the first attempt's watermark, the
@@ -131,12 +130,13 @@ type Observer interface {
 	Observe(ctx context.Context, o Opening, l Look) job.Observation
 }
 
-// Backdater is an Observer that recognizes content by itself, also that of objects which no
+// Backdater is an Observer that recognizes content by itself, also in objects that no
 // attempt of ours has made.
 type Backdater interface {
 	Observer
-	// Backdate returns a watermark as Watermark would have read it so much earlier, as far
-	// as looks with Look.Any need it. It fails for a watermark that it cannot read.
+	// Backdate returns a watermark as Watermark would have read it that much earlier,
+	// as far as looks with Look.Any need it. It fails for a watermark that it cannot
+	// read.
 	Backdate(watermark string, by time.Duration) (string, error)
 }
 
@@ -147,29 +147,29 @@ func FindsContent(c Connector, class job.Class) bool {
 	return ok && class == job.Observable
 }
 
-// Identifier is an Observer that learns from the platform whose account it is,
-// with each watermark, because Check does not know (Capability.Identity).
+// Identifier is an Observer that learns the account from the platform with each
+// watermark, because Check does not know it (Capability.Identity).
 type Identifier interface {
-	// AccountOf names the account that a watermark was read from, the same for
-	// every connection to it. Contents are kept apart, and objects owned, per account.
+	// AccountOf names the account that a watermark was read from, the same for every
+	// connection to it. Content locks and the ownership of objects are per account.
 	// Empty: not known.
 	AccountOf(watermark string) string
 }
 
 // Look says what an Observer looks for.
 type Look struct {
-	// First is the round's first attempt: its watermark is where the look ends,
-	// its frozen bytes are what is looked for. An object that is new to the reader,
-	// but was made before the watermark, may be another job's that is in doubt: it is
-	// not ours for sure.
+	// First is the round's first attempt: the look ends at its watermark, and looks for
+	// its frozen bytes. An object that is new to the reader, but was made before the
+	// watermark, may belong to another job with an unknown outcome: it is not certainly
+	// ours.
 	First job.Attempt
 	// Attempts are the attempts from First on that a verdict is about, in their order.
 	Attempts []job.Attempt
-	// Fence is when the last attempt could no longer act, by the store's clock;
-	// an object that appeared later is not ours.
+	// Fence is the time, by the store's clock, from which the last attempt can no
+	// longer act; an object that appeared later is not ours.
 	Fence time.Time
-	// Now is the store's clock as the look begins, or a moment before: it holds Fence
-	// against the platform's clock (Until). Zero: not known.
+	// Now is the store's clock as the look begins, or a moment before. Until uses it to
+	// convert Fence to the platform's clock. Zero: not known.
 	Now time.Time
 	// Any asks for any object that certainly has the content, whichever account made
 	// it: the newest of several is job.SawPresent. What cannot be compared, such as
@@ -192,8 +192,8 @@ type Description struct {
 	// Credentials are the kinds of credential it takes, as the members of the
 	// contract's Credential.kind are named, and "headers". Empty: none.
 	Credentials []string
-	// CredentialRequired reports whether a connection of it does nothing without a
-	// credential.
+	// CredentialRequired reports whether a connection of it needs a credential to do
+	// anything.
 	CredentialRequired bool
 	// NoSettings says that a connection of it has none.
 	NoSettings bool
@@ -209,14 +209,14 @@ type Description struct {
 // Capability is what one connection's target can do.
 type Capability struct {
 	job.Traits
-	// Unsure says that the target has to be asked for its traits (Prober); those
-	// here are what holds if it cannot be.
+	// Unsure says that the target must be asked for its traits (Prober); the traits
+	// here hold if it cannot be.
 	Unsure bool
 	// Identity names the account that the credential belongs to, where known.
 	Identity string
 }
 
-// Request is what Prepare turns into frozen bytes.
+// Request is the input that Prepare turns into frozen bytes.
 type Request struct {
 	EffectKey   string
 	Settings    []byte // the connector's settings message of the contract, encoded
@@ -224,26 +224,28 @@ type Request struct {
 	Payload     []byte // the contract's Payload message, encoded
 	// ReplyTo is the external id that this effect answers; empty: none.
 	ReplyTo string
-	// Due is when the job was to start, the same for each of its attempts unless a
-	// person moves it. Zero: not known, as while a job is being scheduled.
+	// Due is the job's start time, the same for each of its attempts unless a person
+	// moves it. Zero: not known, as while a job is being scheduled.
 	Due time.Time
-	// Offline has Prepare ask no other program: a connector that needs one fails as when
-	// that one cannot be reached.
+	// Offline keeps Prepare from asking another program: a connector that needs one
+	// fails as if it could not be reached.
 	Offline bool
 }
 
 // Prepared is a validated, frozen request.
 type Prepared struct {
-	// HoldKey names what a rate limit or refused credential of this target holds.
+	// HoldKey names the scope that a rate limit or refused credential of this target
+	// holds.
 	HoldKey string
-	// Frozen is what each attempt sends, less what must differ between attempts
-	// (a timestamp, a signature). Its SHA-256 is the request digest.
+	// Frozen is what each attempt sends, without the parts that must differ between
+	// attempts (a timestamp, a signature). Its SHA-256 is the request digest.
 	Frozen []byte
-	// Gate is the content's fingerprint; OBSERVABLE only. Empty where each object
-	// carries its effect key at the platform: those cannot be taken for each other.
+	// Gate is the content's fingerprint, the key of the content lock; OBSERVABLE only.
+	// Empty if each object carries its effect key at the platform: such objects cannot
+	// be confused.
 	Gate []byte
-	// OpenTime is how long Open may take that has files to fetch; zero: the usual
-	// time. Bounded by job.MaxOpenTimeout.
+	// OpenTime is how long an Open that fetches files may take; zero: the usual time.
+	// Bounded by job.MaxOpenTimeout.
 	OpenTime time.Duration
 }
 
@@ -257,8 +259,8 @@ type Opening struct {
 	Class      job.Class
 	Credential Credential
 	Prepared   Prepared
-	// Fresh asks for a line that was never used: a reused one can be reset by the
-	// peer as the request starts, which is ambiguous. KEYED may reuse.
+	// Fresh asks for a connection that was never used: the peer can reset a reused one
+	// as the request starts, which is ambiguous. KEYED may reuse.
 	Fresh bool
 }
 
@@ -272,10 +274,11 @@ type Commit struct {
 	// SendBy is the instant by which the last byte is written, AnswerBy the one
 	// by which the answer is complete. Both carry a monotonic reading.
 	SendBy, AnswerBy time.Time
-	// MaySend is asked directly before the first byte. An error means that time
-	// has run out or cannot be trusted: nothing is written, job.ResultNotSent.
+	// MaySend is called directly before the first byte. An error means that time has
+	// run out or the clock cannot be trusted: write nothing and return
+	// job.ResultNotSent.
 	MaySend func() error
-	// SaveHandle makes a prepare step's handle durable before the next step. An
-	// error means: do not go on.
+	// SaveHandle makes a prepare step's handle durable before the next step. After an
+	// error the attempt must not go on.
 	SaveHandle func(handle string) error
 }

@@ -13,18 +13,18 @@ type Credential struct {
 
 	Version int
 	Data    []byte
-	// opened is what the copies of a shared credential have read out of it.
+	// opened holds the values that the copies of a shared credential have read from it.
 	opened *opened
 }
 
-// opened keeps what a connector has read out of a credential.
+// opened holds the value that a connector has read from a credential.
 type opened struct {
 	mu    sync.Mutex
 	value any
 }
 
-// Shared returns the credential as one whose copies share what is read out of it:
-// for a credential that serves many jobs.
+// Shared returns the credential in a form whose copies share the value that is read
+// from it: for a credential that serves many jobs.
 func (c Credential) Shared() Credential {
 	c.opened = new(opened)
 	return c

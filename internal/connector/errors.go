@@ -38,8 +38,8 @@ func (e *InputError) Error() string {
 	return e.Field + ": " + e.Msg
 }
 
-// ErrNotAllowed is the cause of a *Refusal of kind FailAuth whose credential is good,
-// but not for what was asked.
+// ErrNotAllowed is the cause of a *Refusal of kind FailAuth whose credential is valid,
+// but does not allow the request.
 var ErrNotAllowed = errors.New("the credential is not for this")
 
 // Refusal is a failure of Open: provably nothing was sent.
@@ -51,8 +51,8 @@ type Refusal struct {
 	// Auth is why, for FailAuth; zero: job.AuthRefused, or job.AuthPermission with
 	// ErrNotAllowed.
 	Auth job.AuthCause
-	// Shared says of a HELD refusal that it is in the way of every job of the
-	// connection, and not of this one alone.
+	// Shared says that a HELD refusal blocks every job of the connection, and not this
+	// one alone.
 	Shared bool
 }
 
@@ -65,7 +65,7 @@ func (e *Refusal) Error() string {
 
 func (e *Refusal) Unwrap() error { return e.Err }
 
-// Cause returns why a refusal of kind FailAuth is one.
+// Cause returns the reason of a refusal of kind FailAuth.
 func (e *Refusal) Cause() job.AuthCause {
 	switch {
 	case e.Kind != job.FailAuth:

@@ -14,8 +14,8 @@ var (
 	errFiles = errors.New("skip_if_present: files cannot be compared with those that are there; leave payload.social_post.media out")
 )
 
-// CheckPresence returns why skip_if_present does not go with a payload on a connection of
-// a connector, or nil.
+// CheckPresence returns why skip_if_present cannot be used with a payload on a
+// connection of a connector, or nil.
 func CheckPresence(c Connector, class job.Class, p *fireoncev1.Payload) error {
 	switch {
 	case !FindsContent(c, class):

@@ -141,7 +141,7 @@ func (a *Asset) Reader() *io.SectionReader { return io.NewSectionReader(a.conten
 // Close releases the file. Safe to call twice.
 func (a *Asset) Close() { a.room.leave() }
 
-// room is one file's place among those that are held at once.
+// room is the space that one held file takes, of the files and bytes that may be held.
 type room struct {
 	media *Media
 	once  sync.Once

@@ -8,11 +8,11 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Unseen is a look that failed: inconclusive, and in the error's words. Those of a
-// *Refusal come without its cause, which may name addresses of our network, and with
-// the time that the platform wants to be left alone for, or the news that the credential
-// was refused. One that is good, but not for reading, is not: what else is done with it
-// works.
+// Unseen is a look that failed: inconclusive, with the error's words. A *Refusal is
+// reported without its cause, which may name addresses of our network, and with the
+// pause that the platform asks for, or the fact that it refused the credential. A
+// credential that is valid, but not for reading, is not reported as refused: everything
+// else that uses it works.
 func Unseen(err error) job.Observation {
 	out := job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
 	var r *connector.Refusal

@@ -14,9 +14,9 @@ import (
 // readTimeout bounds one request.
 const readTimeout = 15 * time.Second
 
-// Read makes one request that has no effect, and keeps as much of the answer as there may
-// be. doing says in an error what failed. fresh asks for a connection that was never used: a
-// failure before the arm costs the job a try.
+// Read makes one request that has no effect, and keeps as much of the answer as is
+// allowed. doing describes the read in an error. fresh asks for a connection that was
+// never used: a failure before the arm costs the job a try.
 func Read(ctx context.Context, sender *transport.Sender, call transport.Request, fresh bool, doing string) (transport.Response, error) {
 	by := time.Now().Add(readTimeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
@@ -31,7 +31,7 @@ func Read(ctx context.Context, sender *transport.Sender, call transport.Request,
 	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
-// Smaller reads a page of size objects, and less of it for as long as it is too large.
+// Smaller reads a page of size objects, and smaller pages while it is too large.
 func Smaller[P any](size int, read func(size int) (P, error)) (P, error) {
 	for ; ; size = max(1, size/5) {
 		page, err := read(size)
@@ -51,8 +51,8 @@ func ClockOf(a transport.Response, zones ...string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Refused says why an answer to a read is none: by its status, less the platform's own words
-// and codes. who names the platform, secrets do not appear.
+// Refused says why an answer is not a read: by its status, without the platform's own
+// words and codes. who names the platform, secrets do not appear.
 func Refused(a transport.Response, who string, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
 	switch {
@@ -69,7 +69,7 @@ func Refused(a transport.Response, who string, secrets transport.Secrets) *conne
 	return r
 }
 
-// Wait is how long a rate limit lasts.
+// Wait returns how long a rate limit lasts.
 func Wait(a transport.Response) time.Duration {
 	if wait, said := transport.RetryAfter(a.Header, a.At); said {
 		return wait
@@ -77,7 +77,7 @@ func Wait(a transport.Response) time.Duration {
 	return transport.DefaultRetryAfter
 }
 
-// Settle says when looks are believed.
+// Settle says when looks count.
 type Settle struct {
 	// ReadLag is how long after a commit a read may miss it.
 	ReadLag time.Duration

@@ -1,6 +1,6 @@
-// Package lookup is how a platform is asked whether an effect exists: it reads a list of
-// objects, page by page, back to before the send, and says what the read proves. The platform
-// passes in how it lists and compares, its margins and its words.
+// Package lookup asks a platform whether an effect exists: it reads a list of objects,
+// page by page, back to before the send, and says what the read proves. The platform
+// supplies how it lists and compares, its margins and its words.
 package lookup
 
 import (
@@ -14,13 +14,14 @@ import (
 
 // Rules of this package:
 //
-//   - An absence rests on a complete read: every page back to where nothing of ours can
-//     come any more, without an object twice, in a list from after the fence.
-//   - Clocks are believed only as far as they can be checked: between watermark and look the
-//     platform's clock and ours must have gone on alike.
-//   - What is ours for sure is the platform's to say, and so is what a person must decide on.
+//   - An absence rests on a complete read: every page back to the time before which no
+//     object can be ours, without an object twice, in a list from after the fence.
+//   - Clocks count only as far as they can be checked: between watermark and look the
+//     platform's clock and ours must have advanced alike.
+//   - The platform decides which objects are certainly ours, and which need a person's
+//     decision.
 
-// Rules is what differs from platform to platform.
+// Rules holds what differs from platform to platform.
 type Rules[T any] struct {
 	// Platform names the platform in messages, Clock its clock, Objects what it lists, and
 	// Pages pages of that: "the server", "the server's clock", "posts", "pages of posts".
@@ -64,13 +65,13 @@ type Fit int
 
 // The fits of an object.
 const (
-	// Other is none of ours.
+	// Other is not ours.
 	Other Fit = iota
 	// Sure is ours.
 	Sure
 	// Uncertain may be ours: a person decides.
 	Uncertain
-	// Alike may be ours if nothing else is for sure.
+	// Alike may be ours if no other object certainly is.
 	Alike
 )
 
@@ -79,8 +80,8 @@ type Search[T any] struct {
 	Rules[T]
 
 	Look connector.Look
-	// Until is when the object may have been made at the latest, by the platform's clock:
-	// the fence. It is known with the first page.
+	// Until is the latest time at which the object may have been made, by the
+	// platform's clock: the fence. It is known with the first page.
 	Until time.Time
 	// Oldest is when the oldest object that was read was made.
 	Oldest time.Time
@@ -105,7 +106,7 @@ func CheckTimes(l connector.Look) error {
 	return nil
 }
 
-// Steady holds the platform's clock, read at local by ours, against the watermark's.
+// Steady compares the platform's clock, read at local by ours, with the watermark's.
 func (s *Search[T]) Steady(now, local time.Time) error {
 	if apart := now.Sub(s.watermark.At) - local.Sub(s.watermark.Local); apart > s.Slack || apart < -s.Slack {
 		return Because(ErrUnsteady, s.Clock+", or ours, was set since the send; times cannot be compared")
@@ -168,17 +169,17 @@ func (s *Search[T]) Sort(fit func(o T, before Fit) (Fit, error)) error {
 // Count is how many objects were read.
 func (s *Search[T]) Count() int { return len(s.read) }
 
-// Past reports whether the read has come to objects from before from: those that follow
-// in an ordered list are newer by the slack at most.
+// Past reports whether the read has reached objects from before from. In an ordered
+// list, later objects are newer by the slack at most.
 func (s *Search[T]) Past(from time.Time) bool {
 	return !s.Oldest.IsZero() && s.Oldest.Before(from.Add(-s.Slack))
 }
 
-// Ended reports, after a page of an ordered list, whether nothing of ours can be on later
-// pages. It is time that ends a read, never an object: the account may have none to stop at,
-// and one may be deleted, or stamped by a server whose clock is ahead. more says that there
-// are later pages. A list that ends without anything that was there at the watermark (seen),
-// though something was, is cut short.
+// Ended reports, after a page of an ordered list, whether no later page can have an
+// object of ours. A time ends a read, never an object: the account may have no object
+// to stop at, and an object may be deleted, or stamped by a server whose clock is
+// ahead. more says that there are later pages. If the account had objects at the
+// watermark (seen), and the list ends without any of them, the list is cut short.
 func (s *Search[T]) Ended(more bool, seen []string) (bool, error) {
 	switch {
 	case s.Past(s.watermark.At.Add(-s.Slack)):
@@ -191,7 +192,7 @@ func (s *Search[T]) Ended(more bool, seen []string) (bool, error) {
 	return true, nil
 }
 
-// reached reports whether the read came to where the list was at the watermark.
+// reached reports whether the read came to the position of the watermark in the list.
 func (s *Search[T]) reached(seen []string) bool {
 	return len(seen) == 0 || s.Oldest.Before(s.watermark.At) && !s.Oldest.IsZero() ||
 		slices.ContainsFunc(seen, func(id string) bool { return s.read[id] })

@@ -13,9 +13,9 @@ import (
 // from a cache may be older than the look.
 func (s *Search[T]) Late() bool { return !s.began.Before(s.Until.Add(-s.Rounding)) }
 
-// Found returns the external ids of all that could be ours. Beside one that is ours for
-// sure, what is only alike counts for nothing: a platform that changes objects so would have
-// changed ours, too.
+// Found returns the external ids of all objects that could be ours. If one is certainly
+// ours, objects that are only alike do not count: a platform that changes objects in
+// this way would have changed ours, too.
 func (s *Search[T]) Found() []string {
 	if len(s.Sure) > 0 {
 		return s.external(s.Sure, s.Uncertain)
@@ -59,20 +59,20 @@ func (s *Search[T]) drop(taken map[string]bool) bool {
 	return len(s.Sure)+len(s.Uncertain)+len(s.Alike) < before
 }
 
-// Wording is how a platform's verdicts are put.
+// Wording holds the words of a platform's verdicts.
 type Wording struct {
 	// Object is one object, Objects are several: "post", "posts".
 	Object, Objects string
 	// Missing is what no object has: "this content".
 	Missing string
-	// One asks about the one candidate, whose name stands before it; Many is said of several,
-	// whose names follow.
+	// One asks about the one candidate, and follows its name; Many describes several,
+	// and precedes their names.
 	One, Many string
 }
 
-// Verdict says what the read proves, where what is sure is recognized by its content: one
-// object that could be ours, and is for sure, is ours. For a look at any object (Look.Any)
-// that is the newest that is sure.
+// Verdict says what the read proves, where an object is recognized by its content: if
+// one object could be ours, and certainly is, it is ours. A look at any object
+// (Look.Any) takes the newest that is certain.
 func (s *Search[T]) Verdict(w Wording) job.Observation {
 	switch ids := s.Found(); {
 	case len(ids) == 0:
@@ -86,7 +86,8 @@ func (s *Search[T]) Verdict(w Wording) job.Observation {
 	}
 }
 
-// Absence is the verdict where nothing was found. A list from before the fence proves none.
+// Absence is the verdict if nothing was found. A list from before the fence proves
+// none.
 func (s *Search[T]) Absence(w Wording) job.Observation {
 	if !s.Late() {
 		return Saw(job.SawInconclusive, s.Platform+" answered with a list from before the end of the send")

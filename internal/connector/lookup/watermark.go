@@ -16,7 +16,7 @@ type Clocks struct {
 // Known reports whether both clocks were read.
 func (c Clocks) Known() bool { return !c.At.IsZero() && !c.Local.IsZero() }
 
-// Earlier returns what both clocks told so much earlier.
+// Earlier returns both clocks' times that much earlier.
 func (c Clocks) Earlier(by time.Duration) Clocks { return Clocks{c.At.Add(-by), c.Local.Add(-by)} }
 
 // EncodeWatermark returns a watermark as the store keeps it.

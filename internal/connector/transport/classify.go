@@ -23,7 +23,7 @@ const (
 	// MinRetryAfter and MaxRetryAfter clamp what a target asks for.
 	MinRetryAfter = time.Second
 	MaxRetryAfter = 24 * time.Hour
-	// DefaultRetryAfter stands in for a 429 that does not say.
+	// DefaultRetryAfter is used for a 429 without a time.
 	DefaultRetryAfter = 30 * time.Second
 )
 
@@ -34,11 +34,11 @@ func Classify(a Response, who string, secrets Secrets) job.Outcome {
 	return classify(a, who, func() Secrets { return secrets })
 }
 
-// NotQuoted stands where an answer's words would be, if the request carried a secret
-// that the target may repeat.
+// NotQuoted replaces an answer's words, if the request carried a secret that the target
+// may repeat.
 const NotQuoted = " (its words are not shown, because the request carried a secret; the connection's quote_answers shows them)"
 
-// classify asks for the secrets only if it quotes the answer; nil: it must not.
+// classify calls secrets only if it quotes the answer; nil: it must not.
 func classify(a Response, who string, secrets func() Secrets) job.Outcome {
 	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
 	switch {
@@ -138,7 +138,7 @@ func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) j
 // KeySeenBefore ends the words about a refusal that may be about the key.
 const KeySeenBefore = "; a request with this key may have been there before, and may have acted"
 
-// Unread says, fit for a user, why an answer to a read is none.
+// Unread says, fit for a user, why an answer is not a read.
 func Unread(a Response, who string, secrets Secrets) string {
 	switch {
 	case a.Status == 0:

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// meter counts the bytes that the socket took. It sits below TLS: a write that
-// TLS prepared and the socket refused whole left no byte, and everything else
-// did. TLS's own messages count too, which errs on the side of "sent".
+// meter counts the bytes that the socket took. It sits below TLS: if the socket refused
+// the whole of a write that TLS prepared, no byte left; in every other case some did.
+// TLS's own messages count too, which errs on the side of "sent".
 type meter struct {
 	*net.TCPConn
 	socket
@@ -27,8 +27,8 @@ func newMeter(c *net.TCPConn) (*meter, error) {
 	return &meter{TCPConn: c, socket: newSocket(raw)}, nil
 }
 
-// writeNow writes what the socket takes immediately, and never waits: less than
-// all without an error says that it takes no more for now.
+// writeNow writes what the socket takes immediately, and never waits: a short count
+// without an error means that the socket takes no more for now.
 func (m *meter) writeNow(b []byte) (int, error) {
 	n, err := m.socket.writeNow(b)
 	if n > 0 {
@@ -50,7 +50,7 @@ func (m *meter) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{m}, r)
 }
 
-// pulse is what a look at a silent connection found.
+// pulse is the result of a peek at a silent connection.
 type pulse int
 
 const (
@@ -128,9 +128,9 @@ func (l *Conn) peek() pulse {
 }
 
 // dead reports whether the connection can take no request any more. Data is no sign of
-// death on TLS that was never used: it is the session tickets. Everywhere else
-// it is an answer to no question (RFC 9112, section 9.5), mostly the 408 or
-// close_notify of a peer that is closing.
+// death on a TLS connection that was never used: it is the session tickets. On any
+// other connection it is an answer without a request (RFC 9112, section 9.5), mostly
+// the 408 or close_notify of a peer that is closing.
 func (l *Conn) dead() bool {
 	switch l.peek() {
 	case pulseQuiet:
@@ -151,7 +151,7 @@ func (l *Conn) abort() {
 	})
 }
 
-// hangUp closes in good order.
+// hangUp closes the connection gracefully.
 func (l *Conn) hangUp() {
 	l.once.Do(func() {
 		_ = l.raw.SetDeadline(time.Now().Add(time.Second))

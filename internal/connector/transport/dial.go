@@ -89,9 +89,10 @@ func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn,
 // ErrNoAddress: a name does not resolve, or to denied addresses only.
 var ErrNoAddress = errors.New("no address that may be reached")
 
-// RefuseDial says why there is no connection. A name whose addresses egress denies is
-// answered like one that there is not: the difference would tell which names there are
-// in the operator's network. An address says nothing that its user did not know.
+// RefuseDial says why there is no connection. A name whose addresses egress denies gets
+// the same answer as a name that does not exist: the difference would disclose which
+// names exist in the operator's network. An address discloses nothing that its user did
+// not know.
 func RefuseDial(t Target, err error) *connector.Refusal {
 	var denied *EgressError
 	var dns *net.DNSError

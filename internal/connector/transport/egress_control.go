@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// LoggingTo returns the same policy; what it denies to names is logged, because only the
-// operator may know which of them there are.
+// LoggingTo returns the same policy, which logs what it denies to names, because only
+// the operator may know which names exist.
 func (e *Egress) LoggingTo(log *slog.Logger) *Egress {
 	logging := *e
 	logging.log = log
 	return &logging
 }
 
-// LogDenied writes down that a name's address was denied.
+// LogDenied logs that a name's address was denied.
 func (e *Egress) LogDenied(ctx context.Context, host string, err error) {
 	var denied *EgressError
 	if e.log != nil && !isAddress(host) && errors.As(err, &denied) {
@@ -23,8 +23,8 @@ func (e *Egress) LogDenied(ctx context.Context, host string, err error) {
 	}
 }
 
-// Control is a net.Dialer.ControlContext that obeys the policy, for the clients of
-// protocols that are no sends: it fails with *EgressError.
+// Control is a net.Dialer.ControlContext that obeys the policy, for clients that make
+// no sends: it fails with *EgressError.
 func (e *Egress) Control(ctx context.Context, network, address string, c syscall.RawConn) error {
 	return e.control(ctx, network, address, c)
 }

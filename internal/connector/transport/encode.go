@@ -78,7 +78,7 @@ func (c Request) head(buf []byte, agent string, last bool) ([]byte, error) {
 		}
 		switch name := textproto.CanonicalMIMEHeaderKey(h.Name); name {
 		case "Expect", "User-Agent", "Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer":
-			// Ours, or not to be said at all.
+			// Fireonce sets these headers itself, or must not send them.
 		default:
 			buf = appendField(buf, name, textproto.TrimString(h.Value))
 		}

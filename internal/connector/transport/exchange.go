@@ -24,7 +24,7 @@ type Bounds struct {
 	MaySend func() error
 }
 
-// Response is what one exchange came to.
+// Response is the result of one exchange.
 type Response struct {
 	// Written counts the bytes that the socket took, TLS's own included. Zero
 	// proves that nothing was sent.
@@ -40,14 +40,13 @@ type Response struct {
 	// there was more.
 	Excerpt []byte
 	Cut     bool
-	// Err is what went wrong: of the sending if nothing was written, else of the
-	// first thing that broke.
+	// Err is the error of the sending if nothing was written, else the first error.
 	Err error
 	// At is when the exchange was over.
 	At time.Time
 }
 
-// Why an exchange came to nothing.
+// Errors of a failed exchange.
 var (
 	// ErrConnDead says that the peer had closed the connection before the first byte.
 	ErrConnDead = errors.New("the peer closed the connection before the request")
@@ -146,11 +145,10 @@ func (l *Conn) converse(r encodedRequest, b Bounds, c Request) (got reply, done 
 	return l.await(reading, writing, g)
 }
 
-// await waits for both directions. Both end by their deadlines. A complete
-// refusal, or nonsense, while the request is still being written ends the writing
-// (RFC 9112, section 9.5). A success does not: the request has to go out whole for
-// it to count.
-// done reports that the reading came to its end.
+// await waits for both directions. Both end by their deadlines. A complete refusal, or
+// nonsense, while the request is still being written ends the writing (RFC 9112,
+// section 9.5). A success does not, because it counts only if the whole request was
+// sent. done reports whether the reading came to its end.
 func (l *Conn) await(reading <-chan reply, writing <-chan error, g *writeGuard) (got reply, done bool, werr error) {
 	select {
 	case werr = <-writing:
@@ -170,7 +168,7 @@ func (l *Conn) await(reading <-chan reply, writing <-chan error, g *writeGuard) 
 	return <-reading, true, werr
 }
 
-// writeGuard asks MaySend before the first byte and starts the reading then.
+// writeGuard calls MaySend before the first byte and starts the reading then.
 type writeGuard struct {
 	w      io.Writer
 	before int64 // the connection's count of bytes so far
@@ -181,7 +179,7 @@ type writeGuard struct {
 	denied error
 }
 
-// enter asks for leave, once.
+// enter asks for permission to send, once.
 func (g *writeGuard) enter() error {
 	if g.open || g.denied != nil {
 		return g.denied

@@ -36,8 +36,8 @@ var ourHeaders = map[string]string{
 	"X-Idempotency-Key": "Fireonce sets the key",
 }
 
-// FoldedName is how receivers see a header's name that fold "_" to "-", as CGI, WSGI and
-// PHP do: to them Idempotency_Key is Idempotency-Key.
+// FoldedName returns a header's name as seen by receivers that fold "_" to "-", as CGI,
+// WSGI and PHP do: to them Idempotency_Key is Idempotency-Key.
 func FoldedName(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }

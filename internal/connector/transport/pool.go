@@ -53,7 +53,7 @@ func (p *pool) any() bool {
 	return p.count > 0
 }
 
-// drop takes one line out; the caller holds mu.
+// drop removes one connection; the caller holds mu.
 func (p *pool) drop(t Target, i int) {
 	conns := p.idle[t]
 	copy(conns[i:], conns[i+1:])
@@ -66,7 +66,7 @@ func (p *pool) drop(t Target, i int) {
 	p.count--
 }
 
-// put keeps a connection, or says that it must be closed.
+// put keeps a connection, or returns false if it must be closed.
 func (p *pool) put(l *Conn) bool {
 	if !canPeek || p.limit < 0 {
 		return false
@@ -85,7 +85,7 @@ func (p *pool) put(l *Conn) bool {
 	return true
 }
 
-// expire closes the connections that have been idle for too long, and comes again for
+// expire closes the connections that have been idle for too long, and runs again for
 // the others.
 func (p *pool) expire() {
 	p.mu.Lock()

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Rules of this file: a protocol that is not HTTP gets the same socket, dialled
-// under the same policy and counted below TLS. What is said on it, and what it
-// means, is its connector's to know.
+// Rules of this file: a protocol that is not HTTP gets the same socket, dialled under
+// the same policy and counted below TLS. Only its connector knows the protocol.
 
 // RawConn is a connection for a protocol that is not HTTP. One goroutine uses it,
 // but Abort may be called from any.
@@ -24,8 +23,8 @@ type RawConn struct {
 	once   sync.Once // closes
 }
 
-// Dial connects to the target, under the egress policy, within ConnectTimeout.
-// Nothing is said on the connection. It fails with *Refusal.
+// Dial connects to the target, under the egress policy, within ConnectTimeout. It sends
+// nothing on the connection. It fails with *Refusal.
 func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
@@ -41,8 +40,8 @@ func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 	return &RawConn{sender: s, target: t, raw: counted, conn: counted}, nil
 }
 
-// Handshake makes the connection private by TLS; what is said from then on is
-// encrypted. It fails with *Refusal, and the wire is of no more use.
+// Handshake starts TLS; all later bytes are encrypted. It fails with *Refusal, and the
+// connection cannot be used after that.
 func (w *RawConn) Handshake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.sender.connectBy)
 	defer cancel()
@@ -64,11 +63,11 @@ func (w *RawConn) Read(b []byte) (int, error) { return w.conn.Read(b) }
 // Write implements io.Writer.
 func (w *RawConn) Write(b []byte) (int, error) { return w.conn.Write(b) }
 
-// Written counts the bytes that the socket took, TLS's own included. If it is the
-// same before and after a Write, nothing of that was sent.
+// Written counts the bytes that the socket took, TLS's own included. If the count is
+// the same before and after a Write, that Write sent nothing.
 func (w *RawConn) Written() int64 { return w.raw.written.Load() }
 
-// Quiet reports that the peer is there and has said nothing that was not read.
+// Quiet reports whether the peer is there and has sent nothing that was not read.
 func (w *RawConn) Quiet() bool { return w.raw.peek() == pulseQuiet }
 
 // SetDeadline is net.Conn's. It may be called from any goroutine.

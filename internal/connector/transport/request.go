@@ -12,7 +12,7 @@ type Header struct{ Name, Value string }
 // more of net/http than this and Response, and so cannot reach its client.
 type Request struct {
 	Method string
-	// URL is one that ParseURL gave. Its target is the connection's.
+	// URL comes from ParseURL. Its target is the connection's.
 	URL *url.URL
 	// Headers are sent in their order; the sender adds Host, User-Agent, Connection
 	// and Content-Length, and drops these and others that belong to the connection.

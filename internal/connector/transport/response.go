@@ -10,9 +10,10 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Rules of this file: net/http reads answers. A usual one, short and plain and
-// there in one piece, is read here, to the same end and at a fraction of the cost;
-// whatever is not exactly that is left to net/http, with nothing of it taken.
+// Rules of this file: net/http reads answers. A common answer (short, with a
+// Content-Length, received in one piece) is read here with the same result at a
+// fraction of the cost. Any other answer is left to net/http, with no byte of it
+// consumed.
 
 // reply is what was read.
 type reply struct {
@@ -77,8 +78,8 @@ var (
 	version11 = []byte("HTTP/1.1 ")
 )
 
-// readCommon waits for the answer's beginning and takes the answer if it is a plain
-// one that is there whole. If not, nothing was taken.
+// readCommon waits for the answer's beginning and consumes the answer if it is a common
+// one that has arrived whole. Otherwise it consumes nothing.
 func (l *Conn) readCommon(method string, keep int64) (reply, bool) {
 	if method == http.MethodHead || method == http.MethodConnect {
 		return reply{}, false

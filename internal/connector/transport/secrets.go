@@ -55,8 +55,8 @@ func (s Secrets) Redact(text string) string {
 	return text
 }
 
-// encodings are what a text is in hexadecimal, and in base64 behind anything: less the
-// letters that depend on what is around it.
+// encodings returns a text in hexadecimal, and in base64 at any offset: without the
+// letters that depend on the neighboring bytes.
 func encodings(text string) []string {
 	digits := hex.EncodeToString([]byte(text))
 	out := []string{digits, strings.ToUpper(digits)}
@@ -73,10 +73,10 @@ func encodings(text string) []string {
 }
 
 // Quote makes a target's words fit for a message: without the secrets, clean, at most
-// limit bytes. It is the one way to quote them. A secret is looked for before the text is
-// cleaned, as it was sent, and after, because a target may put letters into it that
-// cleaning takes out; and in all that is quoted before that is cut, because a part of a
-// secret is not recognized.
+// limit bytes. Messages quote targets through Quote only. It searches for a secret
+// before it cleans the text, as it was sent, and after, because a target may add
+// letters that cleaning removes. It searches the whole text before it cuts it, because
+// a part of a secret is not recognized.
 func (s Secrets) Quote(text string, limit int) string { return s.quote(text, false, limit) }
 
 // quote is Quote for a text that may be cut already.

@@ -49,8 +49,8 @@ type Config struct {
 	Version string
 	// Resolver replaces the system's; nil means net.DefaultResolver.
 	Resolver *net.Resolver
-	// ConnectTimeout and IdleLimit replace the constants of that name; zero keeps
-	// them, a negative IdleLimit keeps no line.
+	// ConnectTimeout and IdleLimit replace the constants of that name; zero keeps them,
+	// a negative IdleLimit keeps no connection.
 	ConnectTimeout time.Duration
 	IdleLimit      time.Duration
 }
@@ -81,7 +81,7 @@ func NewSender(c Config) *Sender {
 			GetClientCertificate: c.ClientCertificate,
 			MinVersion:           tls.VersionTLS12,
 			NextProtos:           []string{"http/1.1"},
-			// One record of up to 16 KiB, and so one write, for a usual request.
+			// A usual request is one record of up to 16 KiB, and so one write.
 			DynamicRecordSizingDisabled: true,
 		},
 	}
@@ -102,7 +102,7 @@ func NewSender(c Config) *Sender {
 	return s
 }
 
-// UserAgent is what every request of this sender says in User-Agent.
+// UserAgent is the User-Agent header of every request of this sender.
 func (s *Sender) UserAgent() string { return s.agent }
 
 // Close drops the idle connections and keeps no more. Open connections are not touched.

@@ -22,9 +22,9 @@ func setUserTimeout(c syscall.RawConn, d time.Duration) error {
 	return failed
 }
 
-// socket does with a connection's descriptor what net has no calls for. It is
-// used by one goroutine at a time, and keeps what its calls need, so that they
-// allocate nothing.
+// socket makes the calls on a connection's descriptor that package net does not offer.
+// One goroutine at a time uses it. It keeps what its calls need, so that they allocate
+// nothing.
 type socket struct {
 	raw  syscall.RawConn
 	look func(fd uintptr)
@@ -39,8 +39,8 @@ type socket struct {
 
 func newSocket(raw syscall.RawConn) socket { return socket{raw: raw} }
 
-// peek looks, without waiting and without taking anything, whether the peer has
-// sent something or gone. It minds no deadline.
+// peek checks, without waiting and without consuming anything, whether the peer has
+// sent something or gone. It ignores deadlines.
 func (s *socket) peek() pulse {
 	if s.look == nil {
 		s.look = s.lookAt
@@ -52,7 +52,7 @@ func (s *socket) peek() pulse {
 	return s.found
 }
 
-// lookAt takes a peer that has said something and gone for gone.
+// lookAt treats a peer that has sent something and gone as gone.
 func (s *socket) lookAt(fd uintptr) {
 	for {
 		s.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
@@ -83,7 +83,7 @@ func (s *socket) writeNow(b []byte) (int, error) {
 	return s.took, err
 }
 
-// pushTo reports that it is done whatever came of it: nothing is waited for.
+// pushTo always reports that it is done: the caller does not wait for the socket.
 func (s *socket) pushTo(fd uintptr) bool {
 	for {
 		n, err := unix.Write(int(fd), s.out)

@@ -11,16 +11,16 @@ import (
 // deadlines and the abort on close still hold.
 func setUserTimeout(syscall.RawConn, time.Duration) error { return nil }
 
-// socket does with a connection's descriptor what net has no calls for: nothing
-// here.
+// socket makes the calls on a connection's descriptor that package net does not offer:
+// none here.
 type socket struct{}
 
 func newSocket(syscall.RawConn) socket { return socket{} }
 
-// peek cannot look here; the caller takes the connection as it is.
+// peek cannot check here; the caller uses the connection as it is.
 func (*socket) peek() pulse { return pulseQuiet }
 
-// writeNow takes nothing here; the caller writes in the ordinary way.
+// writeNow writes nothing here; the caller writes in the ordinary way.
 func (*socket) writeNow([]byte) (int, error) { return 0, nil }
 
 // canPeek reports whether idle connections can be checked, and so reused.

@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// Rules of this file: what a message says is fit for a user and for a log. It
-// quotes a target's words only cleaned, shortened and without our secrets, and
-// an error of the socket only by its kind, never with addresses.
+// Rules of this file: messages are fit for a user and for a log. A message quotes a
+// target's words only cleaned, shortened and without our secrets, and an error of the
+// socket only by its kind, never with addresses.
 
 const (
 	// MaxMessage bounds a message, in bytes.
 	MaxMessage = 2000
 	// quoteLen bounds what is quoted of an answer, in bytes.
 	quoteLen = 500
-	// MinSecret is the shortest text that is worth hiding; shorter ones would
-	// blot out ordinary words.
+	// MinSecret is the shortest text that is worth hiding; hiding shorter ones would
+	// remove ordinary words.
 	MinSecret = 6
 )
 
@@ -66,7 +66,7 @@ func excerpt(a Response, secrets Secrets) string {
 	return ": " + text
 }
 
-// Broke says, fit for a user, why a connection broke off: by kind, never with
+// Broke returns why a connection broke off, fit for a user: by kind, never with
 // addresses.
 func Broke(err error) string {
 	var nerr net.Error
@@ -92,8 +92,8 @@ func Broke(err error) string {
 	case errors.As(err, &nerr), errors.As(err, &tlsAlert):
 		return "the connection failed: " + lastCause(err)
 	default:
-		// What net/http says of it quotes the answer, which may repeat a secret, whole
-		// or in part.
+		// net/http's error quotes the answer, which may repeat a secret, whole or in
+		// part.
 		return "not a readable HTTP answer"
 	}
 }

@@ -124,7 +124,7 @@ func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 }
 
-// normalPath returns a path that Request.Write puts on the wire as it is.
+// normalPath returns a path that Request.Write writes unchanged.
 func normalPath(u *url.URL) (path, raw string) {
 	if u.Path == "" {
 		return "/", ""

@@ -76,7 +76,7 @@ func someOf(t *testing.T, l *Conn, all int) {
 }
 
 // TestRequestThatIsTakenInParts: the socket takes a part of a request immediately; the
-// rest follows when it can, no byte twice, and leave is requested once.
+// rest follows when it can, no byte twice, and permission is requested once.
 func TestRequestThatIsTakenInParts(t *testing.T) {
 	body := make([]byte, 60<<10)
 	for i := range body {
