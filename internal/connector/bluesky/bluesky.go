@@ -1,7 +1,7 @@
 // Package bluesky posts to Bluesky and to other personal data servers of the AT
 // Protocol (docs/platforms/bluesky.md). The client chooses a record's key there, so a
-// job's post has one place in the account's repository, and what is put there again
-// changes nothing: class KEYED.
+// job's post has one key in the account's repository, and putting the same record there
+// again changes nothing: class KEYED.
 package bluesky
 
 import (
@@ -121,7 +121,7 @@ func badSettings(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.bluesky" + field, Msg: msg}
 }
 
-// secret is an opened credential: who signs in, and with which app password.
+// secret is an opened credential: the sign-in name and its app password.
 type secret struct {
 	redact.All
 
@@ -198,7 +198,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return out, nil
 }
 
-// account is an account on a server with what is needed to talk about it.
+// account is an account on a server with the data that requests need.
 type account struct {
 	base   *url.URL
 	secret secret

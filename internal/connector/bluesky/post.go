@@ -60,8 +60,9 @@ type selfLabel struct {
 	Val string `json:"val"`
 }
 
-// post is what every attempt sends alike: a record and its key. What it answers is
-// known by its URI; the CID that goes with it is read before each attempt.
+// post is the part that is the same at every attempt: a record and its key. The URI
+// identifies the post that it answers; the CID that goes with the URI is read before
+// each attempt.
 type post struct {
 	key     string
 	record  record
@@ -110,8 +111,9 @@ func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
 // (https://atproto.com/specs/at-uri-scheme).
 var postURI = regexp.MustCompile(`^at://[a-zA-Z0-9.:%_-]{3,253}/app\.bsky\.feed\.post/[a-zA-Z0-9._:~-]{1,128}$`)
 
-// created is when the job is due: the network sorts posts by it, and one that was
-// scheduled long before must not come up as an old one. Every attempt says the same.
+// created is when the job is due. The network sorts posts by it, and a post that was
+// scheduled long before must not appear as an old one. Every attempt sends the same
+// time.
 func created(r connector.Request) string {
 	at := r.Due
 	if at.IsZero() {
@@ -183,9 +185,9 @@ func thaw(frozen []byte) (post, error) {
 	return q, nil
 }
 
-// commit is the body of the commit request. swapRecord null asks for a place that is
-// empty: the same record there is left alone, another one is an error, and nothing is
-// overwritten.
+// commit is the body of the commit request. swapRecord null demands an empty key: the
+// server leaves the same record there alone, refuses another one, and overwrites
+// nothing.
 func (q post) commit(did string) ([]byte, error) {
 	return json.Marshal(struct {
 		Repo       string  `json:"repo"`

@@ -11,7 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// session is one line with one post for it.
+// session is one connection with one post for it.
 type session struct {
 	c       *Connector
 	conn    *transport.Conn

@@ -75,13 +75,14 @@ func withoutFragment(uri string) string {
 	return before
 }
 
-// isTag: a number alone is none, nor is an emoji's keycap.
+// isTag reports whether a text is a tag: a number alone is not, nor is an emoji's
+// keycap.
 func isTag(tag string) bool {
 	return !strings.HasPrefix(tag, "\ufe0f") && len(tag) <= maxTagBytes && uniseg.GraphemeClusterCount(tag) <= maxTag &&
 		strings.IndexFunc(tag, func(r rune) bool { return !unicode.IsDigit(r) && !unicode.IsPunct(r) }) >= 0
 }
 
-// insert keeps facets in order, and drops one that lies in another.
+// insert keeps facets in order, and drops one that lies inside another.
 func insert(in []facet, f facet) []facet {
 	at := len(in)
 	for i, g := range in {

@@ -109,7 +109,7 @@ type question struct {
 	by          time.Time // zero: askTimeout
 }
 
-// ask asks on a line of its own: a failure before the arm costs the job a try.
+// ask asks on its own connection: a failure before the arm costs the job a try.
 func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transport.Response, error) {
 	u, err := endpoint(base, q.method, q.query)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
-// unanswered says why an answer to a question is none, or nil.
+// unanswered says why an answer to a question is not usable, or returns nil.
 func unanswered(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
@@ -163,8 +163,9 @@ func unanswered(a transport.Response, secrets transport.Secrets) error {
 	return r
 }
 
-// refusedTo says why an answer to a question within a session is none, or nil. If the
-// session is over, so is its use; if it began just now, it is the account that may not.
+// refusedTo says why an answer to a question within a session is not usable, or returns
+// nil. If the session has ended, refusedTo discards it; if it began just now, the
+// account itself is refused.
 func (c *Connector) refusedTo(in login, a transport.Response) error {
 	err := unanswered(a, in.hidden())
 	if err == nil {
@@ -201,8 +202,8 @@ type stored struct {
 
 var errUnreadable = errors.New("the answer is no record")
 
-// kept is what matters of a stored post. Other programs write other records, and all
-// else of them is their own business.
+// kept is what matters of a stored post. Other programs write other records, and the
+// connector ignores all their other fields.
 type kept struct {
 	Text    string `json:"text"`
 	Reply   *reply `json:"reply"`
@@ -222,7 +223,7 @@ func parseStored(body []byte) (stored, kept, error) {
 }
 
 // parent reads the post that is answered: a reply names its content, and the thread's
-// beginning. nil: none is answered.
+// beginning. It returns nil if the post is no reply.
 func (c *Connector) parent(ctx context.Context, in login, uri string) (*reply, error) {
 	if uri == "" {
 		return nil, nil //nolint:nilnil // a post of its own

@@ -195,7 +195,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return &session{conn: conn, account: account, body: body, version: o.Credential.Version}, nil
 }
 
-// account is an account on a platform with what is needed to talk about it.
+// account is an account on a platform with the data that requests need.
 type account struct {
 	settings
 	auth kit.Auth

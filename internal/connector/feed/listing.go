@@ -11,7 +11,7 @@ import (
 // maxPosts bounds the posts of one page, whatever was asked for.
 const maxPosts = 500
 
-// Why an answer is none that a verdict may rest on.
+// Reasons why no verdict may rest on an answer.
 var (
 	errNotListing = errors.New("the platform's answer is not a list of posts")
 	errNoCursor   = errors.New("the platform lists posts without cursors; a page can shift while it is read")
@@ -51,8 +51,8 @@ type wireListing struct {
 	Next    json.RawMessage `json:"next"`
 }
 
-// parseListing reads a page. Everything that a verdict rests on must be there:
-// a post whose text, id or time cannot be read could be the one that is sought.
+// parseListing reads a page. It requires everything that a verdict rests on: a post
+// whose text, id or time cannot be read could be the one that the look wants.
 func parseListing(body []byte) (listing, error) {
 	var in wireListing
 	if err := json.Unmarshal(body, &in); err != nil || in.Now == nil || in.Posts == nil || !validID(in.Account) || len(*in.Posts) > maxPosts {

@@ -109,7 +109,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 }
 
 // page reads one page from a cursor on, of at most size posts. It fails with
-// *connector.Refusal. fresh asks for a line of its own: a failure before the arm
+// *connector.Refusal. fresh asks for its own connection: a failure before the arm
 // costs the job a try.
 func (c *Connector) page(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
 	return lookup.Smaller(size, func(size int) (listing, error) { return c.part(ctx, a, cursor, size, fresh) })
@@ -136,7 +136,7 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 	return l, nil
 }
 
-// unread says why an answer to a read is none, or nil.
+// unread says why an answer is not a read, or returns nil.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil

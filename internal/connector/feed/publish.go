@@ -11,7 +11,7 @@ import (
 // who names the platform in messages.
 const who = "the platform"
 
-// session is one line with one post for it.
+// session is one connection with one post for it.
 type session struct {
 	conn    *transport.Conn
 	account account

@@ -1,7 +1,7 @@
-// Package httpapi sends plain HTTP requests, payment calls say, to APIs that
-// dedupe on the header Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header,
-// Stripe and its like): class KEYED. For an API that does not dedupe the class is
-// OPAQUE, and what stays unknown is not sent again.
+// Package httpapi sends plain HTTP requests, such as payment calls, to APIs that dedupe
+// on the header Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header, Stripe
+// and its like): class KEYED. For an API that does not dedupe the class is OPAQUE, and
+// a request with an unknown outcome is not sent again.
 package httpapi
 
 import (
@@ -156,7 +156,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	return s
 }
 
-// session reads what is to be sent, for a line that is still to come.
+// session reads what is to be sent, for a connection that is opened later.
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
-// Rules of this file: a job names its own request, and the connection's owner says what
-// jobs may do with the credential: where (origins, paths), how (methods), and what of an
-// answer becomes visible (id_json_pointers). It is judged when a job is scheduled and
-// again with the settings of the moment before it is sent.
+// Rules of this file: a job names its own request, and the connection's owner decides
+// what jobs may do with the credential: where (origins, paths), how (methods), and
+// which part of an answer becomes visible (id_json_pointers). The permit is checked
+// when a job is scheduled, and again, with the current settings, before it is sent.
 
 // Limits of the lists, as the contract states them.
 const (
 	maxPaths    = 50
 	maxPath     = 512
 	maxPointers = 20
-	// maxEscapes bounds how often a part of a path is unescaped; what is escaped still
+	// maxEscapes bounds how often a part of a path is unescaped; a part that is escaped
 	// more often is refused.
 	maxEscapes = 3
 )
@@ -108,8 +108,8 @@ func (p permit) allowsPath(u *url.URL) bool {
 	})
 }
 
-// plainPath reports whether no receiver can take a path for one that is elsewhere: each
-// part but the last is something, none is "." or "..", also behind a parameter, and none
+// plainPath reports whether every receiver reads a path as the same place: each part
+// but the last is something, none is "." or "..", also behind a parameter, and none
 // hides a slash, however often it is escaped.
 func plainPath(path string) bool {
 	parts := strings.Split(path, "/")[1:]

@@ -14,7 +14,7 @@ import (
 // who names the target in messages.
 const who = "the receiver"
 
-// session is one line with one request for it.
+// session is one connection with one request for it.
 type session struct {
 	conn    *transport.Conn
 	request request
@@ -73,7 +73,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.ClassifyNamed(a, who, hide, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
-		// The owner names the places; a target may echo what it was sent all the same.
+		// The owner names the pointers; even so, a target may echo the request.
 		id, found := s.request.id.find(a.Excerpt)
 		if found = found && s.auth.Hidden.Redact(id) == id; found {
 			o.ExternalID = id
@@ -91,9 +91,9 @@ func (s *session) classify(a transport.Response) job.Outcome {
 // another request: Stripe's error.type (with 400), Resend's name.
 var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idempotent_request": true}
 
-// keyConflict reports whether a refusal says, in a form that is known, that its
-// key was used for another request. The IETF draft's example is a problem
-// document (RFC 9457) whose type names idempotency.
+// keyConflict reports whether a refusal says, in a known form, that its key was used
+// for another request. The IETF draft's example is a problem document (RFC 9457) whose
+// type names idempotency.
 func keyConflict(a transport.Response) bool {
 	var body struct {
 		Type  string          `json:"type"`

@@ -50,7 +50,7 @@ func (a account) headers(own ...transport.Header) []transport.Header {
 	return a.auth.AcceptJSON(own...)
 }
 
-// unread says why an answer to a read is none, or nil.
+// unread says why an answer is not a read, or returns nil.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
@@ -83,9 +83,9 @@ func resetAfter(a transport.Response) time.Duration {
 type person struct {
 	id   string
 	acct string
-	// url names the account, the same for as long as there is the account: its page, if
-	// that is on the server that was asked. No server says of accounts elsewhere that they
-	// are its own: what one job is known to have made is no other job's of the account.
+	// url names the account, the same for as long as the account exists: its page, if
+	// that is on the server that was asked. No server claims accounts elsewhere as its
+	// own: what one job is known to have made belongs to no other job of the account.
 	url string
 }
 
@@ -150,10 +150,10 @@ func webURL(raw string) string {
 }
 
 const (
-	// accountLasts is how long it is remembered whose token it is, probeLasts what a
-	// server is.
+	// accountLasts is how long the account of a token is cached, probeLasts how long a
+	// server's software is.
 	accountLasts = 24 * time.Hour
 	probeLasts   = time.Hour
-	// maxRemembered bounds what is remembered of either.
+	// maxRemembered bounds the entries of either cache.
 	maxRemembered = 4096
 )

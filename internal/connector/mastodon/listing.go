@@ -76,9 +76,9 @@ func parseStatus(body []byte) (status, error) {
 	return in.status(), nil
 }
 
-// parseListing reads a page of at most limit posts. Everything that a verdict rests
-// on must be there: a post whose id, time or content cannot be read could be the one
-// that is sought. local stands in for the clock of a server that does not tell its.
+// parseListing reads a page of at most limit posts. It requires everything that a
+// verdict rests on: a post whose id, time or content cannot be read could be the one
+// that the look wants. local replaces the clock of a server that does not send its own.
 func parseListing(a transport.Response, limit int, local time.Time) (listing, error) {
 	var in *[]wireStatus
 	if err := json.Unmarshal(a.Excerpt, &in); err != nil || in == nil || len(*in) > maxStatuses {
@@ -98,8 +98,8 @@ func parseListing(a transport.Response, limit int, local time.Time) (listing, er
 		}
 		out.statuses = append(out.statuses, w.status())
 	}
-	// A full page goes on, and so does one that says so: a server may leave out posts
-	// of a page after it has cut it.
+	// A full page has a next one, and so has a page that says so: a server may leave
+	// out posts of a page after it has cut it.
 	out.more = len(out.statuses) > 0 && (len(out.statuses) >= limit || hasNext(a.Header.Values("Link")))
 	return out, nil
 }

@@ -1,8 +1,8 @@
 // Package mastodon posts to Mastodon and to other servers that speak its API
 // (docs/platforms/mastodon.md). Mastodon itself dedupes on Idempotency-Key for an hour:
-// class KEYED. Others ignore the key, so there an unknown outcome is looked up in the
-// account's own posts: class OBSERVABLE. Which of the two a server is, its owner says,
-// or it is asked.
+// class KEYED. Others ignore the key, so there a look finds an unknown outcome in the
+// account's own posts: class OBSERVABLE. The server's owner states which of the two a
+// server is, or the connector asks the server.
 package mastodon
 
 import (
@@ -178,8 +178,8 @@ const (
 	dedupes  = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 )
 
-// stated is what holds as far as the settings say. Where they do not, jobs of both
-// classes may be under way: those that a server was found to dedupe have its window.
+// stated returns what holds as far as the settings say. If they do not, jobs of both
+// classes may be in flight; if a server was found to dedupe, its jobs have its window.
 func (c *Connector) stated(s settings) job.Traits {
 	t := c.traits(s.dedupes == dedupes)
 	if s.dedupes == unstated {
@@ -230,7 +230,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return out, nil
 }
 
-// account is an account on a server with what is needed to talk about it.
+// account is an account on a server with the data that requests need.
 type account struct {
 	settings
 	auth kit.Auth

@@ -126,8 +126,8 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	return "", false, untaken(answer, a.auth.Hidden)
 }
 
-// untaken says why a file was not taken: a refusal is for good, but for those that
-// are for any request.
+// untaken says why a file was not taken: a refusal is permanent, except those that
+// apply to any request.
 func untaken(a transport.Response, secrets transport.Secrets) error {
 	err := unread(a, secrets)
 	if r, ok := err.(*connector.Refusal); ok && a.Complete && r.Kind == job.FailTransient && a.Status >= 400 && a.Status < 500 && a.Status != 408 { //nolint:errorlint // unread makes it

@@ -13,8 +13,8 @@ import (
 
 // Rules of this file: only Mastodon itself is known to dedupe on Idempotency-Key.
 // GoToSocial was seen to make two posts of one key, and Pleroma, Akkoma and others
-// speak the API without a word about it. So whatever does not plainly say that it is
-// Mastodon is taken for a server that does not.
+// speak the API without mentioning it. So a server that does not plainly say that it is
+// Mastodon counts as one that does not dedupe.
 
 // Probe implements connector.Prober.
 func (c *Connector) Probe(ctx context.Context, o connector.Opening) (job.Traits, error) {
@@ -81,8 +81,8 @@ func (c *Connector) isMastodon(ctx context.Context, a account) (bool, error) {
 	return false, nil
 }
 
-// tell reads a document. there is false where the server has none that is readable;
-// a server that cannot be asked now is an error, and no word on what it is.
+// tell reads a document. there is false if the server has no readable one; a server
+// that cannot be asked now is an error, and says nothing about what it is.
 func (c *Connector) tell(ctx context.Context, a account, path string, into any) (there bool, err error) {
 	u, err := a.endpoint(path, nil)
 	if err != nil {

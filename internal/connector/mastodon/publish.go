@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// session is one line with one post for it.
+// session is one connection with one post for it.
 type session struct {
 	conn    *transport.Conn
 	url     *url.URL

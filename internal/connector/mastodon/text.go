@@ -99,10 +99,10 @@ var (
 	address = regexp.MustCompile(`[@#＃/]|(?:^|[^.])\.\p{L}`)
 )
 
-// words is what no server changes about a text: its letters and digits, without marks
-// and gaps, and without what servers write in their own way. Whatever is left out here
-// makes more texts alike, which costs a person's time; what is kept though a server
-// changes it proves an absence that is none.
+// words is the part of a text that no server changes: its letters and digits, without
+// marks and gaps, and without what servers write in their own way. Omitting more makes
+// more texts alike, which costs a person's time; keeping a part that a server changes
+// proves a false absence.
 func words(text string) string {
 	var b strings.Builder
 	for _, w := range strings.Fields(markup.ReplaceAllString(normal(fence.ReplaceAllString(text, "")), "")) {

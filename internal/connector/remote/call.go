@@ -33,7 +33,7 @@ const (
 var errNoAnswer = errors.New("not an answer of the protocol")
 
 // ask makes a read-only call. It fails with *connector.Refusal of kind
-// TRANSIENT, or what opening the line gave.
+// TRANSIENT, or with the error of opening the connection.
 func (c *Connector) ask(ctx context.Context, method string, limit time.Duration, in, out proto.Message, hide transport.Secrets) error {
 	by := time.Now().Add(limit)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
@@ -74,7 +74,7 @@ func (c *Connector) heard(answered, late bool) {
 	}
 }
 
-// open opens a line for one call, and remembers when that is not possible.
+// open opens a connection for one call, and remembers when that is not possible.
 func (c *Connector) open(ctx context.Context) (*transport.Conn, error) {
 	conn, err := c.sender.Open(ctx, transport.TargetOf(c.base), true)
 	var r *connector.Refusal

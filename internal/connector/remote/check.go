@@ -115,7 +115,8 @@ func (c *Connector) check(encoded []byte, sec secret, in *connectorv1.CheckReque
 	}
 }
 
-// identity keeps the accounts of two connectors apart. One that holds a secret is none.
+// identity keeps the accounts of two connectors apart. An identity that holds a secret
+// counts as none.
 func (c *Connector) identity(said string, hide transport.Secrets) string {
 	if said = transport.Clean(said, maxIdentity); said == "" || said != hide.With(c.token).Redact(said) {
 		return ""
@@ -139,10 +140,10 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	return cp.Traits, err
 }
 
-// learn remembers what the service says of settings. Two accounts with the same
-// settings have the same traits; of a service that says otherwise, or another thing
-// after an upgrade, the more careful word counts for as long as this server runs, for
-// jobs of both may be under way.
+// learn caches what the service says of settings. Two accounts with the same settings
+// have the same traits. If a service says otherwise, or changes its answer after an
+// upgrade, the more careful answer counts for as long as this server runs, because jobs
+// of both may be in flight.
 func (c *Connector) learn(encoded []byte, t job.Traits) {
 	c.known.Update(sha256.Sum256(encoded), func(before job.Traits, known bool) job.Traits {
 		if !known || before.Class != t.Class {
@@ -218,9 +219,9 @@ func span(in *durationpb.Duration, otherwise, most time.Duration) (time.Duration
 // errOffline says that the caller wants no call.
 var errOffline = errors.New("offline")
 
-// Prepare implements connector.Connector: what the service makes of the content,
-// frozen. While it cannot be asked it fails with *connector.Refusal of kind HELD,
-// and returns the hold key all the same, which does not depend on it.
+// Prepare implements connector.Connector: it freezes the service's form of the content.
+// While the service cannot be asked it fails with *connector.Refusal of kind HELD, and
+// returns the hold key all the same, which does not depend on the service.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	content, settings, err := c.content(r)
 	if err != nil {
@@ -272,7 +273,7 @@ func (c *Connector) content(r connector.Request) (*connectorv1.Content, *fireonc
 	return &connectorv1.Content{Payload: payload, ReplyToExternalId: r.ReplyTo}, settings, err
 }
 
-// prepared freezes. A target that is looked at has a gate.
+// prepared freezes. A target that is looked at has a content lock.
 func (c *Connector) prepared(r connector.Request, in *connectorv1.Prepared) (connector.Prepared, error) {
 	out := connector.Prepared{HoldKey: holdKey}
 	if len(in.GetFrozen()) > maxFrozen || len(in.GetFingerprint()) > maxFingerprint {

@@ -51,7 +51,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	return string(text), err
 }
 
-// refusal is why a read gave nothing: the platform's word, or none that is usable.
+// refusal says why a read failed: in the platform's words, or that no usable word came.
 func (c *Connector) refusal(method string, r *connectorv1.Refusal, hide transport.Secrets) *connector.Refusal {
 	if o := c.rejected(r, hide); o.Result == job.ResultRejected {
 		return &connector.Refusal{Kind: o.Kind, Msg: o.Message, RetryAfter: o.RetryAfter}
@@ -90,8 +90,8 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	return verdict(seen)
 }
 
-// see asks for candidates, and drops those that are other jobs'. A look that proves
-// nothing is an error.
+// see asks for candidates, and drops those that are other jobs' effects. A look that
+// proves nothing is an error.
 func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Look) ([]*connectorv1.Candidate, error) {
 	r, content, err := thaw(l.First.Frozen)
 	if err != nil {
@@ -211,7 +211,8 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 	return unknown(c.who + " answered Poll with no result that this version can use")
 }
 
-// unasked is a question that was refused: it is no word on what was asked for.
+// unasked is a question that was refused: it says nothing about the object of the
+// question.
 func unasked(o job.Outcome) job.Outcome {
 	o.Result = job.ResultUnknown
 	if o.Kind != job.FailAuth {

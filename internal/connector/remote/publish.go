@@ -46,7 +46,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return s, nil
 }
 
-// session is one line with one request for it.
+// session is one connection with one request for it.
 type session struct {
 	c       *Connector
 	conn    *transport.Conn
@@ -188,7 +188,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	return o
 }
 
-// kept returns what is kept of the platform's answer; nil: the service told none.
+// kept returns what is kept of the platform's answer; nil: the service returned none.
 func (s *session) kept(in *connectorv1.Answer) *job.Answer {
 	if in == nil {
 		return nil
@@ -252,8 +252,8 @@ func (c *Connector) published(p *connectorv1.Published, hide transport.Secrets) 
 	return o
 }
 
-// nameable reports whether an object's name can be stored and shown: it may have been
-// made of what was sent.
+// nameable reports whether an object's name can be stored and shown: the platform may
+// have made it from the request.
 func (c *Connector) nameable(id string, hide transport.Secrets) bool {
 	return id != "" && len(id) <= maxExternalID && id == transport.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
 }

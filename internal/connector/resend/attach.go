@@ -17,7 +17,7 @@ import (
 )
 
 // Rules of this file:
-//   - attachments are fetched before the line is opened, and held until the session
+//   - attachments are fetched before the connection is opened, and held until the session
 //     is closed;
 //   - the same files give the same bytes: nothing that their host says goes into the
 //     request, only what the payload says and the files' content. Resend refuses a
@@ -29,7 +29,7 @@ const (
 	// (resend.com/docs/api-reference/emails/send-email: "max 40MB per email, after
 	// Base64 encoding of the attachments").
 	MaxFiles = 40_000_000
-	// slowest is what a line is expected to take at least, in bytes a second.
+	// slowest is the least expected speed of a connection, in bytes a second.
 	slowest = 128 << 10
 	// chunk is how many bytes of a file are encoded in one step; a multiple of three.
 	chunk = 48 << 10
@@ -153,7 +153,7 @@ func (r *request) reader() io.Reader {
 	return io.MultiReader(append(list, strings.NewReader(listEnd))...)
 }
 
-// sendTime is how long the request may take on a slow line; zero: as long as usual.
+// sendTime is how long the request may take on a slow connection; zero: as long as usual.
 func (r *request) sendTime() time.Duration {
 	if len(r.assets) == 0 {
 		return 0

@@ -19,7 +19,7 @@ const who = "Resend"
 // maxAnswer is how much of an answer is read for its meaning, in bytes.
 const maxAnswer = 64 << 10
 
-// session is one line with one e-mail for it.
+// session is one connection with one e-mail for it.
 type session struct {
 	conn    *transport.Conn
 	emails  *url.URL
@@ -57,7 +57,7 @@ type failure struct {
 	Name string `json:"name"`
 }
 
-// How long to wait for a quota that does not say when it ends. Both are a team's
+// How long to wait for a quota that does not say when it ends. Both quotas are a team's
 // and end with its day or month; a job whose window ends before that expires.
 const (
 	dayQuotaWait   = time.Hour

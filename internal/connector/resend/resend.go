@@ -61,7 +61,7 @@ var (
 	_ connector.Tester    = (*Connector)(nil)
 )
 
-// New makes the connector. It fails when the base URL is none.
+// New makes the connector. It fails if the base URL is not valid.
 func New(c Config) (*Connector, error) {
 	base := strings.TrimSuffix(c.BaseURL, "/")
 	if base == "" {
@@ -170,7 +170,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	return s
 }
 
-// session reads what is to be sent, for a line that is still to come.
+// session reads what is to be sent, for a connection that is opened later.
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	body, files, err := thaw(o.Prepared.Frozen)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 const testTimeout = 15 * time.Second
 
 // Test implements connector.Tester: it lists the team's domains. Resend does not say
-// whose a key is. A key that may only send is refused here by a name of its own,
-// which proves it to be one.
+// which team a key belongs to. A key that may only send is refused here with an error
+// name of its own, which proves it to be such a key.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {

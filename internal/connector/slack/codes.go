@@ -8,10 +8,10 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: Slack answers 200 with ok:false and a code. Only codes that are
-// listed here are definite, by docs.slack.dev/reference/methods/chat.postMessage and
-// conversations.open; every other one leaves open what happened. Of fatal_error and
-// internal_error Slack says itself that some aspect may have succeeded.
+// Rules of this file: Slack answers 200 with ok:false and a code. Only the codes that
+// are listed here are definite, by docs.slack.dev/reference/methods/chat.postMessage
+// and conversations.open; after any other code the outcome is unknown. Of fatal_error
+// and internal_error Slack itself says that some aspect may have succeeded.
 
 // codes are the definite ones: Slack looked at the request and did nothing.
 var codes = map[job.FailureKind]string{
@@ -36,7 +36,7 @@ var kinds = func() map[string]job.FailureKind {
 	return all
 }()
 
-// rights are the codes of FailAuth whose token is good, but lacks a right.
+// rights are the codes of FailAuth whose token is valid, but lacks a right.
 var rights = map[string]bool{
 	"missing_scope": true, "no_permission": true, "access_denied": true, "ekm_access_denied": true,
 	"not_allowed_token_type": true, "team_access_not_granted": true,

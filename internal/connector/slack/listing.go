@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errNotListing says that an answer is none that a verdict may rest on.
+// errNotListing says that no verdict may rest on an answer.
 var errNotListing = errors.New("the answer of Slack is not a list of messages")
 
 // answered is what every answer of Slack's says.

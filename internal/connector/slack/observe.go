@@ -260,7 +260,7 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query
 	return c.call(ctx, auth, transport.Request{Method: "GET", URL: u, Headers: auth.AcceptJSON()}, fresh)
 }
 
-// call makes one request that has no effect. fresh asks for a line of its own: a
+// call makes one request that has no effect. fresh asks for its own connection: a
 // failure before the arm costs the job a try.
 func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Request, fresh bool) ([]byte, time.Time, error) {
 	answer, err := lookup.Read(ctx, c.sender, call, fresh, "ask slack")
@@ -279,7 +279,7 @@ func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Requ
 
 var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
 
-// unread says why an answer is none that was asked for, or nil.
+// unread says why an answer does not answer the request, or returns nil.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	var said answered
 	if a.Complete && a.Status == 200 && json.Unmarshal(a.Excerpt, &said) == nil && said.OK != nil {

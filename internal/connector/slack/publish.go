@@ -14,7 +14,7 @@ import (
 // name is what messages call Slack.
 const name = "Slack"
 
-// session is one line with one message for it.
+// session is one connection with one message for it.
 type session struct {
 	conn         *transport.Conn
 	auth         kit.Auth

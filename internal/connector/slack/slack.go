@@ -151,8 +151,8 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	}, nil
 }
 
-// Prepare implements connector.Connector. There is no gate: messages with the same
-// content do not wait for each other.
+// Prepare implements connector.Connector. It sets no content lock: messages with the
+// same content do not wait for each other.
 func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	channel, err := readSettings(r.Settings)
 	if err != nil {

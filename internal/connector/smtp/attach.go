@@ -17,15 +17,15 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: attachments are fetched before the relay is dialled, and
-// held until the session is closed. They are written as they are read, in base64,
-// of which no line begins with a dot.
+// Rules of this file: attachments are fetched before the relay is dialled, and held
+// until the session is closed. They are written as they are read, in base64, whose
+// lines never begin with a dot.
 
 const (
 	// MaxFiles bounds the attachments of one e-mail together, in bytes, before they are
 	// encoded. Few relays take more.
 	MaxFiles = 50 << 20
-	// slowest is what a relay is expected to take at least, in bytes a second.
+	// slowest is the least expected speed of a relay, in bytes a second.
 	slowest = 128 << 10
 	// lineText and lineFile are a line of base64, and what it holds, in bytes.
 	lineText = 76

@@ -152,9 +152,9 @@ func (d *dialog) greet(ctx context.Context, s settings) error {
 	return nil
 }
 
-// unwilling is a relay that will not go on. It is its own to repair, whatever the
-// code, so it is no job's fault; one that says "not now" is left alone for a while
-// by all jobs, since it has heard nothing of this one.
+// unwilling is a relay that does not go on. The relay must repair that, whatever the
+// code, so it is no job's fault. If it says "not now", all jobs pause for a while,
+// since it has learned nothing of this one.
 func (d *dialog) unwilling(what string, r reply) error {
 	refusal := &connector.Refusal{Kind: job.FailTransient, Msg: d.target.String() + " " + what + " " + d.quote(r)}
 	if r.code >= 400 && r.code < 500 {

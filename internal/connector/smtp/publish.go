@@ -88,7 +88,7 @@ func (s *session) hand(c connector.Commit) job.Outcome {
 	if o, refused := s.content(); refused {
 		return s.drop(o) // in the middle of a message there is no other way out
 	}
-	// The dot: what is proven before it is not proven after it.
+	// The dot: proofs made before it do not hold after it.
 	if d.br.Buffered() > 0 || !d.conn.Quiet() {
 		return s.drop(unsent(job.FailTransient, "the relay did not wait for the message's end"+s.lastWords()))
 	}
@@ -219,8 +219,8 @@ func (s *session) introduce() ([]reply, error) {
 	return replies, nil
 }
 
-// worst orders what recipients can be refused for: the first says what becomes of
-// them all.
+// worst orders the reasons for which recipients can be refused: the first decides for
+// all of them.
 var worst = []job.FailureKind{job.FailPermanent, job.FailAuth, job.FailRateLimited, job.FailTransient}
 
 // refusals judges the replies to MAIL and RCPT. One refused recipient refuses them

@@ -24,8 +24,8 @@ const (
 	PayloadKind = kit.EmailKind
 )
 
-// DefaultBusyWait is how long a relay is left alone that answers the greeting, TLS
-// or the login with a code of "not now" (4yz), which says no time.
+// DefaultBusyWait is the pause after a relay answers the greeting, TLS or the login
+// with a code of "not now" (4yz), which names no time.
 const DefaultBusyWait = time.Minute
 
 // holdKey is what a busy relay or a refused login holds: the connection.

@@ -30,7 +30,7 @@ const (
 // readTimeout bounds one request that only reads.
 const readTimeout = 15 * time.Second
 
-// account is an account with what is needed to talk about it.
+// account is an account with the data that requests need.
 type account struct {
 	base *url.URL
 	auth kit.Auth
@@ -94,7 +94,7 @@ type envelope struct {
 
 func (e envelope) ok() bool { return e.Error.Code == "ok" }
 
-// open reads an answer. false: it is none of the API's, or not complete.
+// open reads an answer. false: it is not one of the API's, or not complete.
 func open(a transport.Response) (envelope, bool) {
 	var e envelope
 	if !a.Complete || a.Cut || json.Unmarshal(a.Excerpt, &e) != nil || e.Error.Code == "" {
@@ -103,7 +103,7 @@ func open(a transport.Response) (envelope, bool) {
 	return e, true
 }
 
-// refuse says why a request that only reads brought nothing.
+// refuse says why a request that only reads failed.
 func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, hidden)}
 	if !a.Complete {

@@ -25,7 +25,7 @@ const (
 	clockSlack = time.Minute
 )
 
-// Watermark implements connector.Observer. There is none: HANDLE needs no place to
+// Watermark implements connector.Observer. There is none: HANDLE needs no position to
 // read back to.
 func (*Connector) Watermark(context.Context, connector.Opening) (string, error) { return "", nil }
 

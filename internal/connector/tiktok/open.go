@@ -46,9 +46,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return &session{c: c, account: a, post: post, asset: asset, conn: conn, version: o.Credential.Version}, nil
 }
 
-// fetch returns the file of an upload. What TikTok is to fetch itself is read only if
-// the payload has its digest, and let go again: what is at its URL a moment later is
-// its host's to keep the same.
+// fetch returns the file of an upload. It reads a file that TikTok fetches itself only
+// if the payload has its digest, and releases it again: the host is responsible for
+// serving the same file a moment later.
 func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error) {
 	for _, m := range post.Media {
 		if post.Source == sourcePull && len(m.SHA256) == 0 {
@@ -71,7 +71,7 @@ func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error)
 	return nil, nil
 }
 
-// session is one line with one post for it.
+// session is one connection with one post for it.
 type session struct {
 	c       *Connector
 	account account

@@ -144,9 +144,9 @@ func unread(why string) job.Outcome {
 	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: transport.Clean(why, transport.MaxMessage)}
 }
 
-// unreadable keeps what the engine has to know of a failed poll: that the credential
-// was refused, or how long to wait. A limit of questions is none of posts, so it
-// holds nothing but the questions.
+// unreadable keeps what the engine must know of a failed poll: that the credential was
+// refused, or how long to wait. A rate limit of polls is not one of posts, so it holds
+// only the polls.
 func unreadable(err error) job.Outcome {
 	o := unread(err.Error())
 	var r *connector.Refusal

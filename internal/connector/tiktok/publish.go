@@ -71,8 +71,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// pulled ends an attempt whose file TikTok fetches: it is committed. Its name goes
-// with the outcome, too, should it not be durable yet.
+// pulled ends an attempt whose file TikTok fetches: it is committed. The outcome
+// carries its name, too, in case the name is not durable yet.
 func (s *session) pulled(c connector.Commit, b begun, o job.Outcome) job.Outcome {
 	o.Result, o.Handle, o.Message = job.ResultAccepted, b.ID, "TikTok fetches the file as "+b.ID
 	if err := c.SaveHandle(o.Handle); err != nil {
@@ -81,8 +81,8 @@ func (s *session) pulled(c connector.Commit, b begun, o job.Outcome) job.Outcome
 	return o
 }
 
-// unposted says that an upload has ended before its last byte was written: there is
-// nothing to be posted.
+// unposted says that an upload has ended before its last byte was written: TikTok has
+// nothing to post.
 func unposted(o job.Outcome, why string) job.Outcome {
 	o.Result, o.Kind, o.Handle, o.RetryAfter = job.ResultRejected, job.FailTransient, "", 0
 	o.Message = why + "; TikTok has no whole video, so nothing was posted"
@@ -121,7 +121,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 	return unposted(o, "the video has no bytes")
 }
 
-// put sends one chunk on a line of its own.
+// put sends one chunk on its own connection.
 func (s *session) put(c connector.Commit, call transport.Request, last bool) (transport.Response, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()

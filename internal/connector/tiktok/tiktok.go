@@ -26,8 +26,8 @@ const (
 const (
 	// DefaultBaseURL is where TikTok's API is.
 	DefaultBaseURL = "https://open.tiktokapis.com"
-	// DefaultReadLag is how long after a write TikTok's status may still tell of the
-	// time before it. Ours: TikTok documents none.
+	// DefaultReadLag is how long after a write TikTok's status may still show the state
+	// before it. Our own value: TikTok documents none.
 	DefaultReadLag = time.Minute
 	// DefaultStepTime bounds an upload beside its bytes.
 	DefaultStepTime = 20 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// session is one line with one webhook for it.
+// session is one connection with one webhook for it.
 type session struct {
 	conn    *transport.Conn
 	message kit.Message

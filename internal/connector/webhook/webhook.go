@@ -197,7 +197,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	return s
 }
 
-// session reads what is to be sent, for a line that is still to come.
+// session reads what is to be sent, for a connection that is opened later.
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	m, err := thaw(o.Prepared.Frozen)
 	if err != nil {

@@ -15,7 +15,7 @@ const who = "X"
 
 const msgReconnect = "X does not accept this account's token any more: reconnect this X account"
 
-// session is one line with one request for it.
+// session is one connection with one request for it.
 type session struct {
 	conn    *transport.Conn
 	auth    kit.Auth

@@ -100,8 +100,9 @@ type Options struct {
 	PageLimit int
 	// RetryAfter is what RateLimit asks for, in whole seconds; zero means 1 s.
 	RetryAfter time.Duration
-	// Plan says what becomes of a request. It is called before the commit, from many
-	// goroutines, and may block: what it lets go late is committed late. Nil: Reply.
+	// Plan decides what happens to a request. It is called before the commit, from many
+	// goroutines, and may block: a request whose Plan returns late is committed late.
+	// Nil: Reply.
 	Plan func(Request) Answer
 	// Committed is called after a post was committed and before it is answered, from
 	// many goroutines, and may block. Nil: nothing.

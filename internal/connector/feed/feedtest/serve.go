@@ -97,8 +97,7 @@ func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
 	return req, stop
 }
 
-// plan asks what becomes of a request. A wrong token is refused whatever the
-// plan says.
+// plan asks what happens to a request. A wrong token is refused whatever the plan says.
 func (p *Platform) plan(r *http.Request, req Request) Answer {
 	answer := Reply
 	if p.opts.Plan != nil {
@@ -221,9 +220,8 @@ func (p *Platform) find(r *http.Request) (any, bool) {
 	return answer, true
 }
 
-// before returns how many posts are older than a cursor, which is the id of a
-// post, also of one that is no longer listed; false: it is none. The caller
-// holds mu.
+// before returns how many posts are older than a cursor, which is the id of a post,
+// also of one that is no longer listed; false: it is no cursor. The caller holds mu.
 func (p *Platform) before(cursor string) (int, bool) {
 	if cursor == "" {
 		return len(p.posts), true

@@ -53,7 +53,7 @@ func (a Answer) commits() bool {
 
 func (a Answer) stores() bool { return a.commits() && a != Forget || a == StoredFail }
 
-// Dialect is how an API says that a key was used for another request.
+// Dialect is the form in which an API reports that a key was used for another request.
 type Dialect int
 
 const (
@@ -83,7 +83,7 @@ type Options struct {
 	Dialect    Dialect
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// Plan says what becomes of a request. It is called before the commit, from many
+	// Plan decides what happens to a request. It is called before the commit, from many
 	// goroutines, and may block; a repeat meanwhile is answered 409. Nil: Reply.
 	Plan func(Request) Answer
 }

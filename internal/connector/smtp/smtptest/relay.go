@@ -65,8 +65,8 @@ type Options struct {
 	MaxSize int64
 	// Plan says what becomes of a message; nil takes all. n counts, from 1.
 	Plan func(n int) Fault
-	// PlanFor says it by what the message is, instead of Plan. It may block; the
-	// client's patience is its own.
+	// PlanFor decides by the message, instead of Plan. It may block; how long the
+	// client waits is the client's own.
 	PlanFor func(Message) Fault
 }
 
