@@ -353,9 +353,10 @@ alerts: need-promtool ## Check the alert rules in deploy/, and when they fire
 	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract and the alert rules
+lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the words, the contract and the alert rules
 	@unformatted=$$(gofmt -l $$(git ls-files -- '*.go' ':!gen')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
+	go run ./tools/words
 	$(TOOLS)/golangci-lint run
 	cd internal/proof/bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd clients/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
