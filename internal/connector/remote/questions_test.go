@@ -198,8 +198,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestAway: the service does not listen. Jobs wait, and can be scheduled; no two calls
-// wait for the same answer.
+// TestAway: the service does not listen. Jobs wait, and can be scheduled; no call waits
+// again for an answer that another call did not get.
 func TestAway(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
