@@ -114,6 +114,52 @@ func (b *bridge) Events(ctx context.Context, q store.EventQuery) (store.EventPag
 	return over(ctx, b, func(ctx context.Context) (store.EventPage, error) { return b.Store.Events(ctx, q) })
 }
 
+func (b *bridge) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
+	return over(ctx, b, func(ctx context.Context) (store.JobPage, error) { return b.Store.List(ctx, q) })
+}
+
+func (b *bridge) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
+	return over(ctx, b, func(ctx context.Context) (store.Hold, error) { return b.Store.Hold(ctx, connection, holdKey) })
+}
+
+func (b *bridge) Quarantine(ctx context.Context, reason string) error {
+	_, err := wrote(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Quarantine(ctx, reason) })
+	return err
+}
+
+func (b *bridge) Release(ctx context.Context) error {
+	_, err := wrote(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Release(ctx) })
+	return err
+}
+
+func (b *bridge) Schedule(ctx context.Context, ref store.Ref) (store.Schedule, error) {
+	return over(ctx, b, func(ctx context.Context) (store.Schedule, error) { return b.Store.Schedule(ctx, ref) })
+}
+
+func (b *bridge) CreateSchedule(ctx context.Context, n store.NewSchedule) (s store.Schedule, created bool, err error) {
+	s, err = wrote(ctx, b, func(ctx context.Context) (s store.Schedule, err error) {
+		s, created, err = b.Store.CreateSchedule(ctx, n)
+		return s, err
+	})
+	return s, created, err
+}
+
+func (b *bridge) Firings(ctx context.Context, q store.FiringQuery) (store.FiringPage, error) {
+	return over(ctx, b, func(ctx context.Context) (store.FiringPage, error) { return b.Store.Firings(ctx, q) })
+}
+
+func (b *bridge) Fire(ctx context.Context, p store.FireParams) (fired []store.Fired, more bool, err error) {
+	fired, err = wrote(ctx, b, func(ctx context.Context) (fired []store.Fired, err error) {
+		fired, more, err = b.Store.Fire(ctx, p)
+		return fired, err
+	})
+	return fired, more, err
+}
+
+func (b *bridge) NextFiring(ctx context.Context, limit time.Duration, except []job.ID) (time.Duration, error) {
+	return over(ctx, b, func(ctx context.Context) (time.Duration, error) { return b.Store.NextFiring(ctx, limit, except) })
+}
+
 func (b *bridge) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.Claim(ctx, p) })
 }
