@@ -51,7 +51,7 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memory.Record) {
 // noteLost notes when the loss of a sender was decided. The store may write the decision
 // seconds later, after the start window: that is no repeat, and the next decision sees the
 // window's end.
-func (w *simWorld) noteLost(items []store.Change) {
+func (w *simWorld) noteLost(items []store.Change, ago time.Duration) {
 	for _, it := range items {
 		j := w.byID[it.Job]
 		if it.Decision.Cause != job.CauseSenderLost || j == nil {
@@ -61,7 +61,7 @@ func (w *simWorld) noteLost(items []store.Change) {
 			j.lostAt = make(map[int64]time.Time)
 		}
 		if _, known := j.lostAt[it.Version]; !known {
-			j.lostAt[it.Version] = w.store.Inspect(it.Job).Snapshot.Now
+			j.lostAt[it.Version] = w.store.Inspect(it.Job).Snapshot.Now.Add(-ago)
 		}
 	}
 }

@@ -112,8 +112,11 @@ func (s nodeStore) Apply(ctx context.Context, items []store.Change) ([]store.App
 		c.job, c.n = items[0].Job, items[0].Version
 	}
 	c.detail = what.String()
-	s.w.noteLost(items)
-	return parkCall(s.node, c, func(ctx context.Context) ([]store.Applied, error) { return s.w.store.Apply(ctx, items) })
+	decided := time.Now()
+	return parkCall(s.node, c, func(ctx context.Context) ([]store.Applied, error) {
+		s.w.noteLost(items, time.Since(decided))
+		return s.w.store.Apply(ctx, items)
+	})
 }
 
 func (s nodeStore) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
