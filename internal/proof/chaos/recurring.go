@@ -397,18 +397,38 @@ func (r *recurring) readLedger(ctx context.Context, w *watched) error {
 }
 
 func (r *recurring) readJobs(ctx context.Context, w *watched) error {
-	w.know.Jobs, w.know.Attempts = make(map[string]string), make(map[string]int)
-	return r.pages(ctx, func(ctx context.Context, api *fleet.API, token string) (string, func(), error) {
+	w.know.Jobs, w.know.Retried = make(map[string]string), make(map[string]judge.Retried)
+	err := r.pages(ctx, func(ctx context.Context, api *fleet.API, token string) (string, func(), error) {
 		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{
 			Filter: &fireoncev1.JobFilter{ScheduleId: w.know.ID}, Order: fireoncev1.JobOrder_JOB_ORDER_CREATE_TIME_DESC, PageSize: pageSize, PageToken: token,
 		})
 		return resp.GetNextPageToken(), func() {
 			for _, j := range resp.GetJobs() {
 				w.know.Jobs[j.GetJobId()] = j.GetIdempotencyKey()
-				w.know.Attempts[j.GetJobId()] = int(j.GetAttemptCount())
+				if n := j.GetAttemptCount(); n > 1 {
+					w.know.Retried[j.GetJobId()] = judge.Retried{Attempts: int(n)}
+				}
 			}
 		}, err
 	})
+	if err != nil || w.coolDown == 0 {
+		return err
+	}
+	for id, retried := range w.know.Retried {
+		if err := r.campaign.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+			resp, err := api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{
+				Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}, PageSize: 1,
+			})
+			for _, a := range resp.GetAttempts() {
+				retried.FirstArm = a.GetIntentTime().AsTime()
+			}
+			return err
+		}); err != nil {
+			return fmt.Errorf("list the attempts of %s: %w", id, err)
+		}
+		w.know.Retried[id] = retried
+	}
+	return nil
 }
 
 func (r *recurring) readItems(ctx context.Context, w *watched) error {

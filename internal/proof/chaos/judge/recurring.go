@@ -131,9 +131,16 @@ type Recurring struct {
 	Counts map[string]int64
 	Ledger []LedgerRow
 	Jobs   map[string]string // keys by job
-	// Attempts are the jobs' attempts, by job.
-	Attempts map[string]int
-	Kept     []ItemFinal
+	// Retried has the jobs with more than one attempt.
+	Retried map[string]Retried
+	Kept    []ItemFinal
+}
+
+// Retried is what the service reports of a job with more than one attempt.
+type Retried struct {
+	Attempts int
+	// FirstArm is when the first attempt's intent became durable.
+	FirstArm time.Time
 }
 
 // StateActive is the state of a schedule that fires.
@@ -518,30 +525,36 @@ func (t *recurringTrial) weighItems() {
 	}
 }
 
-// weighCoolDown checks that the first requests of the schedule's jobs are as far apart as the
-// cool-down keeps their first attempts. It leaves out jobs of which a request never arrived, for
-// example because the server died before it: the first request that arrived may be that of a
-// later attempt, which the cool-down does not delay.
+// weighCoolDown checks that the first attempts of the schedule's jobs are as far apart as the
+// cool-down keeps them. A job's first request stands for its first attempt, unless a request of
+// it never arrived, for example because its server died: then the request may be a later
+// attempt's, which the cool-down does not delay, and the first attempt began when the service
+// reports it.
 func (t *recurringTrial) weighCoolDown(first map[string]time.Time, requests map[string]int) {
 	if t.CoolDown == 0 {
 		return
 	}
-	incomplete := make(map[string]bool)
+	armed := make(map[string]time.Time)
 	for _, row := range t.Ledger {
-		if subject := t.Prefix + row.Name; t.Attempts[row.JobID] > requests[subject] {
-			incomplete[subject] = true
+		subject := t.Prefix + row.Name
+		if r, ok := t.Retried[row.JobID]; ok && r.Attempts > requests[subject] {
+			armed[subject] = r.FirstArm
 		}
 	}
 	var begun []time.Time
 	for subject, at := range first {
-		if strings.HasPrefix(subject, t.Prefix) && !incomplete[subject] {
-			begun = append(begun, at)
+		if !strings.HasPrefix(subject, t.Prefix) {
+			continue
 		}
+		if arm, ok := armed[subject]; ok {
+			at = arm
+		}
+		begun = append(begun, at)
 	}
 	slices.SortFunc(begun, time.Time.Compare)
 	for i := 1; i < len(begun); i++ {
 		if apart := begun[i].Sub(begun[i-1]); apart < t.CoolDown-t.Act-clockSlack {
-			t.blame(Crowded, "two jobs came to the platform %v apart, with a cool-down of %v", apart.Round(time.Millisecond), t.CoolDown)
+			t.blame(Crowded, "two jobs began %v apart, with a cool-down of %v", apart.Round(time.Millisecond), t.CoolDown)
 		}
 	}
 }

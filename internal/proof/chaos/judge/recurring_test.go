@@ -213,14 +213,34 @@ func TestCoolDownIsJudgedByRequests(t *testing.T) {
 			t.Errorf("%v apart: %+v, %v", apart, got, err)
 		}
 	}
-	// The first request of a job with a request that never arrived may be a later attempt's.
-	r := fired()
-	r.CoolDown, r.Act, r.Attempts = 15*time.Second, 5*time.Second, make(map[string]int)
-	for i, row := range r.Ledger {
-		r.Attempts[row.JobID] = 1 + i%2
-	}
-	got, err := judge.JudgeRecurring([]judge.Recurring{*r}, logOf(r, 8*time.Second))
-	if err != nil || got.Kinds[judge.Crowded] != 0 {
-		t.Errorf("every second job has an attempt that never arrived: %+v, %v", got, err)
+	// The log has two requests of each job. The second job's first one never arrived, and what
+	// came is 7 s after the first job's: its first attempt decides.
+	for name, tt := range map[string]struct {
+		attempts int
+		arm      time.Duration
+		want     int
+	}{
+		"all requests arrived":                {2, 15 * time.Second, 1},
+		"one is missing, armed in good time":  {3, 15 * time.Second, 0},
+		"one is missing, armed early as well": {3, 3 * time.Second, 1},
+	} {
+		r := fired()
+		r.CoolDown, r.Act = 15*time.Second, 5*time.Second
+		r.Retried = map[string]judge.Retried{r.Ledger[1].JobID: {Attempts: tt.attempts, FirstArm: dawn.Add(tt.arm)}}
+		log := func(yield func(platform.Record, error) bool) {
+			n := 0
+			for rec, err := range logOf(r, 15*time.Second) {
+				if n++; n == 3 || n == 4 { // the second job's
+					rec.Time = rec.Time.Add(-8 * time.Second)
+				}
+				if !yield(rec, err) {
+					return
+				}
+			}
+		}
+		got, err := judge.JudgeRecurring([]judge.Recurring{*r}, log)
+		if err != nil || got.Kinds[judge.Crowded] != tt.want {
+			t.Errorf("%s: %d crowded, want %d; %v", name, got.Kinds[judge.Crowded], tt.want, err)
+		}
 	}
 }
