@@ -187,7 +187,10 @@ func TestNativeProbes(t *testing.T) {
 	reflect := func(ctx context.Context, conn *grpc.ClientConn) error {
 		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 		f.must(err)
-		f.must(stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
+		ask := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
+		if err := stream.Send(ask); !errors.Is(err, io.EOF) { // io.EOF: the server has ended the stream, and Recv returns why
+			f.must(err)
+		}
 		_, err = stream.Recv()
 		return err
 	}
