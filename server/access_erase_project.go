@@ -95,7 +95,7 @@ func (s *accessService) deleteToErase(ctx context.Context, project string, id jo
 		return ignoring(err, store.ErrNotFound)
 	}
 	change := store.ConnectionChange{Project: project, ID: id, Version: conn.Version, Actor: callerOf(ctx).actor, Delete: true}
-	after, err := s.store.ChangeConnection(ctx, change)
+	after, err := s.changeConnection(ctx, change)
 	if err != nil {
 		return ignoring(err, store.ErrNotFound, store.ErrStale, store.ErrInUse)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,6 +190,38 @@ func TestEraseProject(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEraseProjectForgetsConnections: a submit right after an erasure sees that the
+// connection is gone.
+func TestEraseProjectForgetsConnections(t *testing.T) {
+	calls := map[string]int{}
+	inBubble(t, func(t *testing.T, f *fixture) {
+		c, operator := overConnect(f), bring(t.Context(), "operator")
+		key := f.issue("shop", server.Scopes())
+		shop := bring(t.Context(), key.Reveal())
+		conn, id := f.inProject(shop, t, "shop", c)
+		f.must(c.call(shop, jobsPath+"CancelJob",
+			&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: id}}, &fireoncev1.CancelJobResponse{}))
+		_, err := f.store.RevokeAPIKey(t.Context(), key.ID)
+		f.must(err)
+		f.clock.advance(time.Hour)
+		got, err := askWith[fireoncev1.EraseProjectResponse](operator, c, eraseProject, &fireoncev1.EraseProjectRequest{ProjectId: "shop"})
+		if err != nil || got.GetErasedConnectionCount() != 1 {
+			t.Fatalf("erased: %v, %v", got, err)
+		}
+		again := bring(t.Context(), f.issue("shop", server.Scopes()).Reveal())
+		clear(calls)
+		err = c.call(again, scheduleJob, f.request("new", on(conn)), &fireoncev1.ScheduleJobResponse{})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
+		if calls["Connection"] != 1 || calls["Create"] != 0 {
+			t.Errorf("%v calls of the store, want one read of the connection alone", calls)
+		}
+	}, func(c *server.Config) {
+		c.APIKey = "operator"
+		c.Keep = store.Keep{Keys: job.KeyKept}
+		c.Store = counting{Store: c.Store, mu: &sync.Mutex{}, calls: calls}
+	})
 }
 
 // schedule2 stores a job with a caller's context.

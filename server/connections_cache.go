@@ -14,8 +14,8 @@ import (
 // same few. A connection that was read a moment ago is good enough for a submit: anything may
 // change it between a read and the write, so the store checks it again. A connection that this
 // server has changed is read again: a caller that has the answer to a change sees the change in
-// its next call here. A connection that was not found is read again every time: it may have been
-// created since.
+// its next call here. A connection that was not found is not cached: it may have been created
+// since.
 
 const (
 	// connectionRefresh is the age from which one submit reads a connection again; the
@@ -59,7 +59,8 @@ func (c *connectionCache) connection(ctx context.Context, project string, id job
 		conn, err := c.store.Connection(ctx, store.Ref{Project: project, ID: id})
 		return &conn, err
 	})
-	if errors.Is(err, cache.ErrFull) {
+	// A read that another call began may have ended with its time, and this call has some left.
+	if errors.Is(err, cache.ErrFull) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		conn, err := c.store.Connection(ctx, store.Ref{Project: project, ID: id})
 		return &conn, err
 	}
@@ -80,6 +81,13 @@ func (c *connectionCache) id(ctx context.Context, project, key string) (job.ID, 
 	}
 	c.ids.Put(name, conn.ID)
 	return conn.ID, nil
+}
+
+// changeConnection changes a connection in the store and makes the next submit read it.
+func (s *Server) changeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	after, err := s.store.ChangeConnection(ctx, c)
+	s.connections.forget(c.Project, c.ID)
+	return after, err
 }
 
 // forget makes the next submit read a connection, which this server has changed.

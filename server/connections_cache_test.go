@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
 )
 
 // TestConnectionsAreReadLately: submits that follow each other share one read of
@@ -39,4 +42,41 @@ func TestConnectionsAreReadLately(t *testing.T) {
 			}
 		}
 	}, func(c *server.Config) { c.Store = counting{Store: c.Store, mu: &sync.Mutex{}, calls: calls} })
+}
+
+// stalling is a store whose first read of a connection ends with its context.
+type stalling struct {
+	server.Store
+	reads *atomic.Int64
+}
+
+func (s stalling) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
+	if s.reads.Add(1) == 1 {
+		<-ctx.Done()
+		return store.Connection{}, ctx.Err()
+	}
+	return s.Store.Connection(ctx, ref)
+}
+
+// TestAReadOfAnotherCallTimesOut: a call that joins another call's read of a connection is
+// not failed by the time limit of that read.
+func TestAReadOfAnotherCallTimesOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fixture) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s := stalling{Store: f.store, reads: &atomic.Int64{}}
+		get := server.ConnectionCacheGet(s, time.Second)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if conn, err := get(ctx, server.DefaultProject, f.id(f.conn)); err != nil || conn.ID != f.id(f.conn) {
+					t.Errorf("%v, %v", conn, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := s.reads.Load(); got != 3 {
+			t.Errorf("%d reads, want the shared one and one for each call", got)
+		}
+	})
 }

@@ -75,8 +75,7 @@ func (s *connectionService) changeStored(ctx context.Context, a connectionChange
 // writeChange writes a change that was decided on a connection.
 func (s *connectionService) writeChange(ctx context.Context, conn store.Connection, c store.ConnectionChange) (store.Connection, error) {
 	c.Project, c.ID, c.Version, c.Actor = conn.Project, conn.ID, conn.Version, callerOf(ctx).actor
-	after, err := s.store.ChangeConnection(ctx, c)
-	s.connections.forget(conn.Project, conn.ID)
+	after, err := s.changeConnection(ctx, c)
 	switch {
 	case errors.Is(err, store.ErrInUse):
 		return after, refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -328,6 +329,45 @@ func TestDeleteConnection(t *testing.T) {
 		if !proto.Equal(got, gone) {
 			t.Errorf("paused or resumed: %v", got)
 		}
+	}
+}
+
+// TestRetryWhileTheConnectionIsDeleted: the connection is deleted between the check and the
+// write. The answer names the connection, and not a job that is there.
+func TestRetryWhileTheConnectionIsDeleted(t *testing.T) {
+	const isGone = fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED
+	for name, retry := range map[string]func(f *fixture, c client, id string) error{
+		"one": func(f *fixture, c client, id string) error {
+			_, err := f.retry(c, &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: id}, Etag: f.read(c, id).GetEtag()})
+			return err
+		},
+		"bulk": func(f *fixture, c client, _ string) error {
+			r, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+			f.must(err)
+			wantCounts(t, r, 1, 0, 1)
+			wantItem(t, r.GetFailures()[0].GetError(), isGone)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f *fixture
+			f = start(t, func(c *server.Config) {
+				c.Store = meddling{c.Store, &sync.Once{}, func() {
+					_, err := f.store.ChangeConnection(t.Context(), store.ConnectionChange{
+						Project: server.DefaultProject, ID: f.id(f.conn), Version: f.connectionOf(f.conn).Version, Actor: "another server", Delete: true,
+					})
+					f.must(err)
+				}}
+			})
+			c := overConnect(f)
+			id := f.schedule(f.request("k")).GetJobId()
+			f.fail()
+			if err := retry(f, c, id); err != nil {
+				wantReason(t, err, isGone)
+			} else if name == "one" {
+				t.Error("the job was retried on a deleted connection")
+			}
+		})
 	}
 }
 

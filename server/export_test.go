@@ -27,6 +27,11 @@ func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
 // EtagOf lets tests name a version.
 func EtagOf(id job.ID, version int64) string { return etagOf(id, version) }
 
+// ConnectionCacheGet lets tests read connections through a cache whose reads have a time limit.
+func ConnectionCacheGet(s store.Connections, limit time.Duration) func(context.Context, string, job.ID) (*store.Connection, error) {
+	return newConnectionCache(s, limit).connection
+}
+
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
 

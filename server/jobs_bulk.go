@@ -236,14 +236,13 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 			return r.reread(ctx, idsOf(moved))
 		},
 		func(snap job.Snapshot, c *store.Change) (bool, error) { return r.decide(ctx, snap, c), nil },
-		func(snap job.Snapshot, _ *store.Change, a *store.Applied) error {
-			switch a.Err {
-			case nil:
-				r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
-				r.changed(snap.ID)
-			default:
-				r.refused(ctx, snap.ID, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(store.Ref{ID: snap.ID})))
+		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
+			if a.Err != nil {
+				r.refused(ctx, snap.ID, r.jobs.notWritten(ctx, store.Ref{ID: snap.ID}, snap, c, a.Err))
+				return nil
 			}
+			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
+			r.changed(snap.ID)
 			return nil
 		})
 	for _, snap := range moved {

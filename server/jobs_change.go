@@ -62,11 +62,8 @@ func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, err
 			return s.decide(ctx, w, snap, c)
 		},
 		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
-			switch {
-			case errors.Is(a.Err, store.ErrEffectKeyTaken):
-				return effectKeyTaken()
-			case a.Err != nil:
-				return notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(ref))
+			if a.Err != nil {
+				return s.notWritten(ctx, ref, snap, c, a.Err)
 			}
 			s.cfg.Metrics.Ended(snap.State, a.Snapshot)
 			out = a.Snapshot
@@ -114,6 +111,23 @@ func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot,
 		return true, nil
 	default:
 		return false, fmt.Errorf("decide: action %d for a client's change", d.Action)
+	}
+}
+
+// notWritten returns the error of a call whose change the store did not write. The store
+// looks at more than the server did before it: an effect key may be taken, and the job, or the
+// connection that it would start on again, may have been deleted since.
+func (s *jobService) notWritten(ctx context.Context, ref store.Ref, snap job.Snapshot, c *store.Change, why error) error {
+	switch {
+	case errors.Is(why, store.ErrEffectKeyTaken):
+		return effectKeyTaken()
+	case errors.Is(why, store.ErrNotFound):
+		if err := s.checkRestart(ctx, snap, c.Decision); err != nil {
+			return err
+		}
+		return jobNotFound(ref)
+	default:
+		return fmt.Errorf("write the decision: %w", why)
 	}
 }
 
