@@ -171,6 +171,10 @@ func holdDoubtful(ctx context.Context, s recovered, since time.Time) (int, error
 		func(j job.Snapshot, c *store.Change) (bool, error) {
 			c.Actor = "fireonce recover"
 			write, err := c.Decide(&j, job.Traits{Class: j.Class}, 0, job.Restored{Since: since})
+			if err == nil && !write {
+				// It would stay on the page of jobs in doubt, and hide those after it.
+				err = errors.New("it may have been sent since, and cannot be held")
+			}
 			if err != nil {
 				err = fmt.Errorf("job %s: %w", j.ID, err)
 			}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,21 @@ func TestRecoverWithoutQuarantine(t *testing.T) {
 	}
 	if m, err := s.Meta(t.Context()); err != nil || m.Quarantined != "" || m.Incarnation != 2 {
 		t.Errorf("meta: %+v, %v", m, err)
+	}
+}
+
+// unheld is a store with a job in doubt that cannot be held.
+type unheld struct{ store.Store }
+
+func (unheld) Doubtful(context.Context, time.Time, int) ([]job.Snapshot, error) {
+	var s job.Snapshot
+	s.ID, s.State, s.Class = newID(), job.Succeeded, job.Opaque
+	return []job.Snapshot{s}, nil
+}
+
+// TestHoldDoubtfulFails where a job stays in doubt: the database must not be released.
+func TestHoldDoubtfulFails(t *testing.T) {
+	if n, err := holdDoubtful(t.Context(), unheld{}, time.Now()); err == nil || n != 0 {
+		t.Errorf("%d jobs were held, %v; want an error that names the job", n, err)
 	}
 }
