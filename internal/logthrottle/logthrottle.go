@@ -4,7 +4,6 @@ package logthrottle
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,12 +12,28 @@ const Every = time.Minute
 
 // Throttle lets one log line through in each Every. The zero Throttle lets the next line
 // through.
-type Throttle struct{ last atomic.Int64 }
+type Throttle struct {
+	mu   sync.Mutex
+	last time.Time // zero: no line yet
+}
 
-// Allow reports whether a line may be logged now. Of concurrent callers one may.
+// Allow reports whether a line may be logged now. Of concurrent callers one may. Where now
+// comes from time.Now, a wall clock that is set back silences nothing.
 func (t *Throttle) Allow(now time.Time) bool {
-	last := t.last.Load()
-	return now.UnixNano()-last >= int64(Every) && t.last.CompareAndSwap(last, now.UnixNano())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < Every {
+		return false
+	}
+	t.last = now
+	return true
+}
+
+// reset lets the next line through.
+func (t *Throttle) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = time.Time{}
 }
 
 // Failures logs the failures of something that several operations depend on: when the
@@ -45,7 +60,7 @@ func (f *Failures) Failed(op string, err error) {
 	}
 	if len(f.failing) == 0 {
 		f.since = now
-		f.throttle.last.Store(0)
+		f.throttle.reset()
 	}
 	f.failing[op] = true
 	if f.throttle.Allow(now) {
