@@ -26,11 +26,13 @@ func (a *attempt) armAndSend() {
 	armed, err := a.arm()
 	if err != nil {
 		step.Failed()
+		a.closeSession() // the wait for the store may be long
 		a.resolveUnconfirmed(err)
 		return
 	}
 	if armed.Err != nil {
 		step.Failed()
+		a.closeSession()
 		a.armRefused(armed.Err)
 		return
 	}

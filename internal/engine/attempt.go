@@ -66,6 +66,7 @@ func (a *attempt) run(ctx context.Context) {
 		lease.stop()
 		return
 	}
+	defer a.closeSession()
 	refused := a.prepare(lease.ctx)
 	if a.content != "" {
 		defer a.e.contents.release(a.content, a.leased.ID)
@@ -84,7 +85,6 @@ func (a *attempt) run(ctx context.Context) {
 		a.settleLeased(*a.present)
 		return
 	}
-	defer a.closeSession()
 	if lost {
 		return
 	}

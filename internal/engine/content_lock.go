@@ -199,8 +199,11 @@ func (c *contentLocks) blocks(ctx context.Context, holder job.ID) bool {
 	if err != nil {
 		return !errors.Is(err, store.ErrNotFound)
 	}
-	return s.State.Gated() || s.State.InFlight()
+	return blocking(s.State)
 }
+
+// blocking reports whether a job in a state keeps others with its content from starting.
+func blocking(s job.State) bool { return s.Gated() || s.InFlight() }
 
 // wake makes a waiting job due. It reports whether the job is on its way; if not,
 // it has ended or waits for something else, and the next one may go.
@@ -222,13 +225,14 @@ func (c *contentLocks) wake(ctx context.Context, id job.ID) bool {
 			return nil
 		})
 	if !asked {
-		return s.State.Gated() || s.State.InFlight() || s.State.Runnable() && !s.NextAt.After(s.Now)
+		return blocking(s.State) || s.State.Runnable() && !s.NextAt.After(s.Now)
 	}
 	return err == nil && (written || len(moved) > 0)
 }
 
-// contentOf names a job's content among all of this process, as the store's content lock
-// does; empty where there is none.
+// contentOf names a job's content among all of this process; empty where there is none.
+// Like the store's content lock it tells accounts apart, but the two names are never
+// compared: this one only has to be unique in this process.
 func contentOf(l *store.Leased, identity string, p connector.Prepared) string {
 	if len(p.Gate) == 0 || l.State != job.Claimed {
 		return ""

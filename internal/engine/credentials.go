@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -30,8 +30,20 @@ const (
 // credentials opens the targets of jobs.
 type credentials struct {
 	*Config
-	cache    credentialCache
-	unopened unopened
+	cache credentialCache
+	// unopened has the connections whose credential did not open, so that each is logged
+	// once and not with each of its jobs.
+	unopened *cache.TTL[job.ID, bool]
+}
+
+// maxUnopened bounds the connections that are remembered as not opened.
+const maxUnopened = 1024
+
+func newCredentials(c *Config) *credentials {
+	return &credentials{
+		Config: c, cache: newCredentialCache(c.Clock),
+		unopened: cache.New[job.ID, bool](cache.Options{Max: maxUnopened}),
+	}
 }
 
 // target is where a job is sent.
@@ -64,8 +76,7 @@ func (o *credentials) open(ctx context.Context, l *store.Leased) (target, *job.D
 			Message: fmt.Sprintf("this server has no connector %q", l.Connection.Connector),
 		}
 	}
-	now := o.Clock.Read().Time
-	cred, capability, known := o.cache.find(&l.Connection, now)
+	cred, capability, known := o.cache.get(&l.Connection)
 	var refused *job.Deferred
 	if !known {
 		if cred, refused = o.unseal(ctx, l); refused != nil {
@@ -88,7 +99,7 @@ func (o *credentials) open(ctx context.Context, l *store.Leased) (target, *job.D
 			return target{}, refused
 		}
 		if !capability.Unsure {
-			o.cache.keep(&l.Connection, cred, capability, now)
+			o.cache.put(&l.Connection, cred, capability)
 		}
 	}
 	return newTarget(c, l, cred, capability), nil
@@ -97,8 +108,7 @@ func (o *credentials) open(ctx context.Context, l *store.Leased) (target, *job.D
 // known returns what is known of a connection without I/O. A connection without a
 // credential is always known, unless its target has to be asked what it can do.
 func (o *credentials) known(conn *store.Connection, c connector.Connector) (connector.Credential, connector.Capability, bool) {
-	now := o.Clock.Read().Time
-	cred, capability, known := o.cache.find(conn, now)
+	cred, capability, known := o.cache.get(conn)
 	if known && o.due(conn) {
 		return cred, capability, false
 	}
@@ -109,7 +119,7 @@ func (o *credentials) known(conn *store.Connection, c connector.Connector) (conn
 	if err != nil || capability.Unsure {
 		return cred, capability, false // prepare asks the target
 	}
-	o.cache.keep(conn, cred, capability, now)
+	o.cache.put(conn, cred, capability)
 	return cred, capability, true
 }
 
@@ -149,14 +159,16 @@ func (o *credentials) unseal(ctx context.Context, l *store.Leased) (connector.Cr
 			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the connection was changed while the job was prepared",
 		}
 	case err != nil:
-		if o.unopened.first(c) {
+		first := false
+		o.unopened.GetOrPut(c.ID, func() bool { first = true; return true })
+		if first {
 			o.Log.Error("a credential cannot be opened; its jobs wait", "connection", c.ID.String(), "project", c.Project, "err", err)
 		}
 		return connector.Credential{}, &job.Deferred{
 			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, maxUnfitWait), Message: seal.Explain(err),
 		}
 	}
-	o.unopened.forget(c)
+	o.unopened.Delete(c.ID)
 	cred.Version = sealed.Version
 	return cred.Shared(), nil
 }
@@ -188,36 +200,4 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 	default:
 		return &job.Deferred{Kind: otherwise, Message: "could not be prepared; nothing was sent"}
 	}
-}
-
-// maxUnopened bounds the connections that unopened remembers.
-const maxUnopened = 1024
-
-// unopened remembers the connections whose credential did not open, so that each is
-// logged once and not with each of its jobs.
-type unopened struct {
-	mu    sync.Mutex
-	known map[job.ID]bool
-}
-
-// first notes that a connection's credential did not open. It reports whether that is
-// new.
-func (u *unopened) first(c *store.Connection) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.known[c.ID] {
-		return false
-	}
-	if u.known == nil || len(u.known) >= maxUnopened {
-		u.known = make(map[job.ID]bool)
-	}
-	u.known[c.ID] = true
-	return true
-}
-
-// forget notes that a connection's credential opened.
-func (u *unopened) forget(c *store.Connection) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.known, c.ID)
 }

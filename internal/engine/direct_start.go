@@ -31,9 +31,17 @@ func (s startingJobs) Create(ctx context.Context, items []store.NewJob) ([]store
 		return s.Jobs.Create(ctx, items)
 	}
 	c := e.newClaimAndArm(1)
+	created := false
+	defer func() {
+		if !created { // Create panicked
+			c.end(nil, nil)
+			e.direct.leave(&permit)
+		}
+	}()
 	item := items[0]
 	item.Start = &store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: 1, Intent: c.intend}
 	out, err := s.Jobs.Create(ctx, []store.NewJob{item})
+	created = true
 	var started []store.Leased
 	if err == nil && out[0].Started != nil {
 		started = append(started, *out[0].Started)
@@ -59,7 +67,7 @@ func (s startingJobs) Create(ctx context.Context, items []store.NewJob) ([]store
 	return out, err
 }
 
-// directStart lets jobs in while the engine runs.
+// directStart admits jobs while the engine runs.
 type directStart struct {
 	permits *sendPermits
 	busy    *sync.WaitGroup
@@ -86,14 +94,14 @@ func (d *directStart) leave(p *sendPermit) {
 	d.busy.Done()
 }
 
-// open lets jobs in as long as run lasts.
+// open admits jobs as long as run lasts.
 func (d *directStart) open(run context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running = run
 }
 
-// close ends that: after it no job enters.
+// close ends that: after it no job is admitted.
 func (d *directStart) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -168,3 +168,32 @@ func TestABusyEngineStartsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A panic in the store costs no permit: with one sender, the next job still starts, and
+// the engine still stops.
+func TestAStartThatPanics(t *testing.T) {
+	found := &claims{}
+	idling(t, found, func(t *testing.T, w *world) {
+		w.config.Senders = 1
+		w.platform.idle = func() bool { return true }
+		c := &creating{answer: func([]store.Created, error) ([]store.Created, error) { panic("a bug of the store") }}
+		s := w.startDirect(c)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic did not reach the caller")
+				}
+			}()
+			_, _ = w.post(s, "first")
+		}()
+		c.answer = nil
+		id, err := w.post(s, "second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.wantOne(id, 1)
+		if got := c.asked.Load(); got != 2 {
+			t.Errorf("%d jobs were to start directly, want 2: the first kept its permit", got)
+		}
+	})
+}

@@ -164,7 +164,7 @@ func New(c Config) (*Engine, error) {
 	e.direct = &directStart{permits: e.permits, busy: &e.busy}
 	cfg := &e.Config
 	e.storeLog = newStoreLog(cfg)
-	e.credentials = &credentials{Config: cfg}
+	e.credentials = newCredentials(cfg)
 	e.contents = newContentLocks(cfg)
 	e.notBefore = &notBefore{Config: cfg, begun: c.Clock.Read().Time}
 	e.holds = &holds{Config: cfg}

@@ -155,6 +155,7 @@ func (o *look) replay(ctx context.Context) {
 	a := &attempt{task: o.task, first: &first}
 	lease := a.keepLease(ctx)
 	o.work.About(attempts[first.Number-1:]...)
+	defer a.closeSession()
 	refused := a.prepare(lease.ctx)
 	lost := lease.stop()
 	if refused != nil {
@@ -163,7 +164,6 @@ func (o *look) replay(ctx context.Context) {
 		}
 		return
 	}
-	defer a.closeSession()
 	if lost || ctx.Err() != nil {
 		return
 	}
