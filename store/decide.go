@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: whatever changes a job reads it, has job.Decide judge evidence, and
-// writes the decision by compare-and-set. A job that moved between the read and the
+// Rules of this file: every change of a job has three steps: read the job, have job.Decide
+// judge the evidence, and write the decision by compare-and-set. A job that moved between the read and the
 // write is decided again as it is then, or left to whatever moved it.
 
 // MaxDecisions bounds how often a job is decided again because it moved between the read

@@ -134,7 +134,7 @@ func (c *claimAndArm) run(ctx context.Context, a *attempt) {
 }
 
 // prepareWithoutIO is prepare for a job that needs no I/O to be sent. It returns false for
-// one that does, and for one that cannot be sent: prepare says why.
+// one that does, and for one that cannot be sent: prepare returns the reason.
 func (c *claimAndArm) prepareWithoutIO(l *store.Leased) (r ready, ok bool) {
 	e := c.e
 	defer func() {

@@ -21,7 +21,7 @@ const (
 	// connector, or the key of its credential.
 	maxUnfitWait = time.Hour
 	// maxSharedHold is the longest hold for what stands in the way of every job. Each of
-	// them waits for as long as its own refusal says. The hold keeps more jobs from running
+	// them waits for as long as its own refusal asks. The hold keeps more jobs from running
 	// into it than can be prepared concurrently, and is short, so that no job waits long
 	// after the end.
 	maxSharedHold = 5 * time.Second

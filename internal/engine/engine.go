@@ -109,7 +109,7 @@ const (
 	openTimeout = 20 * time.Second
 	// storeTimeout bounds one call to the store.
 	storeTimeout = 15 * time.Second
-	// Settle times where the connector cannot say its own: no connector has longer ones.
+	// Settle times where the connector does not know its own: no connector has longer ones.
 	carefulLag       = time.Hour
 	carefulNegatives = 10
 )
@@ -234,8 +234,8 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // traits returns what is known of the target of a job of the class, without its
 // credential. A connector without settle times has only what the connection states, and
-// one that cannot say them has the longest. So does one whose class has changed since a
-// job was armed as OBSERVABLE: what it says is not about that job.
+// one that does not know them has the longest. So does one whose class has changed since a
+// job was armed as OBSERVABLE: its own are for another class.
 func (c *Config) traits(conn *store.Connection, class job.Class) job.Traits {
 	stated := job.Traits{Class: conn.Class, KeyWindow: conn.KeyWindow, Grace: c.Grace}
 	found, _ := c.Connectors.Get(conn.Connector)

@@ -13,7 +13,7 @@ import (
 const maxNotBefore = 8192
 
 // notBefore remembers when a job may be looked at again, on this process's own
-// monotonic clock. The store's clock says so too, but it may be set, and a look
+// monotonic clock. The store's clock has it too, but may be set, and a look
 // that comes too early takes a write under way for an absence. For a job that is forgotten
 // (there were too many) or another process's, the store's clock alone decides, unless the
 // job was armed before this process began (see wait).

@@ -15,7 +15,7 @@ import (
 )
 
 // Rules of this file:
-//   - a look is read-only, and a look that fails says nothing about the effect;
+//   - a look is read-only, and a look that fails proves nothing about the effect;
 //   - a credential that is refused in a look is renewed once, where that is possible,
 //     and holds the account otherwise. No look was made then, and none is counted;
 //   - a look reads back to its round's first watermark, however many attempts followed;
@@ -92,7 +92,7 @@ func present(ev job.Evidence) bool {
 	return ok && looked.Verdict == job.SawPresent
 }
 
-// ask asks the platform for the job's effect. A failure says nothing about the effect.
+// ask asks the platform for the job's effect. A failure proves nothing about the effect.
 func (t *task) ask(ctx context.Context, what job.Action) (ev job.Evidence) {
 	e, l := t.e, t.leased
 	defer func() {
@@ -140,7 +140,8 @@ func poll(ctx context.Context, to target, l *store.Leased) job.Evidence {
 	}
 	out := poller.Poll(ctx, to.opening, l.Handle)
 	if out.Result == job.ResultUnknown && out.Kind == job.FailAuth {
-		// It says nothing of the handle, and the account's other jobs need not find out.
+		// It proves nothing about the handle. The hold keeps the account's other jobs from
+		// being refused too.
 		return job.Deferred{Kind: job.FailAuth, Auth: out.Auth, Message: out.Message, CredentialVersion: to.opening.Credential.Version}
 	}
 	out.Attempt, out.Polled, out.CredentialVersion = l.Attempt, true, to.opening.Credential.Version

@@ -15,7 +15,7 @@ const (
 	leastRest = 50 * time.Millisecond
 )
 
-// pacer waits between two searches for due work. When the store says that something is
+// pacer waits between two searches for due work. When the store reports that something is
 // due but nothing could be taken (a limit is reached, another server was faster), it waits
 // longer and longer, so that no loop is ever hot.
 type pacer struct {
@@ -47,7 +47,7 @@ func (p *pacer) repeat(ctx context.Context, do func() (did int, more bool)) {
 }
 
 // wait waits for a hint, for the time at which the store has something due, or for the
-// end of ctx. took says that something could be taken just now: usually more comes soon,
+// end of ctx. took is true where something was taken just now: usually more comes soon,
 // with a hint, so the store is not asked yet.
 func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) {
 	if took {

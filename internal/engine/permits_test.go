@@ -178,7 +178,7 @@ func unstoredOutcomes(t *testing.T, of job.Class, most int) {
 		s.world.pass(10 * time.Second)
 		// A job that waits for the store has put back its connection, and freed its request.
 		if n := s.platform.sent(); n != most || s.platform.closed != n {
-			t.Errorf("%d requests, want %d; %d lines let go", n, most, s.platform.closed)
+			t.Errorf("%d requests, want %d; %d connections put back", n, most, s.platform.closed)
 		}
 		counted := map[job.State]int{}
 		page, err := s.store.List(t.Context(), store.JobQuery{Project: "default", Limit: store.MaxBatch})
@@ -200,7 +200,7 @@ func unstoredOutcomes(t *testing.T, of job.Class, most int) {
 }
 
 // A shutdown waits for outcomes that are being stored, and for no permit.
-func TestAShutdownWithEveryPlaceTaken(t *testing.T) {
+func TestAShutdownWithEveryPermitTaken(t *testing.T) {
 	withFewPermits(t, func(t *testing.T, s *permitWorld) {
 		s.outcome.close()
 		s.start()

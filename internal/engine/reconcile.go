@@ -13,7 +13,7 @@ import (
 )
 
 // Rules of this file: a job whose outcome is unknown or not final is leased, and
-// job.Decide says what to do: look, poll, repeat a KEYED attempt with its key, or wait.
+// job.Decide chooses what to do: look, poll, repeat a KEYED attempt with its key, or wait.
 
 // lookers bounds the looks, polls and replays under way.
 type lookers struct {

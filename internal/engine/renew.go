@@ -101,18 +101,18 @@ func (o *credentials) expired(conn *store.Connection, ev job.Evidence) job.Evide
 
 // moreExact returns why a credential was refused: known, where the platform has named no
 // cause. Its bare refusal may have any cause.
-func moreExact(said, known job.AuthCause) job.AuthCause {
-	if known != 0 && said <= job.AuthRefused {
+func moreExact(stated, known job.AuthCause) job.AuthCause {
+	if known != 0 && stated <= job.AuthRefused {
 		return known
 	}
-	return said
+	return stated
 }
 
 // renewal is the result of asking for a newer credential. The zero renewal is nothing:
 // the refusal stands.
 type renewal struct {
 	done bool // a newer one is durable
-	// later says why there is none yet, and after when there may be one.
+	// later is why there is none yet; after is when there may be one.
 	later string
 	after time.Duration
 	ended job.AuthCause // the login has ended, and why

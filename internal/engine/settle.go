@@ -71,7 +71,7 @@ func (t *task) settleLeased(ev job.Evidence) (after *job.Snapshot, stored bool) 
 
 var errUndecidable = errors.New("no decision")
 
-// settleOnce decides and writes once. moved says that the job has moved on.
+// settleOnce decides and writes once. moved reports whether the job has moved on.
 func (t *task) settleOnce(s *job.Snapshot, traits job.Traits, ev job.Evidence) (after *job.Snapshot, moved bool, err error) {
 	ctx, cancel := context.WithTimeout(t.e.hard, storeTimeout)
 	defer cancel()
@@ -89,9 +89,9 @@ func (t *task) settleOnce(s *job.Snapshot, traits job.Traits, ev job.Evidence) (
 			if a.Err != nil {
 				return a.Err
 			}
-			if told := a.Owner; !told.IsZero() {
+			if other := a.Owner; !other.IsZero() {
 				t.e.Log.ErrorContext(t.traceOf(s), "the platform answered two jobs with one object; one of them may have no effect",
-					"job", s.ID.String(), "other", told.String(), "taken", a.TakenOver)
+					"job", s.ID.String(), "other", other.String(), "taken", a.TakenOver)
 			}
 			after = &a.Snapshot
 			after.Complete(&s.Spec)

@@ -60,7 +60,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 	return asked
 }
 
-// overdueEvidence returns what an overdue job's state says has ended.
+// overdueEvidence returns what has ended for an overdue job, by its state.
 func overdueEvidence(s *job.Snapshot) job.Evidence {
 	switch {
 	case s.State == job.Sending:

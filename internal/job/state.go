@@ -70,9 +70,9 @@ func (s State) BadEnd() State {
 	return s
 }
 
-// TellsReplies reports whether a move from s concerns the replies that wait for the job: it
+// NotifiesReplies reports whether a move from s concerns the replies that wait for the job: it
 // ends, or goes on after an end.
-func (s State) TellsReplies(to State) bool { return s != to && (s.Terminal() || to.Terminal()) }
+func (s State) NotifiesReplies(to State) bool { return s != to && (s.Terminal() || to.Terminal()) }
 
 // Runnable reports whether a claim may take a job in s.
 func (s State) Runnable() bool { return s == Scheduled || s == Retrying }

@@ -79,7 +79,7 @@ func follows(was, is job.Job) Follows {
 	return Follows{
 		OpensGate:       from.Gated() && !to.Gated(),
 		Frees:           from.InFlight() && !to.InFlight(),
-		NotifiesReplies: from.TellsReplies(to),
+		NotifiesReplies: from.NotifiesReplies(to),
 		Wakes:           !to.Runnable() && !is.NextAt.IsZero() && !is.NextAt.Equal(was.NextAt),
 	}
 }
