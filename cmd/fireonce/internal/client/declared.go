@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -127,7 +128,7 @@ func fits(cmd *cli.Command, p platform.Platform, f platform.Flag, set bool) erro
 	switch {
 	case f.Required && !set:
 		return exit.Usagef("--connector %s needs --%s%s", p.Name, f.Name, f.Hint)
-	case !with && set:
+	case !with && set && cmd.Value(f.Name) != false: // --flag=false asks for nothing
 		return exit.Usagef("--%s goes only with --%s %s", f.Name, f.With, f.WithValue)
 	case with && !set && f.RequiredWith != "":
 		return exit.Usagef("--%s %s needs --%s: %s", f.With, f.WithValue, f.Name, f.RequiredWith)
@@ -162,10 +163,7 @@ func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path s
 	case protoreflect.MessageKind:
 		v = protoreflect.ValueOfMessage(durationpb.New(cmd.Duration(f.Name)).ProtoReflect())
 	default:
-		text := f.Default
-		if cmd.IsSet(f.Name) {
-			text = cmd.String(f.Name)
-		}
+		text := cmp.Or(cmd.String(f.Name), f.Default)
 		var err error
 		if v, err = scalar(f, field, text); err != nil {
 			return err
