@@ -118,8 +118,8 @@ func TestQuickstart(t *testing.T) {
 	b := begin(t, quickstartPage)
 	out := b.follow(t)
 	for _, want := range []string{
-		`"idempotencyKey": ?"order-42-paid"`, `"created": ?true`,
-		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-42-paid",
+		`"idempotencyKey": ?"order-43-paid"`, `"created": ?true`,
+		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-43-paid",
 		`2027-03-28T03:00:00\+02:00 .* SHIFTED`, "t:first .* FIRED", "So far +1 fired",
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {

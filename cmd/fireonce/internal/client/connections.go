@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -104,12 +105,15 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
 	conn := &fireoncev1.Connection{
 		Connector: cmd.String("connector"), DisplayName: cmd.String("name"),
-		Limits: &fireoncev1.ConnectionLimits{
-			MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
-		},
+	}
+	limits := &fireoncev1.ConnectionLimits{
+		MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
 	}
 	if d := cmd.Duration("cool-down"); d != 0 {
-		conn.Limits.CoolDown = durationpb.New(d)
+		limits.CoolDown = durationpb.New(d)
+	}
+	if proto.Size(limits) > 0 { // without any, the request is the one that other clients make
+		conn.Limits = limits
 	}
 	if err := setSettings(cmd, conn); err != nil {
 		return nil, err

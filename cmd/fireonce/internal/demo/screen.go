@@ -34,7 +34,7 @@ func (c *screen) intro() {
 	fmt.Fprintf(s.Out, `Fireonce demo: %d orders, three times, each to be delivered once.
 
 Each receiver acts on a request and then loses %.0f %% of its answers (never more than %d in a row for
-one order; seed %d), half way through the server is killed with SIGKILL in mid-send.
+one order; seed %d). Half way, the server is killed with SIGKILL in mid-send.
 
   keyed   Fireonce; the receiver drops a webhook-id that it has seen before
   blind   Fireonce; the receiver drops nothing, so what is unknown is left to a person

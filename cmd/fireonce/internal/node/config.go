@@ -311,7 +311,7 @@ func (c *Config) warnings() []string {
 			opsOpenThen, c.OpsListen))
 	}
 	if c.Dev {
-		out = append(out, "dev: targets may be loopback addresses and plain HTTP")
+		out = append(out, "dev: targets on loopback addresses, and over plain HTTP, are allowed")
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func (n *Node) takeNamespace(ctx context.Context) error {
 		}
 		n.meta.Namespace = want
 	}
-	n.cfg.Log.Info("effect keys are made in this namespace: keep it apart from the database, and name no other installation so",
+	n.cfg.Log.Info("effect keys use this namespace: back it up apart from the database, and give it to no other installation",
 		"namespace", n.meta.Namespace)
 	return nil
 }

@@ -166,7 +166,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	n.cfg.Log.Info("what attempts and events call this process", "worker", n.worker, "host", hostname(), "pid", os.Getpid())
+	n.cfg.Log.Info("attempts and events name this process by its worker", "worker", n.worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log, Metrics: n.metrics,
 		Tracer: n.tracer, Worker: n.worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,

@@ -67,7 +67,7 @@ func (s keySource) open(ctx context.Context, db store.Sealing, now func() time.T
 				return nil, err
 			}
 			// Another server may have made one, too. Neither could open what the other seals.
-			log.Info("a key file was made: back it up apart from the database, and copy it to every other server of this database", "file", s.file)
+			log.Info("a key file was created: back it up apart from the database, and copy it to every other server of this database", "file", s.file)
 		}
 	}
 	keys, err := vault.Follow(s.load, now)
