@@ -13,7 +13,7 @@ import (
 func Fake() fake.Fake {
 	return fake.Fake{
 		Name: "tiktok", Connector: "tiktok", Title: "TikTok", New: sandboxed,
-		About: "Works in two phases: a name for the video first, which is asked for when an outcome is unknown.",
+		About: "Works in two phases: it names the video first, and an unknown outcome is polled by that name.",
 		Connection: func(string) (*fireoncev1.Connection, *fireoncev1.Credential) {
 			return &fireoncev1.Connection{Connector: "tiktok", Settings: &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{
 				Source: fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
