@@ -123,7 +123,7 @@ func (s stub) Prepare(r connector.Request) (connector.Prepared, error) {
 }
 
 func (s stub) Open(context.Context, connector.Opening) (connector.Session, error) {
-	panic("the server opens no line")
+	panic("the server opens no connection")
 }
 
 // fixture is a server on a real socket, with a store of its own.

@@ -44,7 +44,7 @@ const holdKey = "account"
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// Media fetches images; nil: posts with images are refused.
 	Media *kit.Media

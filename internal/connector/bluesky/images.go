@@ -132,7 +132,7 @@ func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaR
 	}
 	if json.Unmarshal(a.Excerpt, &got) != nil || json.Unmarshal(got.Blob, &blob) != nil || blob.Type != "blob" ||
 		blob.Ref.Link != cidOf(asset.SHA256) || blob.Size != asset.Size {
-		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: who + " took an image, but not the one that was sent"}
+		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " took an image, but not the one that was sent"}
 	}
 	return got.Blob, nil
 }

@@ -117,7 +117,7 @@ func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
 	case s.permit <- struct{}{}:
 		defer func() { <-s.permit }()
 	case <-ctx.Done():
-		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + who, Err: ctx.Err()}
+		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
 	}
 	in := s.get()
 	if c.lasts(in) {
@@ -143,7 +143,7 @@ func (c *Connector) signIn(ctx context.Context, a account) (login, error) {
 	case s.permit <- struct{}{}:
 		defer func() { <-s.permit }()
 	case <-ctx.Done():
-		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + who, Err: ctx.Err()}
+		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
 	}
 	return c.createSession(ctx, a, s)
 }
@@ -207,7 +207,7 @@ func (c *Connector) session(a account, body []byte) (login, error) {
 	}
 	if err := json.Unmarshal(body, &got); err != nil || !didForm.MatchString(got.DID) || !isToken(got.Access) ||
 		got.Refresh != "" && !isToken(got.Refresh) {
-		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " answered the sign-in with something that is no session"}
+		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " answered the sign-in with something that is no session"}
 	}
 	if got.Active != nil && !*got.Active {
 		return login{}, &connector.Refusal{

@@ -54,7 +54,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - AccountTakedown and its like hold the account as 401 does.
 //   - a rate limit says when it ends in RateLimit-Reset.
 func (s *session) classify(a transport.Response) job.Outcome {
-	o := transport.Classify(a, who, s.in.hidden())
+	o := transport.Classify(a, platformName, s.in.hidden())
 	name := errorName(a)
 	switch {
 	case o.Result == job.ResultSucceeded:
@@ -117,7 +117,7 @@ func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 	case s.post.same(there):
 		o.Result, o.Kind, o.RetryAfter, o.HTTPStatus = job.ResultSucceeded, 0, 0, a.Status
 		o.ExternalID, o.ExternalURL = at.URI, s.post.page(s.in.did)
-		o.Message = who + " has this post already, from an earlier attempt"
+		o.Message = platformName + " has this post already, from an earlier attempt"
 		return o
 	default:
 		return unknown("it has another content: it may be this post, edited")

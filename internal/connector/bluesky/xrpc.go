@@ -25,8 +25,8 @@ const (
 	methodGet            = "com.atproto.repo.getRecord"
 )
 
-// who names the platform in messages.
-const who = "Bluesky"
+// platformName is how messages name the platform.
+const platformName = "Bluesky"
 
 // askTimeout bounds one request beside the commit.
 const askTimeout = 15 * time.Second
@@ -148,7 +148,7 @@ func unanswered(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, platformName, secrets)}
 	switch name := errorName(a); {
 	case !a.Complete:
 	case a.Status == 429, name == errRateLimit:
@@ -156,7 +156,7 @@ func unanswered(a transport.Response, secrets transport.Secrets) error {
 	case a.Status == 401, refused[name]:
 		r.Kind, r.Auth = job.FailAuth, causeOf(name)
 		if name == errSecondFactor {
-			r.Msg = who + " wants a code by e-mail for this password"
+			r.Msg = platformName + " wants a code by e-mail for this password"
 		}
 		r.Msg = transport.Clean(r.Msg+"; "+reconnectAccount, transport.MaxMessage)
 	}

@@ -163,8 +163,8 @@ func (s Suite) testRetryAfter(t *testing.T) {
 	}
 }
 
-// testReuse: what a line that was used before can do. A connector that never
-// reuses passes by opening a new connection.
+// testReuse: a connection that was used before makes no second effect. A connector that
+// never reuses one passes by opening a new one.
 func (s Suite) testReuse(t *testing.T) {
 	for name, second := range map[string]Script{"closes": CloseAtFirstByte, "resets": ResetAtFirstByte, "acts, closes": DropAnswer} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func (s Suite) testReuse(t *testing.T) {
 			tr.settle(t, 2)
 		})
 	}
-	t.Run("a line that died idle is replaced", func(t *testing.T) {
+	t.Run("a connection that died idle is replaced", func(t *testing.T) {
 		tr := s.trial(t, SayAndClose(s.Success), Say(s.Success))
 		s.success().check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
 		tr.AwaitIdle()
@@ -190,7 +190,7 @@ func (s Suite) testReuse(t *testing.T) {
 		tr := s.trial(t, Say(s.Success))
 		for range 3 {
 			o := tr.opening()
-			o.Fresh = s.Class == job.Keyed // the others get a fresh line in any case
+			o.Fresh = s.Class == job.Keyed // the others get a fresh connection in any case
 			session, err := tr.c.Open(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func (s Suite) testReuse(t *testing.T) {
 		}
 		tr.settle(t, 3)
 		if tr.Accepted() != 3 {
-			t.Errorf("%d connections for 3 fresh lines", tr.Accepted())
+			t.Errorf("%d connections for 3 fresh sessions", tr.Accepted())
 		}
 	})
 }

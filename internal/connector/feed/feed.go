@@ -45,7 +45,7 @@ const holdKey = "account"
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool

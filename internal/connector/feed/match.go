@@ -11,20 +11,20 @@ import (
 
 // Rules of this file, which is pure: given the pages, what do they prove?
 //
-//   - Complete is a read that came so far behind the watermark that nothing of ours can
-//     come any more, or to the list's end (lookup.Search.Ended).
-//   - Ours for sure is what has the content, was not there before, and was made
+//   - A read is complete when it reached so far behind the watermark that no post of ours
+//     can follow, or the list's end (lookup.Search.Ended).
+//   - A post is ours for certain if it has the content, was not there before, and was made
 //     between watermark and fence by the platform's clock.
-//   - What has the content and was made a little before the watermark, or after the
-//     fence, may be ours: a person decides. A read lag can hide an old post from the
+//   - A post that has the content and was made a little before the watermark, or after
+//     the fence, may be ours: a person decides. A read lag can hide an old post from the
 //     watermark, so "new to us" alone proves nothing.
-//   - A platform may forget what a post answers, when that is deleted. What lacks only
-//     that may be ours, if nothing else is.
+//   - A platform may forget which post a reply answers, when that post is deleted. A post
+//     that lacks only that may be ours, if no other is.
 
 const (
 	// slack is how far clocks and stamps may be apart.
 	slack = time.Minute
-	// rounding is what a platform that stamps whole seconds takes off.
+	// rounding is the most that a platform takes off which stamps whole seconds.
 	rounding = 2 * time.Second
 )
 
@@ -48,14 +48,14 @@ var wording = lookup.Wording{
 type search struct {
 	lookup.Search[post]
 
-	mark watermark
-	want [sha256.Size]byte
+	watermark watermark
+	want      [sha256.Size]byte
 	// orphan is the content without what it answers; nil: it answers nothing.
 	orphan *[sha256.Size]byte
 }
 
 func newSearch(m watermark, want content, l connector.Look) *search {
-	s := &search{Search: lookup.New(rules, m.Clocks, l), mark: m, want: want.fingerprint()}
+	s := &search{Search: lookup.New(rules, m.Clocks, l), watermark: m, want: want.fingerprint()}
 	if want.ReplyTo != "" {
 		lost := fingerprint(want.Text, "")
 		s.orphan = &lost
@@ -68,7 +68,7 @@ func newSearch(m watermark, want content, l connector.Look) *search {
 // read.
 func (s *search) add(l listing, local time.Time) (done bool, err error) {
 	switch {
-	case l.account != s.mark.Account:
+	case l.account != s.watermark.Account:
 		return false, connector.ErrForeign
 	case !l.cursors:
 		return false, errNoCursor
@@ -79,19 +79,19 @@ func (s *search) add(l listing, local time.Time) (done bool, err error) {
 	if err := s.Add(l.posts, s.fit); err != nil {
 		return false, err
 	}
-	return s.Ended(l.next != "", s.mark.Seen)
+	return s.Ended(l.next != "", s.watermark.Seen)
 }
 
 func (s *search) fit(p post) lookup.Fit {
 	orphan := s.orphan != nil && p.print == *s.orphan
 	switch {
-	case p.print != s.want && !orphan || slices.Contains(s.mark.Seen, p.id):
+	case p.print != s.want && !orphan || slices.Contains(s.watermark.Seen, p.id):
 		return lookup.Other
-	case p.created.Before(s.mark.At.Add(-slack)): // an old post
+	case p.created.Before(s.watermark.At.Add(-slack)): // an old post
 		return lookup.Other
 	case orphan:
 		return lookup.Alike
-	case p.created.Before(s.mark.From(p.created)), p.created.After(s.Until):
+	case p.created.Before(s.watermark.From(p.created)), p.created.After(s.Until):
 		return lookup.Uncertain
 	default:
 		return lookup.Sure

@@ -141,7 +141,7 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r := lookup.Refused(a, who, secrets)
+	r := lookup.Refused(a, platformName, secrets)
 	switch {
 	case r.Kind != job.FailAuth:
 	case a.Status == 403:

@@ -8,8 +8,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names the platform in messages.
-const who = "the platform"
+// platformName is how messages name the platform.
+const platformName = "the platform"
 
 // session is one connection with one post for it.
 type session struct {
@@ -46,7 +46,7 @@ const (
 //     also finds the id.
 //   - 403 holds the account as 401 does: the token may not post (docs/platforms/feed.md).
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
-	o := transport.Classify(a, who, secrets)
+	o := transport.Classify(a, platformName, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:
 		post, err := parseCreated(a.Excerpt)

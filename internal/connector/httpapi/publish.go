@@ -11,8 +11,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names the target in messages.
-const who = "the receiver"
+// platformName names the target in messages.
+const platformName = "the receiver"
 
 // session is one connection with one request for it.
 type session struct {
@@ -70,7 +70,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	if s.quote {
 		hide = s.hidden
 	}
-	o := transport.ClassifyNamed(a, who, hide, s.keyed)
+	o := transport.ClassifyNamed(a, platformName, hide, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
 		// The owner names the pointers; even so, a target may echo the request.

@@ -11,11 +11,11 @@ type CanonField struct {
 	Value []byte
 }
 
-// ErrBadCanon says that bytes are no job.Canon encoding.
-var ErrBadCanon = errors.New("not frozen bytes")
+// ErrBadCanon is the error for bytes that are no job.Canon encoding.
+var ErrBadCanon = errors.New("not a canonical encoding")
 
-// maxFrozenFields bounds what DecodeCanon reads.
-const maxFrozenFields = 1024
+// maxCanonFields bounds what DecodeCanon reads.
+const maxCanonFields = 1024
 
 // usualFields is how many fields most encodings have.
 const usualFields = 6
@@ -34,7 +34,7 @@ func DecodeCanon(b []byte) ([]CanonField, error) {
 		if name, b, ok = prefixed(b); !ok {
 			return nil, ErrBadCanon
 		}
-		if value, b, ok = prefixed(b); !ok || len(out) == maxFrozenFields {
+		if value, b, ok = prefixed(b); !ok || len(out) == maxCanonFields {
 			return nil, ErrBadCanon
 		}
 		out = append(out, CanonField{Name: string(name), Value: value})

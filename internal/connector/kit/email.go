@@ -116,9 +116,9 @@ func (f File) Freeze(c *job.Canon) *job.Canon {
 		Field(fieldFileType, []byte(f.Type)).Field(fieldFileName, []byte(f.Name))
 }
 
-// ThawFiles reads frozen references. It checks again what is made of them: the
+// DecodeFiles reads frozen references. It checks again what is made of them: the
 // bytes come from a database.
-func ThawFiles(fields []CanonField) ([]File, error) {
+func DecodeFiles(fields []CanonField) ([]File, error) {
 	var refs []*fireoncev1.MediaRef
 	for ; len(fields) > 0; fields = fields[4:] {
 		if len(fields) < 4 || fields[0].Name != fieldFileURL || fields[1].Name != fieldFileDigest ||

@@ -150,17 +150,17 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := kit.ThawFiles(fields)
+	back, err := kit.DecodeFiles(fields)
 	if err != nil || len(back) != 3 || back[1].Name != want[1].Name {
 		t.Errorf("%+v, %v", back, err)
 	}
 	for n := range len(fields) {
-		if _, err := kit.ThawFiles(fields[:n]); (err == nil) != (n%4 == 0) {
+		if _, err := kit.DecodeFiles(fields[:n]); (err == nil) != (n%4 == 0) {
 			t.Errorf("%d fields: %v", n, err)
 		}
 	}
 	fields[3].Value = []byte("a\r\nb")
-	if _, err := kit.ThawFiles(fields); err == nil {
+	if _, err := kit.DecodeFiles(fields); err == nil {
 		t.Error("a name of two lines was taken")
 	}
 }

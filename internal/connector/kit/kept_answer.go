@@ -95,9 +95,9 @@ func KeepTold(told job.Answer, hide transport.Secrets) *job.Answer {
 	return out
 }
 
-// Room is how much of a body an exchange must read (Request.Keep), if it would read least
-// otherwise.
-func (k *Keep) Room(least int64, secrets transport.Secrets) int64 {
+// BodyLimit returns how many bytes of a body an exchange must read (Request.Keep), at
+// least as many as given.
+func (k *Keep) BodyLimit(least int64, secrets transport.Secrets) int64 {
 	if k == nil {
 		return least
 	}

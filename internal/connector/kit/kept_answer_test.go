@@ -80,8 +80,8 @@ func TestKeepAcrossCaps(t *testing.T) {
 				k := keepOf(t, limit)
 				if encoded { // the line has cut it, anywhere
 					a.Excerpt, a.Cut = a.Excerpt[:at+len(form)/2], true
-				} else if room := int(k.Room(1, keptHide())); len(a.Excerpt) > room {
-					a.Excerpt, a.Cut = a.Excerpt[:room], true
+				} else if limit := int(k.BodyLimit(1, keptHide())); len(a.Excerpt) > limit {
+					a.Excerpt, a.Cut = a.Excerpt[:limit], true
 				}
 				got := k.Of(a, keptHide)
 				if strings.Contains(got.Body, form[:transport.MinSecret]) || len(got.Body) > limit || !utf8.ValidString(got.Body) {

@@ -131,7 +131,7 @@ type Asset struct {
 	Type string
 
 	content io.ReaderAt
-	room    *room
+	spooled *spooled
 }
 
 // Reader reads the file from its beginning. Readers do not disturb each other.
@@ -139,29 +139,29 @@ type Asset struct {
 func (a *Asset) Reader() *io.SectionReader { return io.NewSectionReader(a.content, 0, a.Size) }
 
 // Close releases the file. Safe to call twice.
-func (a *Asset) Close() { a.room.leave() }
+func (a *Asset) Close() { a.spooled.leave() }
 
-// room is the space that one held file takes, of the files and bytes that may be held.
-type room struct {
+// spooled is one file that is held, and its share of the files and bytes that may be.
+type spooled struct {
 	media *Media
 	once  sync.Once
-	used  int64 // bytes written
-	taken int64 // bytes reserved on disk
-	file  *os.File
-	bytes bytes.Buffer
+	// written bytes are in bytes, or in file, for which reserved bytes of disk are taken.
+	written, reserved int64
+	bytes             bytes.Buffer
+	file              *os.File
 }
 
-// errNoRoom says that other jobs' files take all the space there is.
-var errNoRoom = errors.New("no room for another media file")
+// errMediaFull is the error while other jobs' files take all the space.
+var errMediaFull = errors.New("no space for another media file")
 
-func (m *Media) enter() (*room, error) {
+func (m *Media) enter() (*spooled, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.assets == 0 {
-		return nil, busy(errNoRoom)
+		return nil, busy(errMediaFull)
 	}
 	m.assets--
-	return &room{media: m}, nil
+	return &spooled{media: m}, nil
 }
 
 // busy holds the job back at no cost: it is not its own fault.
@@ -169,7 +169,7 @@ func busy(err error) *connector.Refusal {
 	return &connector.Refusal{Kind: job.FailHeld, RetryAfter: mediaBusy, Msg: "waits until other jobs' media files have been sent", Err: err}
 }
 
-func (r *room) leave() {
+func (r *spooled) leave() {
 	r.once.Do(func() {
 		if r.file != nil {
 			_ = r.file.Close()
@@ -177,14 +177,14 @@ func (r *room) leave() {
 		r.media.mu.Lock()
 		defer r.media.mu.Unlock()
 		r.media.assets++
-		r.media.spool += r.taken
+		r.media.spool += r.reserved
 	})
 }
 
 // Write keeps a part of the file. What is above inMemory goes to a file that has
 // no name any more, so that nothing is left of it whatever becomes of the process.
-func (r *room) Write(p []byte) (int, error) {
-	if r.file == nil && r.used+int64(len(p)) > inMemory {
+func (r *spooled) Write(p []byte) (int, error) {
+	if r.file == nil && r.written+int64(len(p)) > inMemory {
 		if err := r.toDisk(); err != nil {
 			return 0, err
 		}
@@ -193,15 +193,15 @@ func (r *room) Write(p []byte) (int, error) {
 	var err error
 	if r.file == nil {
 		n, err = r.bytes.Write(p)
-	} else if err = r.reserve(r.used + int64(len(p))); err == nil {
+	} else if err = r.reserve(r.written + int64(len(p))); err == nil {
 		n, err = r.file.Write(p)
 	}
-	r.used += int64(n)
+	r.written += int64(n)
 	return n, err
 }
 
-func (r *room) toDisk() error {
-	if err := r.reserve(r.used); err != nil {
+func (r *spooled) toDisk() error {
+	if err := r.reserve(r.written); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(r.media.dir, "fireonce-media-*")
@@ -218,22 +218,22 @@ func (r *room) toDisk() error {
 }
 
 // reserve makes sure that so many bytes may lie on disk.
-func (r *room) reserve(total int64) error {
-	if total <= r.taken {
+func (r *spooled) reserve(total int64) error {
+	if total <= r.reserved {
 		return nil
 	}
-	step := max(total-r.taken, spoolStep)
+	step := max(total-r.reserved, spoolStep)
 	r.media.mu.Lock()
 	defer r.media.mu.Unlock()
 	if r.media.spool < step {
-		return errNoRoom
+		return errMediaFull
 	}
 	r.media.spool -= step
-	r.taken += step
+	r.reserved += step
 	return nil
 }
 
-func (r *room) content() io.ReaderAt {
+func (r *spooled) content() io.ReaderAt {
 	if r.file != nil {
 		return r.file
 	}

@@ -29,7 +29,7 @@ import (
 //     job posts to;
 //   - messages name the host only: paths and queries may be secrets.
 
-// errRedirects says that a file's host sends from one place to the next.
+// errRedirects is the error where a file's host redirects again and again.
 var errRedirects = errors.New("too many redirects")
 
 // Fetch reads the whole file, of at most most bytes; zero means as many as the
@@ -53,13 +53,13 @@ func (m *Media) Fetch(ctx context.Context, ref *fireoncev1.MediaRef, most int64)
 	if err := m.refused(resp, u, most); err != nil {
 		return nil, err
 	}
-	room, err := m.enter()
+	held, err := m.enter()
 	if err != nil {
 		return nil, err
 	}
-	a := &Asset{room: room}
+	a := &Asset{spooled: held}
 	if err := m.take(a, resp, ref, most); err != nil {
-		room.leave()
+		held.leave()
 		return nil, err
 	}
 	return a, nil
@@ -69,9 +69,9 @@ func (m *Media) Fetch(ctx context.Context, ref *fireoncev1.MediaRef, most int64)
 func (m *Media) take(a *Asset, resp *http.Response, ref *fireoncev1.MediaRef, most int64) error {
 	u := resp.Request.URL
 	digest := sha256.New()
-	n, err := io.Copy(io.MultiWriter(a.room, digest), io.LimitReader(resp.Body, most+1))
+	n, err := io.Copy(io.MultiWriter(a.spooled, digest), io.LimitReader(resp.Body, most+1))
 	switch {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errMediaFull):
 		return busy(err)
 	case err != nil:
 		return unreachable(u, err)
@@ -80,7 +80,7 @@ func (m *Media) take(a *Asset, resp *http.Response, ref *fireoncev1.MediaRef, mo
 	case n == 0:
 		return gone(u, "is empty")
 	}
-	a.Size, a.content = n, a.room.content()
+	a.Size, a.content = n, a.spooled.content()
 	digest.Sum(a.SHA256[:0])
 	if want := ref.GetSha256(); len(want) > 0 && !bytes.Equal(want, a.SHA256[:]) {
 		return gone(u, "is another one than the payload says: its SHA-256 differs")
@@ -169,7 +169,7 @@ func (m *Media) redirect(req *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// refused says why an answer's head is none of a file that can be sent, or nil.
+// refused returns why no file can be sent after an answer's head; nil: it can.
 func (m *Media) refused(resp *http.Response, asked *url.URL, most int64) error {
 	u, s := asked, resp.StatusCode
 	if resp.Request != nil && resp.Request.URL != nil {
@@ -183,8 +183,8 @@ func (m *Media) refused(resp *http.Response, asked *url.URL, most int64) error {
 	case s == http.StatusOK:
 		return nil
 	case s == http.StatusTooManyRequests:
-		wait, said := transport.RetryAfter(resp.Header, time.Now())
-		if !said {
+		wait, stated := transport.RetryAfter(resp.Header, time.Now())
+		if !stated {
 			wait = transport.DefaultRetryAfter
 		}
 		return &connector.Refusal{Kind: job.FailHeld, RetryAfter: wait, Msg: hosted(u) + " is not given out now: its host answered " + transport.StatusText(s)}

@@ -3,7 +3,6 @@ package mastodon
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -14,12 +13,12 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names the platform in messages.
-const who = "the Mastodon server"
+// platformName is how messages name the platform.
+const platformName = "the Mastodon server"
 
 const reconnect = "reconnect this Mastodon account with a token that may write posts and read them"
 
-// get reads from the server. It fails with *connector.Refusal. fresh asks for a line
+// get reads from the server. It fails with *connector.Refusal. fresh asks for a connection
 // of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Response, error) {
 	answer, err := lookup.Read(ctx, c.sender, transport.Request{Method: "GET", URL: u, Headers: a.headers()}, fresh, "ask mastodon")
@@ -27,23 +26,6 @@ func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) 
 		return answer, err
 	}
 	return answer, unread(answer, a.auth.Hidden)
-}
-
-// readTimeout bounds a request whose context has no deadline.
-const readTimeout = 15 * time.Second
-
-// exchange makes one request that has no visible effect, by the context's deadline.
-func (c *Connector) exchange(ctx context.Context, fresh bool, call transport.Request) (transport.Response, error) {
-	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok {
-		by = end
-	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(call.URL), fresh)
-	if err != nil {
-		return transport.Response{}, fmt.Errorf("ask mastodon: %w", err)
-	}
-	defer conn.Close()
-	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 func (a account) headers(own ...transport.Header) []transport.Header {
@@ -55,7 +37,7 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r := lookup.Refused(a, who, secrets)
+	r := lookup.Refused(a, platformName, secrets)
 	switch r.Kind {
 	case job.FailAuth:
 		r.Msg = transport.Clean(r.Msg+"; "+reconnect, transport.MaxMessage)
@@ -89,8 +71,8 @@ type person struct {
 	url string
 }
 
-// whose asks once whose token it is.
-func (c *Connector) whose(ctx context.Context, a account) (person, error) {
+// readOwner returns the account of the token, which it asks for once.
+func (c *Connector) readOwner(ctx context.Context, a account) (person, error) {
 	key := a.auth.Key(a.base.String())
 	if p, ok := c.accounts.Get(key); ok {
 		return p, nil
@@ -117,7 +99,7 @@ func (c *Connector) verify(ctx context.Context, a account) (person, error) {
 		URL  string `json:"url"`
 	}
 	if err := json.Unmarshal(answer.Excerpt, &got); err != nil || !validID(got.ID) {
-		return person{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " does not say whose token this is"}
+		return person{}, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " does not say whose token this is"}
 	}
 	p := person{id: got.ID, acct: got.Acct, url: strings.TrimSuffix(a.base.String(), "/") + "/accounts/" + got.ID}
 	if page, err := transport.ParseURL(got.URL); err == nil && transport.TargetOf(page) == transport.TargetOf(a.base) {

@@ -43,7 +43,7 @@ var DefaultSettle = lookup.Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// Media fetches files; nil: posts with media are refused.
 	Media *kit.Media
@@ -63,7 +63,7 @@ type Connector struct {
 	settle    lookup.Settle
 	now       func() time.Time
 	servers   *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
-	accounts  *cache.TTL[[sha256.Size]byte, person] // whose token it is
+	accounts  *cache.TTL[[sha256.Size]byte, person] // the account of each token
 }
 
 var (

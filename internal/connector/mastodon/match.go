@@ -10,22 +10,22 @@ import (
 
 // Rules of this file, which is pure: given the pages, what do they prove?
 //
-//   - Complete is a read that came so far behind the watermark that nothing of ours can
-//     come any more, or to the list's end (lookup.Search.Ended).
-//   - Ours may be what answers the same post, has as many files, is no boost, was not there before, and
-//     was made between watermark and fence by the server's clock; what was made a
-//     little before the watermark, or after the fence, needs a person. Then the
-//     content decides (text.go).
-//   - A server forgets what a post answers when that is deleted, may leave out files that
-//     it could not attach, and lets posts be edited. What lacks one of these but is ours
-//     otherwise, or had other words before, needs a person.
+//   - A read is complete when it reached so far behind the watermark that no post of ours
+//     can follow, or the list's end (lookup.Search.Ended).
+//   - A post may be ours if it answers the same post, has as many files, is no boost, was
+//     not there before, and was made between watermark and fence by the server's clock. A
+//     post that was made a little before the watermark, or after the fence, needs a
+//     person. Then the content decides (text.go).
+//   - A server forgets which post a reply answers when that post is deleted, may leave out
+//     files that it could not attach, and lets posts be edited. A post that lacks one of
+//     these but is ours otherwise, or had other words before, needs a person.
 
 const (
 	// slack is how far clocks and stamps may be apart.
 	slack = time.Minute
-	// rounding is what a server whose clock shows whole seconds takes off.
+	// rounding is the most that a server takes off whose clock shows whole seconds.
 	rounding = 2 * time.Second
-	// opening is what may lie between watermark and arm.
+	// opening is the longest time between watermark and arm.
 	opening = 15 * time.Second
 )
 
@@ -49,14 +49,14 @@ var wording = lookup.Wording{
 type search struct {
 	lookup.Search[status]
 
-	mark watermark
-	want content
+	watermark watermark
+	want      content
 	// last is the id of the last post read: the next page starts behind it.
 	last string
 }
 
 func newSearch(m watermark, want content, l connector.Look) *search {
-	return &search{Search: lookup.New(rules, m.Clocks, l), mark: m, want: want}
+	return &search{Search: lookup.New(rules, m.Clocks, l), watermark: m, want: want}
 }
 
 // add takes the next page, read at local by our clock. done reports that nothing of
@@ -71,16 +71,16 @@ func (s *search) add(l listing, local time.Time) (done bool, err error) {
 	if n := len(l.statuses); n > 0 {
 		s.last = l.statuses[n-1].id
 	}
-	return s.Ended(l.more, s.mark.Seen)
+	return s.Ended(l.more, s.watermark.Seen)
 }
 
 // fit is what a post may be by all but its content.
 func (s *search) fit(p status) lookup.Fit {
 	replies, files := p.replyTo == s.want.ReplyTo, len(s.want.media)
 	switch {
-	case p.boost || !replies && p.replyTo != "" || p.files > files || slices.Contains(s.mark.Seen, p.id):
+	case p.boost || !replies && p.replyTo != "" || p.files > files || slices.Contains(s.watermark.Seen, p.id):
 		return lookup.Other
-	case p.created.Before(s.mark.At.Add(-slack)): // an old post
+	case p.created.Before(s.watermark.At.Add(-slack)): // an old post
 		return lookup.Other
 	case !s.timely(p), !replies, p.files != files, p.edited:
 		return lookup.Uncertain
@@ -92,7 +92,7 @@ func (s *search) fit(p status) lookup.Fit {
 // timely reports whether a post was made between watermark and fence, by the server's
 // clock.
 func (s *search) timely(p status) bool {
-	return !p.created.Before(s.mark.From(p.created)) && !p.created.After(s.Until.Add(opening))
+	return !p.created.Before(s.watermark.From(p.created)) && !p.created.After(s.Until.Add(opening))
 }
 
 // rewritten reports whether a post that was edited may have had our words before. Of one

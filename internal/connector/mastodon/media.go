@@ -106,7 +106,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	if err != nil {
 		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
 	}
-	answer, err := c.exchange(ctx, true, transport.Request{
+	answer, err := c.exchange(ctx, transport.Request{
 		Method: "POST", URL: u, Headers: a.headers(transport.Header{Name: "Content-Type", Value: contentType}),
 		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
 		Length: int64(len(head)) + asset.Size + int64(len(tail)),
@@ -119,7 +119,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 			ID string `json:"id"`
 		}
 		if json.Unmarshal(answer.Excerpt, &got) != nil || !validID(got.ID) {
-			return "", false, &connector.Refusal{Kind: job.FailTransient, Msg: who + " took a media file and gave it no id"}
+			return "", false, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " took a media file and gave it no id"}
 		}
 		return got.ID, answer.Status == 200, nil
 	}
@@ -145,7 +145,7 @@ func (c *Connector) ready(ctx context.Context, a account, id string) (bool, erro
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
-		return false, &connector.Refusal{Kind: job.FailTransient, Msg: who + " has not processed the media in time", Err: ctx.Err()}
+		return false, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " has not processed the media in time", Err: ctx.Err()}
 	}
 	u, err := a.endpoint("/api/v1/media/"+url.PathEscape(id), nil)
 	if err != nil {
@@ -215,4 +215,22 @@ func thawMedia(fields []kit.CanonField) ([]*fireoncev1.MediaRef, error) {
 		})
 	}
 	return refs, nil
+}
+
+// uploadTimeout bounds an upload whose context has no deadline.
+const uploadTimeout = 15 * time.Second
+
+// exchange makes one request that has no visible effect, by the context's deadline, on a
+// connection of its own.
+func (c *Connector) exchange(ctx context.Context, call transport.Request) (transport.Response, error) {
+	by := time.Now().Add(uploadTimeout)
+	if end, ok := ctx.Deadline(); ok {
+		by = end
+	}
+	conn, err := c.sender.Open(ctx, transport.TargetOf(call.URL), true)
+	if err != nil {
+		return transport.Response{}, fmt.Errorf("ask mastodon: %w", err)
+	}
+	defer conn.Close()
+	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }

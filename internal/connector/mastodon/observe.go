@@ -30,7 +30,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	p, err := c.whose(ctx, a)
+	p, err := c.readOwner(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -99,7 +99,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err := lookup.CheckTimes(l); err != nil {
 		return nil, err
 	}
-	if p, err := c.whose(ctx, a); err != nil {
+	if p, err := c.readOwner(ctx, a); err != nil {
 		return nil, err
 	} else if p.id != m.ID {
 		return nil, connector.ErrForeign

@@ -44,7 +44,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     (https://docs.joinmastodon.org/methods/statuses/#create).
 //   - 429 says when it ends in X-RateLimit-Reset.
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
-	o := transport.Classify(a, who, secrets)
+	o := transport.Classify(a, platformName, secrets)
 	switch {
 	case o.Result == job.ResultSucceeded:
 		if p, err := parseStatus(a.Excerpt); err == nil && a.Status == 200 {

@@ -10,7 +10,7 @@ import (
 // comes after it.
 type watermark struct {
 	Version int `json:"v"`
-	// Base and ID say whose posts these are, Account who that is.
+	// Base and ID name the account whose posts these are, Account how people know it.
 	Base    string `json:"base"`
 	ID      string `json:"id"`
 	Account string `json:"account"`

@@ -50,9 +50,9 @@ type Env struct {
 	// BaseURL replaces Platform.Address. Empty: it stays.
 	BaseURL string
 	// Wait returns how long a connector waits in place of d, before it believes what it reads
-	// or repeats a request. A server on real platforms waits for d.
+	// or repeats a request. A server on real platforms waits for d. Required.
 	Wait func(d time.Duration) time.Duration
-	// Life returns how long a platform keeps a prepared effect in place of d.
+	// Life returns how long a platform keeps a prepared effect in place of d. Required.
 	Life func(d time.Duration) time.Duration
 	// Step bounds each request of an attempt that has several. Zero: the connector's own bound.
 	Step time.Duration

@@ -53,7 +53,7 @@ type Config struct {
 	AllowHTTP bool
 	// Token goes with each call as a bearer token. Empty: none.
 	Token string
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// Wait replaces DefaultWait.
 	Wait time.Duration

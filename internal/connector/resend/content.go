@@ -106,7 +106,7 @@ func thaw(frozen []byte) ([]byte, []kit.File, error) {
 	if len(fields) == 0 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !isObject(fields[0].Value) {
 		return nil, nil, kit.ErrBadCanon
 	}
-	files, err := kit.ThawFiles(fields[1:])
+	files, err := kit.DecodeFiles(fields[1:])
 	return fields[0].Value, files, err
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names the platform in messages.
-const who = "Resend"
+// platformName is how messages name the platform.
+const platformName = "Resend"
 
 // maxAnswer is how much of an answer is read for its meaning, in bytes.
 const maxAnswer = 64 << 10
@@ -81,7 +81,7 @@ var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
 //     know of it.
 //   - 429 waits as Retry-After or ratelimit-reset say.
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
-	o := transport.Classify(a, who, secrets)
+	o := transport.Classify(a, platformName, secrets)
 	if !a.Complete || a.Written == 0 {
 		return o
 	}

@@ -36,7 +36,7 @@ const holdKey = "account"
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// Media fetches attachments; nil refuses them.
 	Media *kit.Media

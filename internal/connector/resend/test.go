@@ -65,7 +65,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 // untested says why a test has shown nothing.
 func untested(a transport.Response, secrets transport.Secrets) error {
 	o := classify(a, secrets)
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, platformName, secrets)}
 	if o.Result == job.ResultRejected && (o.Kind == job.FailAuth || o.Kind == job.FailRateLimited) {
 		r.Kind, r.Msg, r.RetryAfter = o.Kind, o.Message, o.RetryAfter
 	}

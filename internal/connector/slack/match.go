@@ -18,19 +18,18 @@ import (
 
 // Rules of this file, which is pure: given the pages, what do they prove?
 //
-//   - A message with the job's mark, by the account that sent it, is ours, whatever it
-//     says and whenever it was made.
-//   - An absence rests on marks being shown. So a message of the account without any
-//     mark of ours that says the same, from the time of the send, may be ours: a person
-//     decides.
-//   - Complete is a read of every page back to the watermark less slack, in a list from
-//     after the fence; of a thread, in one that begins with the thread's first message.
-//     An answer has no thread of its own: what is listed for it is not where ours is.
+//   - A message with the job's mark, by the account that sent it, is ours, whatever its
+//     text and its time.
+//   - An absence rests on marks being shown. So a message of the account with the same
+//     text and no mark of ours, from the time of the send, may be ours: a person decides.
+//   - A read is complete when it has every page back to the watermark less slack, of a list
+//     made after the fence. The list of a thread must begin with the thread's first
+//     message. A reply has no thread of its own: its list cannot contain ours.
 
 const (
 	// slack is how far clocks may be apart.
 	slack = time.Minute
-	// rounding is what whole seconds take off, here and at the watermark.
+	// rounding is the most that whole seconds take off, here and at the watermark.
 	rounding = 2 * time.Second
 )
 
@@ -49,13 +48,13 @@ var wording = lookup.Wording{Object: "message", Objects: "messages", Missing: "t
 type search struct {
 	lookup.Search[message]
 
-	mark   watermark
-	want   content
-	thread bool // its first message was listed
+	watermark watermark
+	want      content
+	thread    bool // its first message was listed
 }
 
 func newSearch(m watermark, want content, l connector.Look) *search {
-	return &search{mark: m, want: want, Search: lookup.New(lookup.Rules[message]{
+	return &search{watermark: m, want: want, Search: lookup.New(lookup.Rules[message]{
 		Platform: "Slack", Clock: "the clock of Slack", Objects: "messages", Pages: "pages of messages",
 		Slack: slack, Rounding: rounding, MaxPages: maxPages,
 		ID:       func(m message) string { return m.TS },
@@ -88,14 +87,14 @@ func (s *search) add(l listing) (done bool, err error) {
 }
 
 func (s *search) fit(m message) lookup.Fit {
-	ours := m.User == s.mark.User || s.mark.Bot != "" && m.Bot == s.mark.Bot
+	ours := m.User == s.watermark.User || s.watermark.Bot != "" && m.Bot == s.watermark.Bot
 	marked := m.Mark != nil && m.Mark.Type == markEvent
 	switch {
 	case marked && m.Mark.Payload.Job == s.want.Key && ours:
 		return lookup.Sure
 	case marked && m.Mark.Payload.Job == s.want.Key:
 		return lookup.Uncertain
-	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.Until.Add(slack)) &&
+	case !marked && ours && !m.at.Before(s.watermark.At.Add(-rounding)) && !m.at.After(s.Until.Add(slack)) &&
 		m.Text != "" && loose(m.Text) == loose(s.want.Text):
 		return lookup.Uncertain
 	default:
@@ -103,7 +102,7 @@ func (s *search) fit(m message) lookup.Fit {
 	}
 }
 
-// verdict says what the read proves: the mark is the proof, whatever else says the same.
+// verdict returns what the read proves: the mark is the proof, whatever else has the same text.
 func (s *search) verdict() job.Observation {
 	switch ids := s.Found(); {
 	case len(ids) == 0:

@@ -37,7 +37,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message is not readable", Err: err}
 	}
-	whose, at, err := c.whose(ctx, auth)
+	owner, at, err := c.readOwner(ctx, auth)
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +47,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 		return "", err
 	}
 	text, err := lookup.EncodeWatermark(watermark{
-		Version: watermarkVersion, who: whose, Channel: channel, Clocks: lookup.Clocks{At: at, Local: local},
+		Version: watermarkVersion, tokenOwner: owner, Channel: channel, Clocks: lookup.Clocks{At: at, Local: local},
 	})
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of Slack is not usable", Err: err}
@@ -65,7 +65,7 @@ func (*Connector) AccountOf(watermark string) string {
 	return m.identity()
 }
 
-// Test implements connector.Tester: whose token it is, and whether it can read the
+// Test implements connector.Tester: it reports the owner of the token, and whether it can read the
 // conversation back. It fails with *connector.Refusal.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	auth, err := account(o)
@@ -76,13 +76,13 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
 	}
-	whose, _, err := c.whose(ctx, auth)
+	owner, _, err := c.readOwner(ctx, auth)
 	if err != nil {
 		return connector.Tested{}, err
 	}
 	out := connector.Tested{
-		Identity: whose.identity(),
-		Detail:   transport.Clean("user "+whose.User+" in the Slack workspace "+whose.Team+" ("+whose.Site+"), which can read conversation "+channel, transport.MaxMessage),
+		Identity: owner.identity(),
+		Detail:   transport.Clean("user "+owner.User+" in the Slack workspace "+owner.Team+" ("+owner.Site+"), which can read conversation "+channel, transport.MaxMessage),
 	}
 	_, _, err = c.get(ctx, auth, "conversations.history", url.Values{"channel": {channel}, "limit": {"1"}}, true)
 	var r *connector.Refusal
@@ -95,11 +95,11 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	return out, nil
 }
 
-// whose asks whose token it is, and what time it is at Slack.
-func (c *Connector) whose(ctx context.Context, auth kit.Auth) (who, time.Time, error) {
+// readOwner asks Slack for the owner of the token, and for the time.
+func (c *Connector) readOwner(ctx context.Context, auth kit.Auth) (tokenOwner, time.Time, error) {
 	body, at, err := c.get(ctx, auth, "auth.test", nil, true)
 	if err != nil {
-		return who{}, time.Time{}, err
+		return tokenOwner{}, time.Time{}, err
 	}
 	var in struct {
 		Team string `json:"team_id"`
@@ -108,9 +108,9 @@ func (c *Connector) whose(ctx context.Context, auth kit.Auth) (who, time.Time, e
 		URL  string `json:"url"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil || !isChannel(in.Team) || !isChannel(in.User) {
-		return who{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: "Slack did not say whose token this is"}
+		return tokenOwner{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: "Slack did not say whose token this is"}
 	}
-	out := who{Team: in.Team, User: in.User, Bot: in.Bot}
+	out := tokenOwner{Team: in.Team, User: in.User, Bot: in.Bot}
 	if u, err := transport.ParseURL(in.URL); err == nil {
 		out.Site = u.String()
 	}
@@ -118,13 +118,13 @@ func (c *Connector) whose(ctx context.Context, auth kit.Auth) (who, time.Time, e
 	return out, at, nil
 }
 
-// owner is whose token it is: asked once, because it never changes.
-func (c *Connector) owner(ctx context.Context, auth kit.Auth) (who, error) {
-	if whose, known := c.owners.Get(auth.Key("")); known {
-		return whose, nil
+// owner returns the owner of the token. Slack is asked once, because it never changes.
+func (c *Connector) owner(ctx context.Context, auth kit.Auth) (tokenOwner, error) {
+	if owner, known := c.owners.Get(auth.Key("")); known {
+		return owner, nil
 	}
-	whose, _, err := c.whose(ctx, auth)
-	return whose, err
+	owner, _, err := c.readOwner(ctx, auth)
+	return owner, err
 }
 
 // conversation returns where the message goes. It opens a conversation with a person,
@@ -191,9 +191,9 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 		return nil, err
 	}
 	// Others may not be shown this account's messages, or their marks.
-	if whose, err := c.owner(ctx, auth); err != nil {
+	if owner, err := c.owner(ctx, auth); err != nil {
 		return nil, err
-	} else if whose.identity() != m.identity() {
+	} else if owner.identity() != m.identity() {
 		return nil, connector.ErrForeign
 	}
 	s := newSearch(m, want, l)
@@ -210,7 +210,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 // conversation does not list.
 func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 	method, query := "conversations.history", url.Values{
-		"channel": {s.mark.Channel}, "oldest": {stampOf(s.mark.At.Add(-slack))}, "include_all_metadata": {"true"},
+		"channel": {s.watermark.Channel}, "oldest": {stampOf(s.watermark.At.Add(-slack))}, "include_all_metadata": {"true"},
 	}
 	if s.want.Thread != "" {
 		method = "conversations.replies"

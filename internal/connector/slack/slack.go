@@ -45,7 +45,7 @@ var DefaultSettle = lookup.Settle{ReadLag: 30 * time.Second, Negatives: 2, Spaci
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
@@ -61,8 +61,8 @@ type Connector struct {
 	base   string
 	settle lookup.Settle
 	now    func() time.Time
-	owners *cache.TTL[[sha256.Size]byte, who]    // whose a token is, which never changes
-	chats  *cache.TTL[[sha256.Size]byte, string] // a person's conversation with a token, which never changes either
+	owners *cache.TTL[[sha256.Size]byte, tokenOwner] // the owner of each token, which never changes
+	chats  *cache.TTL[[sha256.Size]byte, string]     // a person's conversation with a token, which never changes either
 }
 
 var (
@@ -75,8 +75,8 @@ var (
 func New(c Config) *Connector {
 	out := &Connector{
 		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), settle: DefaultSettle, now: c.Now,
-		owners: cache.New[[sha256.Size]byte, who](cache.Options{Max: mostKnown}),
-		chats:  cache.New[[sha256.Size]byte, string](cache.Options{Max: mostKnown}),
+		owners: cache.New[[sha256.Size]byte, tokenOwner](cache.Options{Max: maxKnown}),
+		chats:  cache.New[[sha256.Size]byte, string](cache.Options{Max: maxKnown}),
 	}
 	if out.base == "" {
 		out.base = DefaultBaseURL
@@ -210,9 +210,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, fmt.Errorf("open slack: %w", err)
 	}
-	whose, _ := c.owners.Get(auth.Key(""))
+	owner, _ := c.owners.Get(auth.Key(""))
 	return &session{
-		conn: conn, auth: auth, to: to, body: body, thread: want.Thread, site: whose.Site, version: o.Credential.Version,
+		conn: conn, auth: auth, to: to, body: body, thread: want.Thread, site: owner.Site, version: o.Credential.Version,
 	}, nil
 }
 

@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"ok":true,"messages":[],"has_more":true,"response_metadata":{"next_cursor":"c"}}`, "1.000001")
 	f.Fuzz(func(t *testing.T, body, id string) {
 		if l, err := parseListing([]byte(body)); err == nil {
-			s := newSearch(watermark{Channel: "C1", who: who{User: "U1"}}, content{Text: body, Key: "k"}, connector.Look{})
+			s := newSearch(watermark{Channel: "C1", tokenOwner: tokenOwner{User: "U1"}}, content{Text: body, Key: "k"}, connector.Look{})
 			if _, err := s.add(l); err == nil && len(s.Found()) > len(l.messages) {
 				t.Errorf("%d found among %d", len(s.Found()), len(l.messages))
 			}

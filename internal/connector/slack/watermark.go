@@ -9,17 +9,17 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
-// watermark says who writes, into which conversation, and when an intent was about to
-// be written. The effect comes after it.
+// watermark has the account that writes, the conversation, and the time at which an
+// intent was about to be written. The effect comes after it.
 type watermark struct {
 	Version int `json:"v"`
-	who
+	tokenOwner
 	Channel string `json:"channel"`
 	lookup.Clocks
 }
 
-// who is whose token it is. Bot is empty for a person's token.
-type who struct {
+// tokenOwner is the account that a token belongs to. Bot is empty for a person's token.
+type tokenOwner struct {
 	Team string `json:"team"`
 	User string `json:"user"`
 	Bot  string `json:"bot,omitempty"`
@@ -35,7 +35,7 @@ func parseWatermark(text string) (watermark, error) {
 }
 
 // identity names the account, stable over renames.
-func (w who) identity() string { return "slack:" + w.Team + "/" + w.User }
+func (w tokenOwner) identity() string { return "slack:" + w.Team + "/" + w.User }
 
 // link is where a person sees a message; empty if the workspace's URL is not known.
 func link(site, channel, ts, thread string) string {
@@ -72,5 +72,5 @@ func timeOf(ts string) (time.Time, bool) {
 	return time.Unix(s, us*1000).UTC(), err == nil && err2 == nil && s < most
 }
 
-// mostKnown bounds what is remembered of tokens, and of people.
-const mostKnown = 10_000
+// maxKnown bounds what is remembered of tokens, and of people.
+const maxKnown = 10_000

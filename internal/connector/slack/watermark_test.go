@@ -13,7 +13,7 @@ func TestWatermarkBytes(t *testing.T) {
 		`"at":"2026-11-21T08:00:00Z","local":"2026-11-21T08:00:00Z"}`
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	m := watermark{
-		Version: watermarkVersion, who: who{Team: "T1", User: "U1", Bot: "B1", Site: "https://w.slack.example/"},
+		Version: watermarkVersion, tokenOwner: tokenOwner{Team: "T1", User: "U1", Bot: "B1", Site: "https://w.slack.example/"},
 		Channel: "C1", Clocks: lookup.Clocks{At: at, Local: at},
 	}
 	got, err := lookup.EncodeWatermark(m)

@@ -25,17 +25,17 @@ import (
 const (
 	// openTimeout bounds everything up to the login.
 	openTimeout = 15 * time.Second
-	// maxReplyLine and maxReplyLines bound a reply; RFC 5321 says 512 bytes a line.
+	// maxReplyLine and maxReplyLines bound a reply; RFC 5321 allows 512 bytes a line.
 	maxReplyLine  = 4 << 10
 	maxReplyLines = 128
 	// maxQuote bounds what is quoted of a reply, in bytes.
 	maxQuote = 300
 )
 
-// errNotSMTP says that the peer does not speak SMTP, or not as it should.
+// errNotSMTP is the error where the peer does not speak SMTP, or not as it should.
 var errNotSMTP = errors.New("not a readable SMTP reply")
 
-// reply is what the relay said: a code and its words.
+// reply is a relay's reply: a code and its words.
 type reply struct {
 	code int
 	// text has the lines, without codes, joined by spaces; lines has them apart.
@@ -45,8 +45,8 @@ type reply struct {
 
 func (r reply) positive() bool { return r.code >= 200 && r.code < 300 }
 
-// refuses reports whether the reply says that what was asked for was not done (RFC
-// 5321, section 4.2.1: 4yz and 5yz).
+// refuses reports whether the command was refused (RFC 5321, section 4.2.1: 4yz and
+// 5yz).
 func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
 
 // dialog is one conversation with a relay.
@@ -55,8 +55,8 @@ type dialog struct {
 	br     *bufio.Reader
 	target transport.Target
 	login  login
-	busy   time.Duration     // how long to leave it alone
-	offers map[string]string // EHLO's keywords, with what stands behind them
+	busy   time.Duration     // the wait after a relay that is busy
+	offers map[string]string // EHLO's keywords and their parameters
 }
 
 // dial connects, makes the connection private and logs in. It fails with
@@ -99,15 +99,15 @@ func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, err
 	return nil, d.broke(ctx, err)
 }
 
-// broke is a conversation that broke off before anything was said of a message.
+// broke is the refusal after a conversation that broke off before its first message.
 func (d *dialog) broke(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
-		err = cause // what closed the wire
+		err = cause // it closed the connection
 	}
 	return &connector.Refusal{Kind: job.FailTransient, Msg: "the conversation with " + d.target.String() + " broke off: " + why(err)}
 }
 
-// why says why a conversation broke off.
+// why returns why a conversation broke off.
 func why(err error) string {
 	switch {
 	case errors.Is(err, errNotSMTP):
@@ -152,9 +152,9 @@ func (d *dialog) greet(ctx context.Context, s settings) error {
 	return nil
 }
 
-// unwilling is a relay that does not go on. The relay must repair that, whatever the
-// code, so it is no job's fault. If it says "not now", all jobs pause for a while,
-// since it has learned nothing of this one.
+// unwilling is the refusal of a relay that does not go on. Its operator must repair that,
+// whatever the code, so it is no job's fault. After a "not now" all jobs pause for a
+// while, because the relay knows nothing of this one.
 func (d *dialog) unwilling(what string, r reply) error {
 	refusal := &connector.Refusal{Kind: job.FailTransient, Msg: d.target.String() + " " + what + " " + d.quote(r)}
 	if r.code >= 400 && r.code < 500 {
@@ -182,7 +182,7 @@ func (d *dialog) ehlo(name string) error {
 	return nil
 }
 
-// literal is the own address as EHLO says it (RFC 5321, section 4.1.3).
+// literal is the own address in the form of EHLO (RFC 5321, section 4.1.3).
 func literal(w *transport.RawConn) string {
 	at := w.Local()
 	if at.Is6() {

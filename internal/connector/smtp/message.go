@@ -248,7 +248,7 @@ func thaw(frozen []byte) (message, error) {
 			return message{}, kit.ErrBadCanon
 		}
 	}
-	if m.files, err = kit.ThawFiles(fields[n:]); err != nil {
+	if m.files, err = kit.DecodeFiles(fields[n:]); err != nil {
 		return message{}, err
 	}
 	if !messageID.MatchString(m.id) || !validData(m.data, m.utf8) {

@@ -174,7 +174,7 @@ func (s *session) envelope() (o job.Outcome, refused bool) {
 	return o, false
 }
 
-// introduce says MAIL and RCPT, together if the relay allows (RFC 2920), and
+// introduce sends MAIL and RCPT, together if the relay allows (RFC 2920), and
 // reads the replies; with an error, those that came before it.
 func (s *session) introduce() ([]reply, error) {
 	d, m := s.dialog, s.message
@@ -272,11 +272,11 @@ func (s *session) content() (o job.Outcome, refused bool) {
 	return o, false
 }
 
-// answer reads what the relay says to the message's end.
+// answer reads the relay's reply to the message's end.
 //
-// 250 says that it has taken the message on (RFC 5321, section 4.2.5, 6.1). 4yz
-// and 5yz say that it did not (section 4.2.1), 421 too, with which relays also
-// refuse for their limits here. Anything else is not understood.
+// 250 means that it has accepted the message (RFC 5321, section 4.2.5, 6.1). 4yz and 5yz
+// mean that it has not (section 4.2.1), and so does 421, with which relays also refuse
+// for their limits here. Anything else is not understood.
 func (s *session) answer() job.Outcome {
 	d := s.dialog
 	r, err := d.read()
@@ -294,12 +294,12 @@ func (s *session) answer() job.Outcome {
 	}
 }
 
-// kindOf says what a refusal is for. 530, 534, 535 and 538 are about the login (RFC
-// 4954, section 6). 421 ends the conversation whatever was said (RFC 5321, section
-// 3.8), 432 and 454 are about the login's state, and what relays say to one who sends
-// too much: all three are about the relay, not the message, so it is left alone.
-// A reply that is no refusal, but not what was to come either, is a relay that is out
-// of step: worth another try.
+// kindOf classifies a refusal. 530, 534, 535 and 538 are about the login (RFC 4954,
+// section 6). 421 ends the conversation after any command (RFC 5321, section 3.8); 432
+// and 454 are about the login's state, and relays use them against clients that send too
+// much. All three are about the relay, not the message, so the relay is left alone for a
+// while. A reply that is neither a refusal nor the expected one comes from a relay that
+// is out of step: worth another attempt.
 func kindOf(r reply) job.FailureKind {
 	switch {
 	case r.code == 530, r.code == 534, r.code == 535, r.code == 538:

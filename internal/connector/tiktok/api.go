@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names the platform in messages.
-const who = "TikTok"
+// platformName is how messages name the platform.
+const platformName = "TikTok"
 
 // The API's requests.
 const (
@@ -105,7 +105,7 @@ func open(a transport.Response) (envelope, bool) {
 
 // refuse says why a request that only reads failed.
 func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
-	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, hidden)}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, platformName, hidden)}
 	if !a.Complete {
 		return r
 	}
@@ -143,7 +143,7 @@ func patience(a transport.Response) time.Duration {
 //
 // It returns the outcome of everything but that success; then its Result is zero.
 func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome) {
-	o := transport.Classify(a, who, hidden)
+	o := transport.Classify(a, platformName, hidden)
 	env, ok := open(a)
 	unknown := func(why string) {
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous

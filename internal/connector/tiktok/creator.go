@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// creatorAge is how long is remembered what TikTok said of an account: it allows
-	// 20 questions a minute.
+	// creatorAge is how long TikTok's answer about an account is cached: it allows 20
+	// questions a minute.
 	creatorAge = time.Minute
-	// mostCreators bounds the accounts that are remembered.
-	mostCreators = 1024
+	// maxCreators bounds the accounts whose answers are cached.
+	maxCreators = 1024
 )
 
-// creator is what TikTok says of an account that posts (Query Creator Info).
+// creator is an account that posts, as TikTok describes it (Query Creator Info).
 type creator struct {
 	Username  string   `json:"creator_username"`
 	Nickname  string   `json:"creator_nickname"`
@@ -32,18 +32,12 @@ type creatorKey struct {
 	version    int
 }
 
-// creator asks what the account may do; this is also the question whether the token
-// is good. It fails with *connector.Refusal.
+// creator returns what the account may do, and proves that the token is good. Jobs of one
+// account share one question. It fails with *connector.Refusal.
 func (c *Connector) creator(ctx context.Context, o connector.Opening, a account) (creator, error) {
-	key := creatorKey{o.Connection, o.Credential.Version}
-	if known, ok := c.creators.Get(key); ok {
-		return known, nil
-	}
-	out, err := c.askCreator(ctx, a)
-	if err == nil {
-		c.creators.Put(key, out)
-	}
-	return out, err
+	return c.creators.Load(ctx, creatorKey{o.Connection, o.Credential.Version}, func(ctx context.Context) (creator, error) {
+		return c.askCreator(ctx, a)
+	})
 }
 
 func (c *Connector) askCreator(ctx context.Context, a account) (creator, error) {

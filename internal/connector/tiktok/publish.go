@@ -16,10 +16,10 @@ import (
 // Rules of this file:
 //   - the name of the post is durable before anything else happens to it;
 //   - of an upload, the last chunk is the commit: as long as TikTok lacks a byte of
-//     the video, there is nothing that it could post. So whatever breaks before the
-//     last byte was written is proven to have no effect, however little was heard of
-//     what came before, and the post that was begun stays a name;
-//   - of what TikTok fetches itself, the beginning is the commit;
+//     the video, there is nothing that it could post. So a failure before the last byte
+//     was written is proven to have no effect, whatever the answers before it, and the
+//     post that was begun stays a name;
+//   - if TikTok fetches the video itself, the beginning is the commit;
 //   - nothing is sent twice, neither the beginning nor a chunk.
 
 // Publish implements connector.Session.
@@ -81,8 +81,8 @@ func (s *session) pulled(c connector.Commit, b begun, o job.Outcome) job.Outcome
 	return o
 }
 
-// unposted says that an upload has ended before its last byte was written: TikTok has
-// nothing to post.
+// unposted is the outcome of an upload that ended before its last byte was written:
+// TikTok has nothing to post.
 func unposted(o job.Outcome, why string) job.Outcome {
 	o.Result, o.Kind, o.Handle, o.RetryAfter = job.ResultRejected, job.FailTransient, "", 0
 	o.Message = why + "; TikTok has no whole video, so nothing was posted"
@@ -140,12 +140,12 @@ func (s *session) put(c connector.Commit, call transport.Request, last bool) (tr
 // committed judges the last chunk. It narrows the default rules:
 //
 //   - a chunk that was not written whole leaves a video that is not whole;
-//   - 201 says that the whole video is there (Media Transfer Guide): the post has a
+//   - 201 means that the whole video is there (Media Transfer Guide): the post has a
 //     name, and polls by that name settle the outcome. Another success may mean that
 //     something is missing, so the connector polls by name, too;
 //   - everything else that is not a refusal is unknown, and polled by name.
 func (s *session) committed(o job.Outcome, id, name string, a transport.Response, secrets transport.Secrets) job.Outcome {
-	judged := transport.Classify(a, who, secrets)
+	judged := transport.Classify(a, platformName, secrets)
 	o.HTTPStatus = a.Status
 	switch {
 	case !a.Sent && !a.Complete, a.Written == 0:
@@ -165,7 +165,7 @@ func (s *session) committed(o job.Outcome, id, name string, a transport.Response
 // about the bytes, or how they were cut (Media Transfer Guide); the others, an upload
 // that has ended among them, are worth another beginning.
 func refusedChunk(o job.Outcome, a transport.Response, what string, secrets transport.Secrets) job.Outcome {
-	judged := transport.Classify(a, who, secrets)
+	judged := transport.Classify(a, platformName, secrets)
 	o = unposted(o, what+" was not taken: "+judged.Message)
 	switch {
 	case judged.Result != job.ResultRejected:

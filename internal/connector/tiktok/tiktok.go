@@ -42,7 +42,7 @@ const holdKey = "account"
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines, Media fetches the files. Required.
+	// Sender opens connections, Media fetches the files. Required.
 	Sender *transport.Sender
 	Media  *kit.Media
 	// HTTPSOnly refuses http URLs.
@@ -85,7 +85,7 @@ func New(c Config) *Connector {
 	if out.now == nil {
 		out.now = time.Now
 	}
-	out.creators = cache.New[creatorKey, creator](cache.Options{Max: mostCreators, Age: creatorAge, Now: out.now})
+	out.creators = cache.New[creatorKey, creator](cache.Options{Max: maxCreators, Age: creatorAge, Timeout: readTimeout, Now: out.now})
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}

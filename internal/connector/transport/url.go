@@ -34,7 +34,10 @@ func ParseURL(raw string) (*url.URL, error) {
 
 // parsed caches URLs that were checked, each of at most MaxURL bytes: jobs name the same
 // few again and again.
-var parsed = cache.New[string, url.URL](cache.Options{Max: 512})
+var parsed = cache.New[string, url.URL](cache.Options{Max: maxParsed})
+
+// maxParsed bounds the URLs that are cached.
+const maxParsed = 512
 
 func parseURL(raw string) (*url.URL, error) {
 	if raw == "" || len(raw) > MaxURL {

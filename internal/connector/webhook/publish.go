@@ -60,7 +60,7 @@ func (s *session) call(c connector.Commit) transport.Request {
 		Method: "POST", URL: m.URL, Headers: kit.Traced(c, m.Under(headers, s.cred.headers)), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
 	}
 	if s.keep != nil {
-		call.Keep = s.keep.Room(transport.MaxExcerpt, s.hidden())
+		call.Keep = s.keep.BodyLimit(transport.MaxExcerpt, s.hidden())
 	}
 	return call
 }

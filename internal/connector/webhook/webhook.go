@@ -24,7 +24,7 @@ const Name = "webhook"
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
@@ -103,14 +103,17 @@ type settings struct {
 	keep    *kit.Keep
 }
 
-// read remembers settings: each attempt asks for them three times. Those that are checked
-// for a connection whose secrets are sent as they are, are apart.
+// maxSettingsCached bounds the settings in each of the two caches.
+const maxSettingsCached = 512
+
+// read caches settings: each attempt asks for them three times. readSecret has those that
+// were checked for a connection whose secrets are sent as they are.
 var (
-	read       = cache.New[string, settings](cache.Options{Max: 512})
-	readSecret = cache.New[string, settings](cache.Options{Max: 512})
+	read       = cache.New[string, settings](cache.Options{Max: maxSettingsCached})
+	readSecret = cache.New[string, settings](cache.Options{Max: maxSettingsCached})
 )
 
-// readSettings checks the origins; secret says that secrets are sent as they are.
+// readSettings checks the origins; secret is set where secrets are sent as they are.
 func readSettings(encoded []byte, secret bool) (settings, error) {
 	known := read
 	if secret {

@@ -142,7 +142,7 @@ func toldOf(text string, entities ...wireEntities) told {
 	return t
 }
 
-// me is the answer to whose account a credential is.
+// me is the account of a credential.
 type me struct{ id, name string }
 
 func parseMe(body []byte) (me, error) {

@@ -35,8 +35,8 @@ const (
 	// duplicateReach is how far before the watermark a duplicate is looked for. X says
 	// not for how long it refuses them.
 	duplicateReach = 72 * time.Hour
-	// mostListed is how many posts of an account X lists.
-	mostListed = 3200
+	// maxListed is how many posts of an account X lists.
+	maxListed = 3200
 )
 
 var errNoClock = errors.New("the answer of X does not say its time")
@@ -45,8 +45,8 @@ var errNoClock = errors.New("the answer of X does not say its time")
 type search struct {
 	lookup.Search[object]
 
-	mark watermark
-	want content
+	watermark watermark
+	want      content
 	// duplicate says that X has refused an attempt as a duplicate, everyOne that it has
 	// refused each.
 	duplicate, everyOne bool
@@ -56,7 +56,7 @@ type search struct {
 
 func newSearch(m watermark, want content, l connector.Look) *search {
 	message := want.Recipient != ""
-	s := &search{mark: m, want: want, Search: lookup.New(lookup.Rules[object]{
+	s := &search{watermark: m, want: want, Search: lookup.New(lookup.Rules[object]{
 		Platform: "X", Clock: "the clock of X", Objects: "posts", Pages: "pages",
 		Slack: slack, Rounding: rounding, MaxPages: maxPages,
 		ID:       func(o object) string { return o.id },
@@ -89,9 +89,9 @@ func (s *search) wording() lookup.Wording {
 // from is the time from which on objects are read.
 func (s *search) from() time.Time {
 	if s.duplicate {
-		return s.mark.At.Add(-duplicateReach)
+		return s.watermark.At.Add(-duplicateReach)
 	}
-	return s.mark.At.Add(-slack)
+	return s.watermark.At.Add(-slack)
 }
 
 // floor is the id from which on objects are read.
@@ -104,7 +104,7 @@ func (s *search) add(l listing) (done bool, err error) {
 		return false, err
 	}
 	switch {
-	case l.next == "" && s.Count() >= mostListed && s.want.Recipient == "":
+	case l.next == "" && s.Count() >= maxListed && s.want.Recipient == "":
 		return false, lookup.Because(lookup.ErrCutShort, "more posts since the send than X lists")
 	case l.next == "":
 		return true, nil
@@ -114,7 +114,7 @@ func (s *search) add(l listing) (done bool, err error) {
 }
 
 func (s *search) fit(o object) lookup.Fit {
-	ours := o.sender == s.mark.Account
+	ours := o.sender == s.watermark.Account
 	if s.want.Recipient == "" {
 		ours = !o.repost
 	}
@@ -124,9 +124,9 @@ func (s *search) fit(o object) lookup.Fit {
 	switch fit := s.fits(o); {
 	case fit == differs:
 		return lookup.Other
-	case fit == near || o.at.Before(s.mark.At.Add(-slack)): // or what a refused duplicate met
+	case fit == near || o.at.Before(s.watermark.At.Add(-slack)): // or what a refused duplicate met
 		return lookup.Alike
-	case fit == same && !s.everyOne && !o.at.Before(s.mark.At) && !o.at.After(s.Until):
+	case fit == same && !s.everyOne && !o.at.Before(s.watermark.At) && !o.at.After(s.Until):
 		return lookup.Sure
 	default:
 		return lookup.Uncertain
@@ -138,9 +138,9 @@ func (s *search) fits(o object) likeness {
 	answers := o.replyTo == s.want.ReplyTo
 	made, _, edited := timeOf(o.origin)
 	switch {
-	case edited && made.Before(s.mark.At.Add(-slack)):
+	case edited && made.Before(s.watermark.At.Add(-slack)):
 		return differs // an old post, edited
-	case edited && answers && !made.Before(s.mark.At) && !made.After(s.Until):
+	case edited && answers && !made.Before(s.watermark.At) && !made.After(s.Until):
 		return similar // it was another text before
 	}
 	fit := o.text.like(s.want)

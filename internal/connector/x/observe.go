@@ -16,7 +16,7 @@ import (
 // Limits of one look.
 const (
 	// maxPages bounds one look: X lists 3,200 posts.
-	maxPages = mostListed / pageSize
+	maxPages = maxListed / pageSize
 )
 
 const pathMe = "/2/users/me"
@@ -27,12 +27,12 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	who, at, err := c.whose(ctx, auth, true)
+	owner, at, err := c.readOwner(ctx, auth, true)
 	if err != nil {
 		return "", err
 	}
 	text, err := lookup.EncodeWatermark(watermark{
-		Version: watermarkVersion, Account: who.id, Clocks: lookup.Clocks{At: at, Local: c.now().UTC()},
+		Version: watermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: c.now().UTC()},
 	})
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of X is not usable", Err: err}
@@ -58,41 +58,41 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, err
 	}
-	who, _, err := c.whose(ctx, auth, true)
+	owner, _, err := c.readOwner(ctx, auth, true)
 	if err != nil {
 		return connector.Tested{}, err
 	}
 	return connector.Tested{
-		Identity: identity(who.id),
-		Detail:   transport.Clean("the account @"+who.name+" on X (user "+who.id+")", transport.MaxMessage),
+		Identity: identity(owner.id),
+		Detail:   transport.Clean("the account @"+owner.name+" on X (user "+owner.id+")", transport.MaxMessage),
 	}, nil
 }
 
-// whose asks whose account a credential is, and what time it is at X.
-func (c *Connector) whose(ctx context.Context, auth kit.Auth, fresh bool) (me, time.Time, error) {
+// readOwner asks X for the account of a credential, and for the time.
+func (c *Connector) readOwner(ctx context.Context, auth kit.Auth, fresh bool) (me, time.Time, error) {
 	answer, at, err := c.get(ctx, auth, pathMe, nil, fresh)
 	if err != nil {
 		return me{}, time.Time{}, err
 	}
-	who, err := parseMe(answer)
+	owner, err := parseMe(answer)
 	if err != nil {
 		return me{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: err.Error()}
 	}
-	c.owners.Put(auth.Key(""), who.id)
-	return who, at, nil
+	c.owners.Put(auth.Key(""), owner.id)
+	return owner, at, nil
 }
 
-// owner is whose account a credential is: asked once, because it never changes.
+// owner returns the account of a credential. X is asked once, because it never changes.
 func (c *Connector) owner(ctx context.Context, auth kit.Auth) (string, error) {
 	if user, known := c.owners.Get(auth.Key("")); known {
 		return user, nil
 	}
-	who, _, err := c.whose(ctx, auth, false)
-	return who.id, err
+	owner, _, err := c.readOwner(ctx, auth, false)
+	return owner.id, err
 }
 
-// mostOwners bounds the tokens whose accounts are remembered.
-const mostOwners = 10_000
+// maxOwners bounds the tokens whose accounts are remembered.
+const maxOwners = 10_000
 
 // Backdate implements connector.Backdater.
 func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
@@ -159,10 +159,10 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 	if user, err := c.owner(ctx, auth); err != nil {
 		return err
-	} else if user != s.mark.Account {
+	} else if user != s.watermark.Account {
 		return connector.ErrForeign
 	}
-	path, query := "/2/users/"+s.mark.Account+"/tweets", url.Values{
+	path, query := "/2/users/"+s.watermark.Account+"/tweets", url.Values{
 		"since_id":     {strconv.FormatUint(s.floor(), 10)},
 		"tweet.fields": {"attachments,created_at,edit_history_tweet_ids,entities,note_tweet,referenced_tweets"},
 	}
@@ -193,7 +193,7 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 }
 
 // get reads one answer, with X's clock. It fails with *connector.Refusal. fresh asks
-// for a line of its own: a failure before the arm costs the job a try.
+// for a connection of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
 	u, err := c.url(path, query)
 	if err != nil {
@@ -223,10 +223,10 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
 	}
-	r, p := lookup.Refused(a, who, secrets), problemOf(a)
+	r, p := lookup.Refused(a, platformName, secrets), problemOf(a)
 	switch {
 	case !a.Complete:
-		r.Msg, r.Err = transport.Unread(a, who, secrets), nil // no page of X is read in parts
+		r.Msg, r.Err = transport.Unread(a, platformName, secrets), nil // no page of X is read in parts
 	case a.Status == 401:
 		r.Msg = msgReconnect
 	case a.Status == 403:

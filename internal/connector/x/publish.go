@@ -10,8 +10,8 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// who names X in messages.
-const who = "X"
+// platformName names X in messages.
+const platformName = "X"
 
 const msgReconnect = "X does not accept this account's token any more: reconnect this X account"
 
@@ -60,7 +60,7 @@ func asDuplicate(a job.Attempt) bool {
 //   - 403 that bars the account or its app holds it, as 401 does.
 //   - 402 for credits that are used up, and 429, hold until the reset that X names.
 func classify(a transport.Response, message bool, secrets transport.Secrets) job.Outcome {
-	o := transport.Classify(a, who, secrets)
+	o := transport.Classify(a, platformName, secrets)
 	if o.Result == job.ResultSucceeded {
 		id, ok := parseCreated(a.Excerpt, message)
 		if ok && (a.Status == 200 || a.Status == 201) {

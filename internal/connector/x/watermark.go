@@ -8,7 +8,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
-// watermark says whose account it is, and when an intent was about to be written, by X's
+// watermark has the account, and when an intent was about to be written, by X's
 // clock, in whole seconds. The effect comes after it.
 type watermark struct {
 	Version int    `json:"v"`

@@ -46,7 +46,7 @@ var DefaultSettle = lookup.Settle{ReadLag: 2 * time.Minute, Negatives: 3, Spacin
 
 // Config makes a Connector.
 type Config struct {
-	// Sender opens the lines. Required.
+	// Sender opens connections. Required.
 	Sender *transport.Sender
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
@@ -65,7 +65,7 @@ type Connector struct {
 	media  *kit.Media
 	settle lookup.Settle
 	now    func() time.Time
-	owners *cache.TTL[[sha256.Size]byte, string] // whose account a token is, which never changes
+	owners *cache.TTL[[sha256.Size]byte, string] // the account of each token, which never changes
 }
 
 var (
@@ -78,7 +78,7 @@ var (
 func New(c Config) *Connector {
 	out := &Connector{
 		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), media: c.Media, settle: DefaultSettle, now: c.Now,
-		owners: cache.New[[sha256.Size]byte, string](cache.Options{Max: mostOwners}),
+		owners: cache.New[[sha256.Size]byte, string](cache.Options{Max: maxOwners}),
 	}
 	if out.base == "" {
 		out.base = DefaultBaseURL
