@@ -117,21 +117,24 @@ func (s *search) verdict() job.Observation {
 }
 
 var (
-	linked  = regexp.MustCompile(`<([^<>|]*)(?:\|[^<>]*)?>`)
-	schemes = regexp.MustCompile(`(?i)\b(?:https?://|mailto:|tel:)`)
+	label   = regexp.MustCompile(`\|[^<>]*>`)
+	schemes = regexp.MustCompile(`(?i)https?|mailto:|tel:`)
 	keycap  = regexp.MustCompile(`[0-9#*]\x{fe0f}?\x{20e3}`)
 	emoji   = regexp.MustCompile(`:[a-z0-9_+'-]+:`)
 	escaped = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
 )
 
-// loose keeps of a text what Slack does not change: it marks links up, makes links of
-// host names and addresses, escapes & < >, and names emoji.
+// loose returns the letters and digits of a text that Slack does not change: it makes links
+// of URLs, host names and addresses, with a label and a scheme of its own, escapes & < >,
+// and names emoji. A link may end between a letter and its accent, so accents are dropped.
 func loose(text string) string {
+	text = label.ReplaceAllString(text, ">")
 	for strings.Contains(text, "&amp;") {
 		text = escaped.Replace(text)
 	}
-	text = escaped.Replace(linked.ReplaceAllString(text, "$1"))
-	text = schemes.ReplaceAllString(linked.ReplaceAllString(text, "$1"), "")
+	// Whatever is dropped here is dropped wherever it stands, so that it does not matter
+	// which characters of Slack's are beside it.
+	text = schemes.ReplaceAllString(label.ReplaceAllString(escaped.Replace(text), ">"), "")
 	text = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.So, r) || r == 'ℹ' { // as letters they would be kept
 			return -1
@@ -143,5 +146,5 @@ func loose(text string) string {
 			return r
 		}
 		return -1
-	}, cases.Fold().String(norm.NFKC.String(text)))
+	}, cases.Fold().String(norm.NFKD.String(text)))
 }

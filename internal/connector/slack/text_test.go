@@ -20,7 +20,7 @@ func TestToldTextsAreAlike(t *testing.T) {
 	urls := regexp.MustCompile(`https://[a-z./?=&;]+`)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.OneOf(
-			rapid.SampledFrom([]string{"a", "&", "<b>", "&amp;", "\u00e4", "a\u0308", "\U0001f600", " ", "\n", "#tag", "https://a.example/x?y=z"}),
+			rapid.SampledFrom([]string{"a", "&", "<b>", "&amp;", "\u00e4", "a\u0308", "\U0001f600", " ", "\n", "|", "#tag", "https://a.example/x?y=z"}),
 			rapid.StringMatching(`[a-zA-Z0-9 .,&<>äあ]{0,6}`),
 		), 1, 12).Draw(t, "parts"), "")
 		told := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
