@@ -161,7 +161,7 @@ func (s *Store) Enlist(ctx context.Context, worker string) error {
 func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
 		m, err := v.q.GetMeta(ctx)
-		if err != nil || m.Quarantined != "" || v.suspect.Suspends {
+		if err != nil || v.suspension(m).Suspended() {
 			return nil, err
 		}
 		others, err := v.q.OtherWorkers(ctx, s.registry.names())

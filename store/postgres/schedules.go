@@ -293,7 +293,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 		if err != nil {
 			return 0, err
 		}
-		if m.Quarantined != "" || v.suspect.Suspends {
+		if v.suspension(m).Suspended() {
 			return limit, nil
 		}
 		at, err := v.q.NextSchedule(ctx, fromIDs(except))

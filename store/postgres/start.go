@@ -23,7 +23,7 @@ import (
 // starts returns the jobs of the batch to be started, by their runnable rows.
 func (b *creating) starts() map[runnableKey][]*creation {
 	var out map[runnableKey][]*creation
-	if b.quarantined != "" || b.suspect.Suspends {
+	if b.suspension().Suspended() {
 		return nil
 	}
 	for i := range b.jobs {

@@ -235,20 +235,20 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 // refuseClosed guards the calls that lead to sending, and those that end or remove something
 // because its time is over.
 func (t *tx) refuseClosed(ctx context.Context) error {
-	still, err := t.suspension(ctx)
+	s, err := t.suspension(ctx)
 	if err != nil {
 		return err
 	}
-	return still.Refuse()
+	return s.Refuse()
 }
 
 // refuseQuarantined refuses calls that another copy of the database may be making too.
 func (t *tx) refuseQuarantined(ctx context.Context) error {
-	still, err := t.suspension(ctx)
+	s, err := t.suspension(ctx)
 	if err != nil {
 		return err
 	}
-	return still.RefuseQuarantined()
+	return s.RefuseQuarantined()
 }
 
 // suspension returns why no job may start.
@@ -257,5 +257,5 @@ func (t *tx) suspension(ctx context.Context) (rules.Suspension, error) {
 	if err != nil {
 		return rules.Suspension{}, fmt.Errorf("meta: %w", err)
 	}
-	return rules.Suspension{Quarantined: m.Quarantined, Clock: t.suspect}, nil
+	return t.view().suspension(m), nil
 }

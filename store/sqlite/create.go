@@ -105,8 +105,8 @@ func (t *tx) start(ctx context.Context, st sqlitedb.JobState, p *store.ClaimPara
 	if p == nil || st.WaitsFor != nil || st.NextAt.Int64 > t.now {
 		return nil, nil
 	}
-	m, err := t.meta(ctx)
-	if err != nil || m.Quarantined != "" || t.suspect.Suspends {
+	s, err := t.suspension(ctx)
+	if err != nil || s.Suspended() {
 		return nil, err
 	}
 	row, err := t.runnableRow(ctx, st.ConnectionID, st.HoldKey)

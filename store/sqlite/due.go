@@ -79,7 +79,7 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return 0, err
 		}
 		next := v.now + micros(limit)
-		if m.Quarantined != "" || v.suspect.Suspends {
+		if v.suspension(m).Suspended() {
 			return limit, nil // fences are few, and a sweep asks for them anyway
 		}
 		sources := []func(context.Context) (sql.NullInt64, error){

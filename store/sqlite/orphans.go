@@ -53,7 +53,7 @@ func (e *enlisted) list() (string, error) {
 func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
 		m, err := v.q.GetMeta(ctx)
-		if err != nil || m.Quarantined != "" || v.suspect.Suspends {
+		if err != nil || v.suspension(m).Suspended() {
 			return nil, err
 		}
 		workers, err := s.enlisted.list()

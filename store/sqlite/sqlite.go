@@ -203,6 +203,11 @@ type view struct {
 	suspect store.SuspectClock
 }
 
+// suspension returns why no job may start.
+func (v view) suspension(m sqlitedb.Meta) rules.Suspension {
+	return rules.Suspension{Quarantined: m.Quarantined, Clock: v.suspect}
+}
+
 // read runs fn on one state of the database. fn's statements are short and
 // bounded, so they run without the caller's context: a context that can end
 // costs the driver a goroutine per statement.
