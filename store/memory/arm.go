@@ -64,10 +64,10 @@ func armed(t *tx, r *record, a Attempt) store.Armed {
 
 // armable returns the job as an intent finds it; view is the job as it is.
 func (t *tx) armable(r *record, view *job.Snapshot) rules.Armable {
-	marks := r.attemptViews()
+	attempts := r.attemptViews()
 	return rules.Armable{
 		Snapshot: view, ClaimedAt: r.claimedAt, Held: t.held(runnableKey{r.job.Connection, r.job.HoldKey}), Suspension: t.suspension(),
-		UnderWay: marks.UnderWay(), RoundDigest: marks.RoundDigest(r.job.Round),
+		UnderWay: attempts.UnderWay(), RoundDigest: attempts.RoundDigest(r.job.Round),
 		CoolDowns: store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown),
 		Last:      func(owner job.ID) store.LastArm { return t.cooling[owner] },
 	}

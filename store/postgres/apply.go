@@ -73,7 +73,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		if b.locked, err = t.locked(l, ids); err != nil {
 			return nil, err
 		}
-		b.takeClaimLocks(ctx)
+		b.shareClaimLocks(ctx)
 		if err := b.judge(ctx, every(len(items)), owners); err != nil {
 			return nil, err
 		}
@@ -161,9 +161,9 @@ type outcome struct {
 }
 
 // writeIndependent writes changes that share no job and no object.
-func (b *applying) writeIndependent(ctx context.Context, writeIndependent []int) error {
-	changes := make([]store.Change, len(writeIndependent))
-	for n, i := range writeIndependent {
+func (b *applying) writeIndependent(ctx context.Context, part []int) error {
+	changes := make([]store.Change, len(part))
+	for n, i := range part {
 		changes[n] = b.items[i]
 	}
 	owners, err := b.owners(ctx, changes)
@@ -171,7 +171,7 @@ func (b *applying) writeIndependent(ctx context.Context, writeIndependent []int)
 		return err
 	}
 	var plans []*planned
-	for n, i := range writeIndependent {
+	for n, i := range part {
 		p, err := b.plan(changes[n], owners)
 		switch {
 		case rules.Verdict(err):

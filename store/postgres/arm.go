@@ -157,9 +157,9 @@ type intent struct {
 }
 
 // armIndependent arms items that share no job, no cool-down and no content.
-func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, armIndependent []int) error {
+func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, part []int) error {
 	var intents []*intent
-	for _, i := range armIndependent {
+	for _, i := range part {
 		a := b.items[i]
 		j, ok := jobs[a.Job]
 		if !ok {

@@ -208,14 +208,14 @@ func (c *claimer) bounds(limit, busy int64, bucket store.Bucket) rules.Bounds {
 func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnableRow, error) {
 	part, left := rules.Share(c.left, int64(len(active))), c.left
 	want := make(map[runnableKey]int64, len(active))
-	room := make(map[*claimLock]int64, len(c.locks))
+	reserved := make(map[*claimLock]int64, len(c.locks))
 	p := pgdb.LockDueParams{Now: &c.now, Base: c.base}
 	for _, r := range active {
-		n := min(part, left, r.lock.capacity-room[r.lock])
+		n := min(part, left, r.lock.capacity-reserved[r.lock])
 		if n <= 0 {
 			continue
 		}
-		want[r.runnableKey], room[r.lock], left, r.served = n, room[r.lock]+n, left-n, true
+		want[r.runnableKey], reserved[r.lock], left, r.served = n, reserved[r.lock]+n, left-n, true
 		p.Connections = append(p.Connections, fromID(r.conn))
 		p.HoldKeys = append(p.HoldKeys, r.hold)
 		p.Most = append(p.Most, n)

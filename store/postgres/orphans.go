@@ -58,7 +58,7 @@ type workerRegistry struct {
 	missing map[string]time.Time
 }
 
-func newRoll() *workerRegistry {
+func newWorkerRegistry() *workerRegistry {
 	return &workerRegistry{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
 }
 

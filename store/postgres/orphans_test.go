@@ -110,7 +110,7 @@ func TestOrphansOfAServer(t *testing.T) {
 // lasted, and its locks are seen.
 func TestNobodyIsMissedTooSoon(t *testing.T) {
 	at := time.Unix(1_900_000_000, 0)
-	r := newRoll()
+	r := newWorkerRegistry()
 	r.now = func() time.Time { return at }
 	r.add("own")
 	gone := func(after time.Duration, absent ...string) bool {

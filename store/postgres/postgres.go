@@ -123,7 +123,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, closed: make(chan struct{}), registry: newRoll()}
+	s := &Store{opts: opts, closed: make(chan struct{}), registry: newWorkerRegistry()}
 	if opts.Now != nil {
 		s.registry.now = opts.Now
 		s.began = opts.Now()

@@ -71,9 +71,9 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 	})
 }
 
-// takeClaimLocks prevents claims from counting the jobs under way of a connection while one
+// shareClaimLocks prevents claims from counting the jobs under way of a connection while one
 // of them ends. It takes all claim locks together, in the lock order.
-func (b *applying) takeClaimLocks(ctx context.Context) {
+func (b *applying) shareClaimLocks(ctx context.Context) {
 	conns := slices.Clone(b.freed)
 	for _, j := range b.locked {
 		if j.State.InFlight() {

@@ -92,7 +92,7 @@ func (b *applying) applyCommon(ctx context.Context, l *locking, common, others [
 		if b.locked, err = b.tx.locked(l, ids); err != nil {
 			return err
 		}
-		b.takeClaimLocks(ctx)
+		b.shareClaimLocks(ctx)
 		b.afterSuccess(ctx, p.Jobs)
 		if err := b.judge(ctx, others, nil); err != nil {
 			return err

@@ -184,20 +184,20 @@ func same(a, b job.Snapshot) error {
 func TestBeginIsWhatItsRowsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, j := claimed()
-		var marks rules.AttemptViews
+		var attempts rules.AttemptViews
 		for n := range rapid.IntRange(0, 4).Draw(t, "attempts") {
-			marks = append(marks, rules.AttemptView{
+			attempts = append(attempts, rules.AttemptView{
 				Number: n + 1, Round: 1 + n/2, Result: rapid.SampledFrom([]job.Result{job.ResultRejected, job.ResultUnknown}).Draw(t, "result"),
 				ArmedAt: now.Add(time.Duration(n-9) * time.Minute), Fence: now.Add(time.Duration(n-8) * time.Minute),
 				Handle: rapid.SampledFrom([]string{"", "handle"}).Draw(t, "handle"), EffectKey: "key", Digest: "digest",
 			})
 		}
-		j.Attempt, j.Round = len(marks), rapid.IntRange(max(1, (len(marks)+1)/2), 3).Draw(t, "round")
+		j.Attempt, j.Round = len(attempts), rapid.IntRange(max(1, (len(attempts)+1)/2), 3).Draw(t, "round")
 		a.Rearm = rapid.Bool().Draw(t, "repeat")
-		marks.Complete(j.Snapshot)
+		attempts.Complete(j.Snapshot)
 		got, attempt := rules.Begin(a, j)
 		want := job.Snapshot{Now: now, Job: got.Job}
-		append(marks, rules.ViewOf(got, attempt)).Complete(&want)
+		append(attempts, rules.ViewOf(got, attempt)).Complete(&want)
 		if !slices.Equal(got.Open, want.Open) || !got.RoundArmed.Equal(want.RoundArmed) || got.RoundKey != want.RoundKey ||
 			!got.Fence.Equal(want.Fence) || got.Handle != want.Handle {
 			t.Fatalf("it leaves %+v, its rows say %+v", got, want)
@@ -205,11 +205,11 @@ func TestBeginIsWhatItsRowsSay(t *testing.T) {
 	})
 }
 
-func TestMarks(t *testing.T) {
-	marks := rules.AttemptViews{{Number: 1, Round: 1, Result: job.ResultUnknown, Digest: "1"}, {Number: 2, Round: 2, Digest: "2", Fence: now}}
-	if marks.UnderWay() != 2 || marks.RoundDigest(2) != "2" || marks.RoundDigest(3) != "" || !marks.Fence().Equal(now) ||
-		!slices.Equal(marks.Results(), []job.Result{job.ResultUnknown, 0}) {
-		t.Errorf("%+v", marks)
+func TestAttemptViews(t *testing.T) {
+	attempts := rules.AttemptViews{{Number: 1, Round: 1, Result: job.ResultUnknown, Digest: "1"}, {Number: 2, Round: 2, Digest: "2", Fence: now}}
+	if attempts.UnderWay() != 2 || attempts.RoundDigest(2) != "2" || attempts.RoundDigest(3) != "" || !attempts.Fence().Equal(now) ||
+		!slices.Equal(attempts.Results(), []job.Result{job.ResultUnknown, 0}) {
+		t.Errorf("%+v", attempts)
 	}
 	if none := rules.AttemptViews(nil); none.UnderWay() != 0 || !none.Fence().IsZero() || len(none.Results()) != 0 {
 		t.Errorf("%+v", none)

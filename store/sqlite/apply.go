@@ -42,9 +42,9 @@ type change struct {
 	job sqlitedb.Job
 	old sqlitedb.JobState
 	st  sqlitedb.JobState
-	// marks are the views of its attempts, account is the last one's.
-	marks   rules.AttemptViews
-	account string
+	// attempts are the views of its attempts, account is the last one's.
+	attempts rules.AttemptViews
+	account  string
 	// newest is the new result of the newest attempt; nil: none, unless it is closed. known
 	// reports that it had an outcome before.
 	newest *job.Settled
@@ -61,7 +61,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err != nil {
 		return store.Applied{}, err
 	}
-	c := &change{tx: t, job: h.job, old: h.st, st: h.st, marks: slices.Clone(h.marks), account: h.account}
+	c := &change{tx: t, job: h.job, old: h.st, st: h.st, attempts: slices.Clone(h.attempts), account: h.account}
 	if err := c.judge(ctx, in); err != nil {
 		return store.Applied{}, err
 	}
@@ -97,7 +97,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 
 // remember caches the job as it is now, if more work on it follows soon.
 func (c *change) remember() *cachedJob {
-	h := &cachedJob{job: c.job, st: c.st, marks: c.marks, account: c.account}
+	h := &cachedJob{job: c.job, st: c.st, attempts: c.attempts, account: c.account}
 	c.w.cache.moved(c.st.ConnectionID, job.State(c.old.State), job.State(c.st.State))
 	if job.State(c.st.State).InFlight() {
 		c.w.cache.keep(h)
@@ -116,7 +116,7 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 			},
 			Status: toStatus(c.old),
 		},
-		Attempts: c.marks, Now: fromMicros(c.now),
+		Attempts: c.attempts, Now: fromMicros(c.now),
 	}
 	if rules.Restarts(in, j.Job.State) {
 		conn, err := c.getConnection(ctx, c.old.ConnectionID)
@@ -155,7 +155,7 @@ func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
 	if s.Answer == nil {
 		return nil
 	}
-	if c.marks[s.Attempt-1].Result == 0 { // it has none yet
+	if c.attempts[s.Attempt-1].Result == 0 { // it has none yet
 		return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode())))
 	}
 	before, err := c.q.AnswerBytes(ctx, sqlitedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
@@ -172,19 +172,19 @@ func (c *change) settle(ctx context.Context) error {
 			return err
 		}
 		if int64(s.Attempt) == c.st.Attempt {
-			c.newest, c.known = &s, c.marks[s.Attempt-1].Result != 0
+			c.newest, c.known = &s, c.attempts[s.Attempt-1].Result != 0
 		} else if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
-		m := &c.marks[s.Attempt-1]
-		m.Result = s.Result
+		a := &c.attempts[s.Attempt-1]
+		a.Result = s.Result
 		if s.Handle != "" {
-			m.Handle = s.Handle
+			a.Handle = s.Handle
 		}
 	}
 	for _, n := range c.Close {
 		c.closed = c.closed || int64(n) == c.st.Attempt
-		c.marks[n-1].Result = c.Decision.CloseOpen
+		c.attempts[n-1].Result = c.Decision.CloseOpen
 		if int64(n) == c.st.Attempt {
 			continue
 		}

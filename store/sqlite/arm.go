@@ -83,7 +83,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 // armed caches a job that was armed and returns the answer.
 func (t *tx) armed(h *cachedJob, next job.Snapshot, attempt job.Attempt) store.Armed {
 	h.account = attempt.AccountIdentity
-	h.marks = append(h.marks, rules.ViewOf(next, attempt))
+	h.attempts = append(h.attempts, rules.ViewOf(next, attempt))
 	t.w.cache.keep(h)
 	return store.Armed{Snapshot: next, Attempt: attempt}
 }
@@ -92,7 +92,7 @@ func (t *tx) armed(h *cachedJob, next job.Snapshot, attempt job.Attempt) store.A
 func (t *tx) armable(ctx context.Context, h *cachedJob, snap *job.Snapshot) (rules.Armable, error) {
 	j := rules.Armable{
 		Snapshot: snap, ClaimedAt: fromNullMicros(h.st.ClaimedAt),
-		UnderWay: h.marks.UnderWay(), RoundDigest: h.marks.RoundDigest(snap.Round),
+		UnderWay: h.attempts.UnderWay(), RoundDigest: h.attempts.RoundDigest(snap.Round),
 	}
 	var err error
 	if j.Suspension, err = t.suspension(ctx); err != nil {

@@ -47,10 +47,10 @@ type cache struct {
 type cachedJob struct {
 	job sqlitedb.Job
 	st  sqlitedb.JobState
-	// marks are the views of all its attempts, account is the newest one's. Of the newest
+	// attempts are the views of all its attempts, account is the newest one's. Of the newest
 	// one, values that st has may be missing.
-	marks   rules.AttemptViews
-	account string
+	attempts rules.AttemptViews
+	account  string
 }
 
 func newCache() *cache {
@@ -143,7 +143,7 @@ func (t *tx) whole(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState) (*
 	}
 	var err error
 	h.account = newest.AccountIdentity
-	h.marks, err = t.view().marks(ctx, st.JobID, toMark(newest))
+	h.attempts, err = t.view().attemptViews(ctx, st.JobID, toView(newest))
 	return h, err
 }
 

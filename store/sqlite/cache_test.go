@@ -82,12 +82,12 @@ func compareCache(ctx context.Context, tx *tx) error {
 		row, err := tx.q.GetJob(ctx, fromID(id))
 		compare("job "+id.String(), h.job, row.Job, err)
 		compare("state of "+id.String(), toStatus(h.st), toStatus(row.JobState), err)
-		var marks rules.AttemptViews
+		var attempts rules.AttemptViews
 		if row.JobState.Attempt > 0 {
-			marks, err = tx.view().marks(ctx, fromID(id), toMark(attemptOf(row.JobState)))
+			attempts, err = tx.view().attemptViews(ctx, fromID(id), toView(attemptOf(row.JobState)))
 		}
-		if !slices.Equal(h.marks, marks) {
-			compare("attempts of "+id.String(), h.marks, marks, err)
+		if !slices.Equal(h.attempts, attempts) {
+			compare("attempts of "+id.String(), h.attempts, attempts, err)
 		}
 	}
 	return errors.Join(differences...)

@@ -63,8 +63,8 @@ type runnableKey struct {
 // claimed is a connection, and how many more of its jobs this claim may take.
 type claimed struct {
 	store.Connection
-	row  sqlitedb.Connection
-	room int64
+	row      sqlitedb.Connection
+	capacity int64
 }
 
 // idle reports whether none of these rows had a job to claim before: their due jobs are past
@@ -103,7 +103,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	if err != nil {
 		return 0, err
 	}
-	n = min(n, conn.room)
+	n = min(n, conn.capacity)
 	if n <= 0 {
 		return 0, nil
 	}
@@ -127,7 +127,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	if err != nil {
 		return 0, fmt.Errorf("runnable row: %w", err)
 	}
-	conn.room -= took
+	conn.capacity -= took
 	return took, c.bound(ctx, conn, took)
 }
 
@@ -199,7 +199,7 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("in flight: %w", err)
 	}
-	conn.room = rules.Bounds{
+	conn.capacity = rules.Bounds{
 		MaxInFlight: row.MaxInFlight, Default: int64(c.w.s.opts.MaxInFlight), Busy: busy,
 		Bucket: store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt},
 	}.Capacity(c.now)
@@ -217,7 +217,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 	}
-	if conn.room > 0 {
+	if conn.capacity > 0 {
 		return nil
 	}
 	if rules.Paced(b, c.now) {

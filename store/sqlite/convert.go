@@ -371,17 +371,17 @@ func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 	}
 }
 
-func toMark(a sqlitedb.Attempt) rules.AttemptView {
+func toView(a sqlitedb.Attempt) rules.AttemptView {
 	return rules.AttemptView{
 		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
 		Fence: fromMicros(a.FenceAt), Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 	}
 }
 
-func toMarks(rows []sqlitedb.AttemptViewsRow) rules.AttemptViews {
+func toViews(rows []sqlitedb.AttemptViewsRow) rules.AttemptViews {
 	out := make(rules.AttemptViews, len(rows), len(rows)+1)
 	for i, r := range rows {
-		out[i] = toMark(sqlitedb.Attempt{
+		out[i] = toView(sqlitedb.Attempt{
 			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle,
 			EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
 		})

@@ -86,7 +86,7 @@ func (v view) complete(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	h := &cachedJob{job: j, st: st}
 	if st.Attempt > 0 {
 		var err error
-		if h.marks, err = v.marks(ctx, st.JobID, toMark(attemptOf(st))); err != nil {
+		if h.attempts, err = v.attemptViews(ctx, st.JobID, toView(attemptOf(st))); err != nil {
 			return job.Snapshot{}, err
 		}
 	}
@@ -100,7 +100,7 @@ func (v view) completed(ctx context.Context, h *cachedJob, effect *sqlitedb.PutE
 	if err != nil {
 		return snap, err
 	}
-	h.marks.Complete(&snap)
+	h.attempts.Complete(&snap)
 	switch {
 	case snap.State == job.Succeeded && effect != nil:
 		snap.Effect = toEffect(effectOf(*effect))
@@ -125,9 +125,9 @@ func (v view) completed(ctx context.Context, h *cachedJob, effect *sqlitedb.PutE
 	return snap, nil
 }
 
-// marks returns the parts of a job's attempts that the rules read. Most jobs have only the
-// newest attempt, which is in their row.
-func (v view) marks(ctx context.Context, id []byte, newest rules.AttemptView) (rules.AttemptViews, error) {
+// attemptViews returns the parts of a job's attempts that the rules read. Most jobs have only
+// the newest attempt, which is in their row.
+func (v view) attemptViews(ctx context.Context, id []byte, newest rules.AttemptView) (rules.AttemptViews, error) {
 	if newest.Number == 1 {
 		return rules.AttemptViews{newest}, nil
 	}
@@ -135,7 +135,7 @@ func (v view) marks(ctx context.Context, id []byte, newest rules.AttemptView) (r
 	if err != nil {
 		return nil, fmt.Errorf("attempts: %w", err)
 	}
-	return append(toMarks(rows), newest), nil
+	return append(toViews(rows), newest), nil
 }
 
 // attempt reads an attempt of a job; sql.ErrNoRows: it was never armed.
