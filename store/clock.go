@@ -21,7 +21,7 @@ const ClockAgreement = time.Second
 // so long ago that no receiver remembers the attempt's key.
 var AgeUnknown = time.Unix(365*24*60*60, 0).UTC()
 
-// ClockOptions say how a store treats a clock that changes.
+// ClockOptions are how a store treats a clock that changes.
 type ClockOptions struct {
 	// SuspectFor is how long a changed clock stays suspect when nothing proves it right; 0
 	// means DefaultSuspectFor.
@@ -43,7 +43,7 @@ type ClockReading struct {
 	Wall int64
 	// Boot is this machine's boot clock. It was read before Wall, at most Took earlier.
 	Boot, Took time.Duration
-	// Proof says why Wall is certainly right; empty: nothing proves it.
+	// Proof is why Wall is certainly right; empty: nothing proves it.
 	Proof string
 }
 
@@ -65,7 +65,7 @@ const (
 type SuspectClock struct {
 	// Kind is why the clock is suspect; zero: the clock is believed.
 	Kind SuspectKind
-	// Why says what happened, for operators; empty: the clock is believed.
+	// Why describes what happened, for operators; empty: the clock is believed.
 	Why string
 	// Since is when the clock became suspect, in the believed time.
 	Since time.Time
@@ -80,7 +80,7 @@ type SuspectClock struct {
 type ClockNews struct {
 	// Suspect describes the clock now; its Why is empty when the clock is believed again.
 	Suspect SuspectClock
-	// Because says why the clock is believed again.
+	// Because is why the clock is believed again.
 	Because string
 	// Step is how far the believed time moved when that happened.
 	Step time.Duration
@@ -107,7 +107,7 @@ type ClockStep struct {
 	// AgesUnknown reports that the believed time was made up, so that the ages of the keys
 	// that receivers were sent are unknown.
 	AgesUnknown bool
-	// Because says why the clock is believed.
+	// Because is why the clock is believed.
 	Because string
 }
 
@@ -153,7 +153,7 @@ func (c *Clock) Read(r ClockReading) ClockMoment {
 	}
 	m := c.line.Read(r)
 	c.trusting = c.trusting && m.Suspect.Why != ""
-	c.tell(m.Suspect, m.Ended, 0)
+	c.report(m.Suspect, m.Ended, 0)
 	if r.Boot < c.retry {
 		m.Step = nil
 	}
@@ -180,7 +180,7 @@ func (c *Clock) Follow(s ClockStep) {
 	defer c.mu.Unlock()
 	c.line.Follow(s)
 	c.trusting, c.failures, c.retry = false, 0, 0
-	c.tell(SuspectClock{}, s.Because, fromMicros(s.To-s.From))
+	c.report(SuspectClock{}, s.Because, fromMicros(s.To-s.From))
 }
 
 // Adopt believes a reading that another process of the same database believes.
@@ -189,7 +189,7 @@ func (c *Clock) Adopt(r ClockReading, because string) ClockMoment {
 	defer c.mu.Unlock()
 	m := c.line.Adopt(r)
 	c.trusting, c.failures, c.retry = false, 0, 0
-	c.tell(SuspectClock{}, because, 0)
+	c.report(SuspectClock{}, because, 0)
 	return m
 }
 
@@ -207,7 +207,8 @@ func (c *Clock) Save() SavedClock {
 	return c.line.save()
 }
 
-func (c *Clock) tell(d SuspectClock, because string, step time.Duration) {
+// report updates what was reported, and calls the option Report if that changed.
+func (c *Clock) report(d SuspectClock, because string, step time.Duration) {
 	changed := d.Why != "" && (c.reported.Why == "" || apart(d.Off, c.reported.Off))
 	ended := d.Why == "" && c.reported.Why != ""
 	if d.Why == "" || c.reported.Why == "" {

@@ -97,8 +97,9 @@ func DecideAgain[J any](
 }
 
 // DecidePages makes rounds of Decide until read returns no job that has to be changed. Each
-// round makes the jobs leave what read selects. After MaxDecisions rounds in a row in which
-// nothing was written it fails with ErrStale.
+// round makes the jobs leave what read selects. Jobs for which judge returns false keep their
+// place on the page, so they must be few: a page of such jobs alone ends the rounds. After
+// MaxDecisions rounds in a row in which nothing was written it fails with ErrStale.
 func DecidePages[J any](
 	ctx context.Context, s applier, read func() ([]J, error),
 	judge func(J, *Change) (bool, error), report func(J, *Change, *Applied) error,

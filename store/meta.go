@@ -25,7 +25,7 @@ type Meta struct {
 	// Engine is "sqlite" or "postgres".
 	Engine  string
 	Created time.Time
-	// Quarantined says why claims are off; empty: they are on.
+	// Quarantined is why claims are off; empty: they are on.
 	Quarantined string
 	// Incarnation rises, from 1, whenever the database is quarantined. Positions of an
 	// earlier incarnation are invalid in this one.

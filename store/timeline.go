@@ -269,7 +269,7 @@ func (t *Timeline) describe(off int64) SuspectClock {
 	d.Why = fmt.Sprintf("the clock is %v %s the time that is believed", d.Off.Abs().Round(time.Millisecond), ahead)
 	switch {
 	case t.elsewhere:
-		d.Kind, d.Why = SuspectElsewhere, "another server has doubted the clock, and nothing has proved it right since"
+		d.Kind, d.Why = SuspectElsewhere, "the clock is suspect to another server, and nothing has proved it right since"
 	case t.floor != 0:
 		d.Kind, d.Why = SuspectBehind, fmt.Sprintf("the clock is behind %s, which was believed before the start",
 			time.UnixMicro(t.floor).UTC().Format(time.RFC3339))

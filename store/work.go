@@ -40,7 +40,8 @@ type Work interface {
 	//   - no other job was armed within a cool-down of the connection or the schedule (see
 	//     CoolDowns);
 	//   - for a gated job, no other open intent has its fingerprint;
-	//   - the database is not quarantined.
+	//   - the database is not quarantined, and its clock is not suspect where that suspends
+	//     work; otherwise the verdict is ErrHeld.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
 
 	// ArmedBy reads back whether an arm with this token is durable. It waits for a
@@ -145,7 +146,7 @@ type Armed struct {
 var (
 	// ErrWindowOver: the start deadline passed.
 	ErrWindowOver = errors.New("start window over")
-	// ErrHeld: the hold key is held.
+	// ErrHeld: the hold key is held, or the database suspends all work.
 	ErrHeld = errors.New("held")
 	// ErrGated: another open intent has the same content. Engines return it as a
 	// *GatedError.

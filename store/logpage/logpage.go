@@ -56,7 +56,7 @@ type Start struct {
 	Lag        time.Duration
 }
 
-// texts is the bit beside the cause that says that an event has texts.
+// texts is the bit beside the cause that is set if an event has texts.
 const texts = 0x80
 
 // Encode returns the page of some events of one project, in the order of their positions.
@@ -127,7 +127,7 @@ func Decode(project string, body []byte) ([]Entry, error) {
 // leastEntry is the length of the shortest entry of a page, in bytes.
 const leastEntry = 12
 
-// appendMove writes what an event says of its job: the states, the cause, the attempt.
+// appendMove writes what an event reports of its job: the states, the cause, the attempt.
 func appendMove(b []byte, e *job.Event, has bool) []byte {
 	cause := byte(e.Cause)
 	if has {

@@ -51,7 +51,7 @@ type tx struct {
 	now time.Time
 	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
-	// quarantined says why claims are off; empty: they are on.
+	// quarantined is why claims are off; empty: they are on.
 	quarantined string
 	// base is below every event position of this transaction and not below any of
 	// a transaction whose id is lower.

@@ -192,7 +192,7 @@ type Settlement struct {
 	Open []int
 }
 
-// settlement judges what the decision says about the attempts of a job in state from. results
+// settlement judges what the decision does to the attempts of a job in state from. results
 // are those of the armed attempts, oldest first. A move that means "no effect" needs every
 // attempt closed.
 func settlement(c store.Change, from job.State, results []job.Result) (Settlement, error) {

@@ -37,7 +37,7 @@ func (b Bounds) Capacity(now int64) int64 {
 }
 
 // Paced reports whether a connection with a bound on its starts has no token left. Its bucket
-// says when it has one again.
+// has the time at which it has one again.
 func Paced(b store.Bucket, now int64) bool { return b.PerMinute > 0 && b.Tokens(now) == 0 }
 
 // Take returns the bucket after n jobs were claimed.

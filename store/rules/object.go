@@ -32,7 +32,7 @@ type Owner struct {
 	Notified bool
 }
 
-// Ownership says who owns the object of a change's effect.
+// Ownership is the verdict on who owns the object of a change's effect.
 type Ownership struct {
 	// Owns reports that the change's job owns it.
 	Owns bool

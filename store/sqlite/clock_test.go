@@ -17,7 +17,7 @@ type newsOf struct {
 	news []store.ClockNews
 }
 
-func (n *newsOf) tell(one store.ClockNews) {
+func (n *newsOf) report(one store.ClockNews) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.news = append(n.news, one)
@@ -106,7 +106,7 @@ func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
 func TestAStepThatFails(t *testing.T) {
 	clock := storetest.NewMachine(testStart)
 	news := &newsOf{}
-	s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Report: news.tell}})
+	s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Report: news.report}})
 	must(t, group(t, s, addProject("a"))[0])
 	broken, tries := errors.New("disk full"), 0
 	inner := s.writer.commit
