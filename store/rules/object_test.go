@@ -18,13 +18,13 @@ func TestOwn(t *testing.T) {
 		}
 		for _, theirs := range proofs {
 			for _, removed := range []bool{false, true} {
-				for _, told := range []bool{false, true} {
-					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Notified: told}
+				for _, notified := range []bool{false, true} {
+					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Notified: notified}
 					given := &job.Effect{ExternalID: "x", Proof: mine}
 					c := store.Change{Decision: job.Decision{To: job.Succeeded, Effect: given}}
 					got := own(&c, job.Sending, owner)
 					takes := mine.Direct() && !theirs.Direct()
-					want := Ownership{Owns: takes, Takes: takes, Notifies: mine.Direct() && !removed && (takes || !told)}
+					want := Ownership{Owns: takes, Takes: takes, Notifies: mine.Direct() && !removed && (takes || !notified)}
 					if mine == job.ProofObserved {
 						want = Ownership{}
 					}

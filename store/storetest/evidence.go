@@ -15,7 +15,7 @@ var evidenceTests = []test{
 	{"an effect with and without a name", evidenceNames},
 	{"a success closes the others", evidenceCloses},
 	{"an observed object of another job", evidenceObservedTaken},
-	{"an answer takes the object over", evidenceStolen},
+	{"an answer takes the object over", evidenceTakesOver},
 	{"objects of two accounts", evidenceAccounts},
 	{"two answers with one object", evidenceTwoAnswers},
 	{"a word that names another job's object", evidenceWordOfShared},
@@ -79,9 +79,9 @@ func evidenceKept(f *fixture) {
 			d.Settle = []job.Settled{{Attempt: 1, Result: is, Message: "second"}}
 			f.ok(f.change(first.Snapshot, d).Err)
 			want := was
-			said := is == job.ResultSucceeded || is == job.ResultRejected || is == job.ResultNotSent || is == job.ResultAccepted
-			doubted := is == job.ResultUnknown && (was == job.ResultSuperseded || was == job.ResultAccepted)
-			if was != job.ResultSucceeded && (said || doubted || was == job.ResultUnknown) {
+			answered := is == job.ResultSucceeded || is == job.ResultRejected || is == job.ResultNotSent || is == job.ResultAccepted
+			uncertain := is == job.ResultUnknown && (was == job.ResultSuperseded || was == job.ResultAccepted)
+			if was != job.ResultSucceeded && (answered || uncertain || was == job.ResultUnknown) {
 				want = is
 			}
 			f.is(f.attempts(s.ID)[0].Result, want, "%s over %s", is, was)
@@ -131,7 +131,7 @@ func evidenceNames(f *fixture) {
 	f.is(f.job(s.ID), s, "stored job")
 	other := f.sending().Snapshot
 	got := f.apply(other, succeeded(other, "x"))
-	f.is([]any{got.Owner, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
+	f.is([]any{got.Owner, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "former owner, effect of the other")
 	for _, id := range []string{"y", ""} {
 		f.clock.advance(time.Minute)
 		effect := job.Effect{Attempt: 1, Round: 1, ExternalID: id, Proof: job.ProofResponse}
@@ -171,7 +171,7 @@ func evidenceObservedTaken(f *fixture) {
 	f.is(f.apply(a, saw("x")).Snapshot.State, job.Succeeded, "the first")
 	got := f.apply(b, saw("x"))
 	f.is(got.Snapshot.State, job.NeedsResolution, "the second")
-	f.is(got.Owner.IsZero(), true, "nobody told")
+	f.is(got.Owner.IsZero(), true, "no other owner")
 	f.is(got.Snapshot.Effect == nil, true, "no effect")
 	f.is(got.Snapshot.Open, []int{1}, "open attempts")
 	f.is(f.last(b.ID).To, job.NeedsResolution, "event")
@@ -182,14 +182,14 @@ func evidenceObservedTaken(f *fixture) {
 	f.is(f.job(a.ID).Effect.ExternalID, "x", "effect of the first")
 }
 
-func evidenceStolen(f *fixture) {
+func evidenceTakesOver(f *fixture) {
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
 	a := f.observable(conn)
 	b := f.sending(on(conn)).Snapshot
 	a = f.apply(a, saw("x")).Snapshot
 	got := f.apply(b, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
 	f.is(got.Snapshot.State, job.Succeeded, "the answered job")
-	f.is([]any{got.Owner, got.TakenOver}, []any{a.ID, true}, "stolen from")
+	f.is([]any{got.Owner, got.TakenOver}, []any{a.ID, true}, "former owner, taken over")
 	f.is(got.Snapshot.Effect.SharedWith, a.ID, "on the winner, as it is answered")
 	f.is(f.job(b.ID).Effect.SharedWith, a.ID, "on the winner")
 	f.is(strings.Contains(f.last(b.ID).Detail, a.ID.String()), true, "the winner's event names the loser")

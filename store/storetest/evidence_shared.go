@@ -34,7 +34,7 @@ func evidenceOrders(f *fixture) {
 
 func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
 	f.Helper()
-	all, shared, told := make([]job.ID, len(ways)), make([]job.ID, len(ways)), make([]int, len(ways))
+	all, shared, notified := make([]job.ID, len(ways)), make([]job.ID, len(ways)), make([]int, len(ways))
 	owner, owned := -1, byLook // by which way the owner came to it
 	for i, way := range ways {
 		s := f.observable(conn)
@@ -53,8 +53,8 @@ func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
 		if way != byAnswer {
 			continue
 		}
-		if told[owner] == 0 {
-			told[owner], shared[owner] = 1, s.ID
+		if notified[owner] == 0 {
+			notified[owner], shared[owner] = 1, s.ID
 		}
 		if owned != byAnswer {
 			owner, owned = i, way
@@ -67,7 +67,7 @@ func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
 				events++
 			}
 		}
-		f.is(events, told[i], "%v: events of job %d", ways, i)
+		f.is(events, notified[i], "%v: events of job %d", ways, i)
 		if s.Effect != nil {
 			f.is(s.Effect.SharedWith, shared[i], "%v: job %d shares with", ways, i)
 		}

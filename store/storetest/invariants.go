@@ -23,7 +23,7 @@ func (w *world) check() {
 			w.t.Fatalf("I4: job %s left SUCCEEDED for %v", id, s.State)
 		}
 		k.ended = k.ended || s.State == job.Succeeded
-		if s.Effect == nil || s.Effect.ExternalID == "" || w.stolen[id] || s.Effect.Proof == job.ProofOperator {
+		if s.Effect == nil || s.Effect.ExternalID == "" || w.takenOver[id] || s.Effect.Proof == job.ProofOperator {
 			continue
 		}
 		if other, taken := owners[s.Effect.ExternalID]; taken {

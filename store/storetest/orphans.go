@@ -96,9 +96,9 @@ func orphansClaimed(f *fixture) {
 	next := f.claim()
 	f.is([]any{next.ID, next.Claims}, []any{late.ID, 1}, "claimed again at once")
 	f.fails(f.armOne(f.intent(late)).Err, store.ErrStale)
-	stolen := f.intent(late)
-	stolen.Version = next.Version // only the lease differs
-	f.fails(f.armOne(stolen).Err, store.ErrStale)
+	again := f.intent(late)
+	again.Version = next.Version // only the lease differs
+	f.fails(f.armOne(again).Err, store.ErrStale)
 	f.unchanged(next.Snapshot)
 	f.arm(next)
 }

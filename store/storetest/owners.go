@@ -11,7 +11,7 @@ var ownerTests = []test{
 	{"of ids, among others", ownersOf},
 	{"in one account and namespace", ownersSpace},
 	{"by a person's word", ownersByWord},
-	{"after an object was taken over", ownersStolen},
+	{"after an object was taken over", ownersTakenOver},
 	{"a batch has a limit", ownersLimit},
 }
 
@@ -77,7 +77,7 @@ func ownersByWord(f *fixture) {
 	f.is(len(f.owners(c, "x")), 0, "owners in another one")
 }
 
-func ownersStolen(f *fixture) {
+func ownersTakenOver(f *fixture) {
 	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
 	a := f.observable(conn)
 	b, c := f.sending(on(conn)).Snapshot, f.sending(on(conn)).Snapshot

@@ -23,7 +23,7 @@ func randomOperations(f *fixture) {
 		// One store serves all runs; each has a project and a connection of its own.
 		w := &world{
 			fixture: f, t: t, jobs: make(map[job.ID]*known), leases: make(map[job.ID]store.Leased),
-			project: "random-" + f.id().String(), stolen: make(map[job.ID]bool),
+			project: "random-" + f.id().String(), takenOver: make(map[job.ID]bool),
 		}
 		w.conn = f.connect(store.Connection{
 			Project: w.project, Class: rapid.SampledFrom(classes).Draw(t, "class"),
@@ -69,7 +69,8 @@ type world struct {
 	ids     []job.ID
 	jobs    map[job.ID]*known
 	leases  map[job.ID]store.Leased
-	stolen  map[job.ID]bool
+	// takenOver has the jobs whose object is another job's now.
+	takenOver map[job.ID]bool
 	// shut reports that the database is quarantined.
 	shut bool
 }
@@ -110,7 +111,7 @@ func (w *world) judge(s job.Snapshot, e job.Evidence) {
 		w.t.Fatalf("%T on %v, to %v: %v", e, s.State, d.To, out[0].Err)
 	}
 	if out[0].TakenOver {
-		w.stolen[out[0].Owner] = true
+		w.takenOver[out[0].Owner] = true
 	}
 }
 
