@@ -237,12 +237,13 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 		},
 		func(snap job.Snapshot, c *store.Change) (bool, error) { return r.decide(ctx, snap, c), nil },
 		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
-			if a.Err != nil {
+			switch a.Err {
+			case nil:
+				r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
+				r.changed(snap.ID)
+			default:
 				r.refused(ctx, snap.ID, r.jobs.notWritten(ctx, store.Ref{ID: snap.ID}, snap, c, a.Err))
-				return nil
 			}
-			r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
-			r.changed(snap.ID)
 			return nil
 		})
 	for _, snap := range moved {
