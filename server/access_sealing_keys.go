@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// resealPage is how many credentials one RotateSealingKey reseals unless it says: they share a
+// resealPage is how many credentials one RotateSealingKey reseals unless it sets another number: they share a
 // transaction, and their seals are in memory together.
 const resealPage = 100
 

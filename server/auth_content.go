@@ -10,13 +10,13 @@ import (
 // Rules of this file:
 //   - content is what a caller gave to be sent, what a target answered, and texts that may
 //     quote either. It needs ScopePayloadsRead, whatever other scope shows its message;
-//   - the table says which fields are content. A message from which one was removed says so in
+//   - the table has the fields that are content. A message from which one was removed states so in
 //     contentWithheld. The reason of a state has other words instead (blockedWords);
 //   - one walk takes content out of every answer and event, so no handler has to think of it;
 //   - a filter that finds jobs by their content reveals it, and needs the scope, too
 //     (jobs_list.go).
 
-// contentWithheld is the field by which a message says that content was taken out of it.
+// contentWithheld is the field by which a message states that content was taken out of it.
 const contentWithheld protoreflect.Name = "content_withheld"
 
 // contentOf is the whole table of fields that are content, by their messages.

@@ -18,7 +18,7 @@ import (
 // keptFields names the fields that stay in a message. A nil value keeps the field whole.
 type keptFields map[protoreflect.Name]keptFields
 
-// receipt says what an RPC's answer shows. The zero receipt hides nothing: the scope
+// receipt is what an RPC's answer shows. The zero receipt hides nothing: the scope
 // that the RPC needs is the one that guards its answer.
 type receipt struct {
 	// scope is what a caller needs to see the whole answer.

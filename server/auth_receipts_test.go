@@ -46,7 +46,7 @@ func guards(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]boo
 	return out
 }
 
-// TestEveryAnswerIsClassified: an RPC that is added to the contract says what its
+// TestEveryAnswerIsClassified: an RPC that is added to the contract states what its
 // answer shows, and an answer with a guarded message needs that message's read scope.
 func TestEveryAnswerIsClassified(t *testing.T) {
 	classified := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 )
 
-// Rules of this file: the table alone says what a key may do. No scope includes another. An RPC
+// Rules of this file: the table alone decides what a key may do. No scope includes another. An RPC
 // that the table does not name cannot be called.
 
 // What an API key may be allowed to do.

@@ -87,7 +87,7 @@ func testOpening(conn store.Connection, settings []byte, class job.Class, cred c
 }
 
 // checkAccount checks settings and credential, and that they belong to the connection's account,
-// as far as the platform says. It returns the account, where it is known.
+// as far as the platform answers. It returns the account, where it is known.
 func (s *connectionService) checkAccount(
 	ctx context.Context, code connector.Connector, conn store.Connection, settings []byte, cred connector.Credential,
 ) (string, error) {

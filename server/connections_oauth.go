@@ -366,7 +366,7 @@ func (s *connectionService) accountOf(ctx context.Context) func(connector.Connec
 	}
 }
 
-// freshened returns a connection's credential, renewed if it has expired, or the answer that says
+// freshened returns a connection's credential, renewed if it has expired, or the answer that states
 // why that failed.
 func (s *connectionService) freshened(
 	ctx context.Context, conn store.Connection, cred connector.Credential,

@@ -489,7 +489,7 @@ func TestLoginIsHandedOver(t *testing.T) {
 	})
 }
 
-// An application says what came with the browser, and a code of another platform is sent
+// An application reports what came with the browser, and a code of another platform is sent
 // nowhere.
 func TestCompleteChecksWhereTheCodeCame(t *testing.T) {
 	begin := func(b *browser, app string) string {

@@ -100,7 +100,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 }
 
 // sentinels is the table from the store's errors to reasons. Where the same
-// error means different things, the handler has said which before.
+// error means different things, the handler has decided which before.
 var sentinels = []struct {
 	err    error
 	reason fireoncev1.ErrorReason

@@ -69,7 +69,7 @@ func strayPaths(procedure string, err error, res proto.Message) (out []string) {
 			stray(requestOf(procedure), v.GetField())
 		}
 		if procedure == connsPath+"CompleteOAuth" {
-			procedure = connsPath + "StartOAuth" // which said what to make
+			procedure = connsPath + "StartOAuth" // which stated what to make
 		}
 		differ := d.GetIdempotencyConflict().GetMismatchedFields()
 		for _, path := range differ {

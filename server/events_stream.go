@@ -203,7 +203,7 @@ func (f *feed) checkPosition(page store.EventPage) error {
 }
 
 // wait waits until the log is to be read again; not at all when more is there.
-// It says beaten after a heartbeat, and done when the stream's life is over.
+// It reports beaten after a heartbeat, and done when the stream's life is over.
 func (f *feed) wait(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (beaten, done bool, err error) {
 	if more {
 		now := make(chan struct{})

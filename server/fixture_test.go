@@ -203,7 +203,7 @@ func prepare(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	return prepareOn(tb, "sqlite", edit...)
 }
 
-// testEngine says which engine the tests over real sockets run on: `make test`
+// testEngine returns which engine the tests over real sockets run on: `make test`
 // runs them on both.
 func testEngine(tb testing.TB) string {
 	tb.Helper()

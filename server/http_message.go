@@ -139,7 +139,7 @@ func (m *message) readUntil(d time.Duration) {
 // a byte of flags and the length.
 const frameHeader = 5
 
-// zippedFlag says that the message of a frame is compressed.
+// zippedFlag is set in the header of a frame whose message is compressed.
 const zippedFlag = 1
 
 func readHeader(body io.Reader) (head [frameHeader]byte, err error) {
@@ -147,7 +147,7 @@ func readHeader(body io.Reader) (head [frameHeader]byte, err error) {
 	return head, err
 }
 
-// frameSize says what a frame's header announces.
+// frameSize returns what a frame's header announces.
 func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, err error) {
 	size, zipped = int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag
 	switch id := requestID(m.request.Context()); {
@@ -163,7 +163,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 	return size, zipped, err
 }
 
-// read reads the message. size is what its sender says, below 0: nothing.
+// read reads the message. size is what its sender announces, below 0: nothing.
 func (m *message) read(in io.Reader, size int64, zipped bool) error {
 	m.buf = getBuffer(firstReservation)
 	if m.form.framed {

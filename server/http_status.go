@@ -24,7 +24,7 @@ const statusPath = "/status"
 // landingWait bounds the wait for the database's description.
 const landingWait = 2 * time.Second
 
-// landing is a page that says what this port is. It needs no key, so it names no version.
+// landing is a page that describes this port. It needs no key, so it names no version.
 func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -64,9 +64,9 @@ type statusReport struct {
 	Engine      string `json:"engine"`
 	StoreID     string `json:"store_id"`
 	Incarnation int64  `json:"incarnation"`
-	// QuarantineReason says why nothing is sent; empty: there is no quarantine.
+	// QuarantineReason is why nothing is sent; empty: there is no quarantine.
 	QuarantineReason string `json:"quarantine_reason"`
-	// ClockDoubt says why the clock is suspect; null: it is not.
+	// ClockDoubt is why the clock is suspect; null: it is not.
 	ClockDoubt *clockReport `json:"clock_doubt"`
 	// TZData is the version of the time zone data that schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
@@ -119,7 +119,7 @@ type vitalsReport struct {
 
 // reportVitals returns the measurement that GET /metrics has, too.
 func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
-	r, _ := s.cfg.Metrics.Vitals(ctx) // an old measurement says how old it is
+	r, _ := s.cfg.Metrics.Vitals(ctx) // an old measurement has its age
 	if r.At.IsZero() {
 		return nil
 	}

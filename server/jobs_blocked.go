@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: blocked_reason says why a job does not start although its time has come.
+// Rules of this file: blocked_reason states why a job does not start although its time has come.
 // The widest cause comes first: the database, the job that it replies to, its last attempt's own
 // reason, its connection. An answer goes without it where it cannot be read, because the call
 // itself has succeeded.
@@ -216,8 +216,8 @@ func (v *jobConverter) hold(ctx context.Context, snap job.Snapshot) store.Hold {
 	return h
 }
 
-// limitedUntil says why no job of a connection starts for a while. Each waiting job says which of
-// the two causes it is.
+// limitedUntil explains why no job of a connection starts for a while. Each waiting job shows
+// which of the two causes it is.
 func limitedUntil(until time.Time) string {
 	return "Nothing starts before " + until.UTC().Format(time.RFC3339) + ": the platform asked to wait, or cannot be asked."
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// maxRuns bounds the calls of RunDue at a time: all of them wait for the same work.
 	maxRuns = 4
-	// defaultRun is how long RunDue waits unless the call says it, and runReserve what it
+	// defaultRun is how long RunDue waits unless the call sets it, and runReserve what it
 	// leaves of the call's deadline for the answer.
 	defaultRun = 20 * time.Second
 	runReserve = time.Second

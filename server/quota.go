@@ -206,7 +206,7 @@ func (q Quotas) withoutCallers() Quotas {
 	return Quotas{all: all, of: q.of}
 }
 
-// hint is the part of an error that says how to end it.
+// hint is the part of an error that explains how to end it.
 func (q Quota) hint() string {
 	switch q {
 	case QuotaConnections, QuotaSchedules:

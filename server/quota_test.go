@@ -337,7 +337,7 @@ func (s failing) Create(ctx context.Context, items []store.NewJob) ([]store.Crea
 	return s.Store.Create(ctx, items)
 }
 
-// TestQuotaUse: GetStats says how much of each quota is used.
+// TestQuotaUse: GetStats returns how much of each quota is used.
 func TestQuotaUse(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {

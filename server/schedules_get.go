@@ -93,7 +93,7 @@ func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fir
 	return out, plannedListToWire(next), nil
 }
 
-// assign says which items of a schedule's queue its next firings take.
+// assign returns which items of a schedule's queue its next firings take.
 func (s *scheduleService) assign(ctx context.Context, of store.Schedule, next []schedule.Planned) error {
 	if !of.Queued || len(next) == 0 {
 		return nil

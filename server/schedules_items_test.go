@@ -276,7 +276,7 @@ func TestPreviewOfAQueue(t *testing.T) {
 	})
 }
 
-// TestBackfillOfAQueue: the answer says which times got an item and which did not.
+// TestBackfillOfAQueue: the answer has which times got an item and which did not.
 func TestBackfillOfAQueue(t *testing.T) {
 	var fires *schedule.Scheduler
 	f := start(t, firing(&fires), limitedTo("jobs=2"))

@@ -90,7 +90,7 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 // maxAssigned bounds the firings that are looked through for the items that later ones take.
 const maxAssigned = 2 * maxPreviewed
 
-// assignLater says which items of a schedule's queue firings take that are not its next ones:
+// assignLater returns which items of a schedule's queue firings take that are not its next ones:
 // those before them take items, too.
 func (s *scheduleService) assignLater(ctx context.Context, of store.Schedule, list []schedule.Planned) error {
 	if !of.Queued || len(list) == 0 {

@@ -50,7 +50,7 @@ type Refresher interface {
 	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
 }
 
-// Config says what a Server serves. Store, Connectors and Vault are required.
+// Config configures a Server. Store, Connectors and Vault are required.
 type Config struct {
 	redact.All
 
@@ -81,7 +81,7 @@ type Config struct {
 	// NextAPIKey, when set, is as good as APIKey, so that the operator's key can be
 	// replaced while servers run.
 	NextAPIKey string
-	// Keep says how long the keys of erased jobs stay bound; its other times mean nothing.
+	// Keep has how long the keys of erased jobs stay bound; its other times mean nothing.
 	Keep store.Keep
 	// Namespace is the installation's part of every effect key (store.Meta).
 	Namespace string
@@ -174,7 +174,7 @@ type Server struct {
 	tokens tokens
 	// credentialRequired are the connectors that do nothing without a credential.
 	credentialRequired []string
-	// keepKeys says how long keys of ended jobs are honored.
+	// keepKeys has how long keys of ended jobs are honored.
 	keepKeys    store.Keep
 	auth        *authenticator
 	streams     *openStreams

@@ -208,7 +208,7 @@ const FrameHeader = frameHeader
 func FrameSize(head [FrameHeader]byte) int { return int(binary.BigEndian.Uint32(head[1:])) }
 
 // Read reads the message of a frame, and decodes it into m. body has as many bytes as the header
-// says, and fails with *connect.Error or as the transport does; zip reports whether the headers say
+// announces, and fails with *connect.Error or as the transport does; zip reports whether the headers state
 // that compressed messages are gzip.
 func (m *Message) Read(ctx context.Context, head [FrameHeader]byte, zip bool, body io.Reader, into any) error {
 	decoded, ok := into.(proto.Message)

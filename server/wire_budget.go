@@ -46,7 +46,7 @@ func (w requestBudget) reserve(owner string, limit int) *reservation {
 	return &reservation{work: w, owner: owner, limit: int64(limit)}
 }
 
-// growTo reserves size bytes for the request. exact says that it will have no more. The request
+// growTo reserves size bytes for the request. exact is set if it will have no more. The request
 // returns what it held before it waits for more, so that no request waits for one that waits.
 func (h *reservation) growTo(ctx context.Context, size int64, exact bool) error {
 	if size <= h.step {
@@ -82,7 +82,7 @@ func (h *reservation) growTo(ctx context.Context, size int64, exact bool) error 
 
 // readAll reads from in to its end and appends it to buf, which is of getBuffer, up to the
 // limit. It returns buf or a larger one in its place. size is what
-// in is said to have; below 0: not known. large is called before a large part is read. It
+// in is stated to have; below 0: not known. large is called before a large part is read. It
 // fails with errUnlimited for one byte more than the limit.
 func (h *reservation) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, large func()) ([]byte, error) {
 	before, limit, exact := len(buf), int(h.limit), size >= 0

@@ -31,7 +31,7 @@ import (
 // A stored fingerprint depends on every byte of this: a change needs a new
 // version of job.Canon.
 
-// errUnknownField says that a message has a field that this server does not
+// errUnknownField means that a message has a field that this server does not
 // know. What it asks for cannot be compared, and must not be ignored.
 var errUnknownField = errors.New("has a field that this server does not know")
 

@@ -18,7 +18,7 @@ const (
 )
 
 // fastPathValid reports whether a request is of the common form and obeys the contract's rules.
-// False says nothing: the rules decide.
+// False proves nothing: the rules decide.
 func fastPathValid(r *fireoncev1.ScheduleJobRequest) bool {
 	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
 		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||

@@ -200,7 +200,7 @@ func rulingFromWire(actor string, r *fireoncev1.ResolveJobRequest) job.Resolved 
 	}
 }
 
-// text makes what a platform said fit for a wire that carries UTF-8 only.
+// text makes the words of a platform fit for a wire that carries UTF-8 only.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 var orders = map[fireoncev1.JobOrder]store.Order{

@@ -41,7 +41,7 @@ type undecodable struct{ found *fireoncev1.FieldViolation }
 
 func (e *undecodable) Error() string { return violationText(e.found) }
 
-// explainJSON makes a violation of what protojson says about a text.
+// explainJSON makes a violation of an error of protojson.
 func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *undecodable {
 	words := err.Error()
 	at, where := positionOf(words, text)
@@ -215,7 +215,7 @@ func opened(at spot, delim json.Delim, outermost bool, root protoreflect.Message
 	return f
 }
 
-// wants says what a field's value must be.
+// wants returns what a field's value must be.
 func (s spot) wants() string {
 	fd := s.field
 	switch {

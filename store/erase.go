@@ -16,7 +16,7 @@ import (
 // ended at least LeastKept ago, and to which no stored job replies.
 //
 // An erasure of a job removes all that Retain removes, and the texts in its events, which
-// stay in the log. Its key stays bound for as long as Keep.KeepKey says, counted from the
+// stay in the log. Its key stays bound for as long as Keep.KeepKey returns, counted from the
 // erasure. An ErasedJob stays, which has no personal data.
 type Erasure interface {
 	// EraseJob removes one ended job. ErrNotFound: the job does not exist, or no longer (see

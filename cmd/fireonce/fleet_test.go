@@ -216,7 +216,7 @@ func (f *fleet) bury(s *slot, p *process, death string) {
 	}
 }
 
-// signal says that a server came or went; the caller holds mu.
+// signal reports that a server came or went; the caller holds mu.
 func (f *fleet) signal() {
 	close(f.changed)
 	f.changed = make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Pages of which tests run every block as it is printed, unless the page says why not.
+// Pages of which tests run every block as it is printed, unless the page states why not.
 const (
 	readmePage     = "README.md"
 	quickstartPage = "docs/quickstart.md"
@@ -105,7 +105,7 @@ func marked(t *testing.T, page string, m marker) (texts []string) {
 }
 
 // TestSnippets checks that a test runs each block of the pages for beginners, or that the page
-// says why none can.
+// states why none can.
 func TestSnippets(t *testing.T) {
 	if crashRun {
 		t.Skip("needs no failpoints")

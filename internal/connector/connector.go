@@ -18,7 +18,7 @@ import (
 // Connector is the code for one platform. Its methods may be called concurrently from
 // many goroutines.
 type Connector interface {
-	// Describe says what the connector is. Constant.
+	// Describe describes the connector. Constant.
 	Describe() Description
 	// Check validates a connection's settings and credential, before they are stored
 	// and again before they are used. It fails with *InputError, and with *Refusal of
@@ -111,7 +111,7 @@ type Tested struct {
 type Poller interface {
 	Settler
 	// Poll returns the state that the platform reports. job.ResultUnknown means that it
-	// reports none; with job.FailAuth it says that the credential was refused, which
+	// reports none; with job.FailAuth it means that the credential was refused, which
 	// holds the account.
 	Poll(ctx context.Context, o Opening, handle string) job.Outcome
 }
@@ -125,7 +125,7 @@ type Observer interface {
 	Watermark(ctx context.Context, o Opening) (string, error)
 	// Observe looks for the effect inside [the first attempt's watermark, the
 	// fence of the last]. A read that failed or was incomplete is
-	// job.SawInconclusive, never an absence (see Unseen); with job.FailAuth it says that
+	// job.SawInconclusive, never an absence (see Unseen); with job.FailAuth it means that
 	// the credential was refused, which holds the account.
 	Observe(ctx context.Context, o Opening, l Look) job.Observation
 }
@@ -156,7 +156,7 @@ type Identifier interface {
 	AccountOf(watermark string) string
 }
 
-// Look says what an Observer looks for.
+// Look is what an Observer looks for.
 type Look struct {
 	// First is the round's first attempt: the look ends at its watermark, and looks for
 	// its frozen bytes. An object that is new to the reader, but was made before the
@@ -181,9 +181,9 @@ type Look struct {
 	Taken func(ctx context.Context, externalIDs []string) (map[string]bool, error)
 }
 
-// Description says what a connector is, for users.
+// Description describes a connector, for users.
 type Description struct {
-	// Name is what Connection.connector says, e.g. "webhook".
+	// Name is the value of Connection.connector, e.g. "webhook".
 	Name string
 	// Payloads are the kinds of payload it sends, as the contract's oneof names them.
 	Payloads []string
@@ -195,21 +195,21 @@ type Description struct {
 	// CredentialRequired reports whether a connection of it needs a credential to do
 	// anything.
 	CredentialRequired bool
-	// NoSettings says that a connection of it has none.
+	// NoSettings is set if a connection of it has none.
 	NoSettings bool
-	// Promise says in a sentence what a user can rely on.
+	// Promise is what a user can rely on, in a sentence.
 	Promise string
-	// EndlessKeys says that its targets never forget a key: the same key is the same
+	// EndlessKeys is set if its targets never forget a key: the same key is the same
 	// effect forever, also after its job was removed.
 	EndlessKeys bool
-	// Replies says that its jobs may answer other jobs (Request.ReplyTo).
+	// Replies is set if its jobs may answer other jobs (Request.ReplyTo).
 	Replies bool
 }
 
 // Capability is what one connection's target can do.
 type Capability struct {
 	job.Traits
-	// Unsure says that the target must be asked for its traits (Prober); the traits
+	// Unsure is set if the target must be asked for its traits (Prober); the traits
 	// here hold if it cannot be.
 	Unsure bool
 	// Identity names the account that the credential belongs to, where known.

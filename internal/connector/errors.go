@@ -23,7 +23,7 @@ const (
 	BadCredential
 )
 
-// InputError says what is wrong with a payload, settings or credential, in
+// InputError describes what is wrong with a payload, settings or credential, in
 // words fit for a user. It never quotes a secret.
 type InputError struct {
 	Reason InputReason
@@ -51,7 +51,7 @@ type Refusal struct {
 	// Auth is why, for FailAuth; zero: job.AuthRefused, or job.AuthPermission with
 	// ErrNotAllowed.
 	Auth job.AuthCause
-	// Shared says that a HELD refusal blocks every job of the connection, and not this
+	// Shared is set if a HELD refusal blocks every job of the connection, and not this
 	// one alone.
 	Shared bool
 }

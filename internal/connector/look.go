@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// ErrForeign says that a look was made with another account's credential than the send:
+// ErrForeign means that a look was made with another account's credential than the send:
 // it may not see what the sending account sees.
 var ErrForeign = errors.New("the credential belongs to another account than at the send")
 

@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// expire says when the connection's present credential ends.
+// expire returns when the connection's present credential ends.
 func (w *world) expire(at time.Time) {
 	w.t.Helper()
 	conn := w.connection()

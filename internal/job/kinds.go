@@ -155,7 +155,7 @@ const (
 	// ProofKeyReplay: a send under the key of an earlier, unknown attempt was
 	// answered with success.
 	ProofKeyReplay
-	// ProofOperator: a person said so.
+	// ProofOperator: a person decided so.
 	ProofOperator
 	// ProofAssumed: policy ASSUME_SENT.
 	ProofAssumed

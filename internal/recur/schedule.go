@@ -47,7 +47,7 @@ func (m Mark) String() string {
 // A Beat is one time at which a schedule fires.
 type Beat struct {
 	Name    string // the identity: one job per name
-	Civil   Civil  // the nominal time, as the source says it; for an interval, what the wall clock shows
+	Civil   Civil  // the nominal time, as the source has it; for an interval, what the wall clock shows
 	Instant time.Time
 	Fire    time.Time // Instant and the jitter; always before the next beat's Instant
 	Offset  int       // of the zone at Instant, in seconds east of UTC

@@ -21,7 +21,7 @@ const (
 	maxJitter = 24 * time.Hour
 )
 
-// A Spec says when a schedule has beats. It has one source or more: cron expressions, RRULEs and intervals.
+// A Spec defines when a schedule has beats. It has one source or more: cron expressions, RRULEs and intervals.
 type Spec struct {
 	ID         string // the schedule's id; jitter and placeholders use it
 	Generation int64  // the caller raises it with each change of the spec; from 2 on it is a part of each name

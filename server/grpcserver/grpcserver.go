@@ -187,7 +187,7 @@ func (l *listener) tap(ctx context.Context, info *tap.Info) (context.Context, er
 		limit = l.Limits().DefaultDeadline
 	}
 	// The end of the stream, however it comes, cancels this context's parent.
-	ctx, in.cancel = context.WithTimeout(ctx, limit) //nolint:gosec // as said: the end of the stream
+	ctx, in.cancel = context.WithTimeout(ctx, limit) //nolint:gosec // canceled at the end of the stream
 	return ctx, nil
 }
 

@@ -102,7 +102,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 			if t.rest(p.Project, &out); !out.Done {
 				t.eraseHoldings(p, &out)
 			}
-		case store.EraseDone: // no place says so
+		case store.EraseDone: // no place has it
 		}
 		if place.Phase++; place.Phase == store.EraseDone {
 			out.Done = out.Done || len(out.Live) == 0

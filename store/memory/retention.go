@@ -42,7 +42,7 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 			out.Objects = t.forgetObjects()
 		case store.PhaseFirings:
 			out.Firings = t.pruneFirings()
-		case store.PhaseDone: // no place says so
+		case store.PhaseDone: // no place has it
 		}
 		if place.Phase++; place.Phase == store.PhaseDone {
 			out.Done = true

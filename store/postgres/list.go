@@ -18,7 +18,7 @@ import (
 
 // This file has the queries that are not generated. The filters of lists and counts, and
 // their order, are chosen at run time: with one text that covers them all the planner would
-// walk the whole table for every one. Values are always parameters. store/search.go says how
+// walk the whole table for every one. Values are always parameters. store/search.go explains how
 // the work is bounded.
 
 // List implements store.Store.

@@ -18,7 +18,7 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
-// BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS says how many jobs there are, and
+// BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are, and
 // TMPDIR where they are written.
 func BenchmarkSearch(b *testing.B) {
 	n := storetest.SearchJobs()

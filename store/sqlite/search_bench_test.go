@@ -14,7 +14,7 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
-// BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS says how many jobs there are.
+// BenchmarkSearch: see storetest. FIREONCE_SEARCH_JOBS is how many jobs there are.
 func BenchmarkSearch(b *testing.B) {
 	n := storetest.SearchJobs()
 	if n == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the store's clock is set, and a true clock beside it says what must not
+// Rules of this file: the store's clock is set, and a true clock beside it shows what must not
 // happen. While the clock is suspect, an engine may continue by its own line or refuse with
 // ErrClockSuspect; what it must not do is the same for all engines.
 

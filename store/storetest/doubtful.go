@@ -44,7 +44,7 @@ func doubtfulTimes(f *fixture) {
 	f.is(f.doubtful(over.Add(-time.Microsecond), 10), []job.ID{s.ID}, "its window was open then")
 	f.is(len(f.doubtful(over, 10)), 0, "its window was over then")
 
-	// A lease under way says that the job was due.
+	// A lease under way proves that the job was due.
 	fresh := f.submit()
 	f.claimed(fresh.ID)
 	f.is(f.doubtful(over, 10), []job.ID{fresh.ID}, "claimed")

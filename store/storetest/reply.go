@@ -106,7 +106,7 @@ func replyUnknown(f *fixture) {
 		f.fails(err, store.ErrNotFound)
 	}
 	f.ok(out[3].Err)
-	// A bound key returns its job, whatever the repeat says.
+	// A bound key returns its job, whatever the repeat has.
 	again := f.new(replying(f.id()))
 	again.Spec.Key = items[3].Spec.Key
 	f.is(f.create(again)[0].Snapshot.ID, items[3].Spec.ID, "job of the key")

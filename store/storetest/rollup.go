@@ -125,7 +125,7 @@ func rollupOnce(f *fixture) {
 }
 
 // rollupSize: a step counts no more events than its size allows, goes on
-// where the one before ended, and says that there is more.
+// where the one before ended, and reports that there is more.
 func rollupSize(f *fixture) {
 	const jobs = 2*store.RollEvents + store.RollRead + 7
 	f.many(jobs)

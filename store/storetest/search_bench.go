@@ -12,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// SearchFixture says what BenchmarkSearch expects of a store: N jobs of the project
-// "default". Engines write the rows directly, as SearchRow says.
+// SearchFixture is what BenchmarkSearch expects of a store: N jobs of the project
+// "default". Engines write the rows directly, as SearchRow has them.
 type SearchFixture struct {
 	Jobs int
 	// Connections are those of the jobs: the first has one job in four, the last one in

@@ -98,7 +98,7 @@ func updateTerms(f *fixture) {
 }
 
 // updateByState: parts that no attempt depends on change after one too, and the rest of the
-// job stays. Everything else is refused, whatever the decision says.
+// job stays. Everything else is refused, whatever the decision.
 func updateByState(f *fixture) {
 	for _, state := range job.States {
 		for field, c := range map[job.Fields]store.Content{

@@ -52,7 +52,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     attempt reports whether the password still holds. If the password was accepted a
 //     moment ago, it is the account that may not.
 //   - AccountTakedown and its like hold the account as 401 does.
-//   - a rate limit says when it ends in RateLimit-Reset.
+//   - a rate limit has the time at which it ends in RateLimit-Reset.
 func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, platformName, s.in.hidden())
 	name := errorName(a)

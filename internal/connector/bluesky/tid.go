@@ -12,7 +12,7 @@ import (
 //
 // The key follows from the digest of the effect key alone, so that every attempt puts the
 // post at the same place, also one that is made after the database was lost. Its time
-// says nothing: it lies in a range of 407 days that has passed, since a server may refuse a
+// proves nothing: it lies in a range of 407 days that has passed, since a server may refuse a
 // key of the future. With the clock's bits that is one of 2^55 places.
 
 const (

@@ -31,7 +31,7 @@ const platformName = "Bluesky"
 // askTimeout bounds one request beside the commit.
 const askTimeout = 15 * time.Second
 
-// Names of errors, in the body of an answer. The status says less: a token that is
+// Names of errors, in the body of an answer. The status means less: a token that is
 // over is a 400.
 const (
 	errExpiredToken  = "ExpiredToken"
@@ -143,7 +143,7 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
-// unanswered says why an answer to a question is not usable, or returns nil.
+// unanswered returns why an answer to a question is not usable; nil: it is.
 func unanswered(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
@@ -163,7 +163,7 @@ func unanswered(a transport.Response, secrets transport.Secrets) error {
 	return r
 }
 
-// refusedTo says why an answer to a question within a session is not usable, or returns
+// refusedTo returns why an answer to a question within a session is not usable, or returns
 // nil. If the session has ended, refusedTo discards it; if it began just now, the
 // account itself is refused.
 func (c *Connector) refusedTo(in login, a transport.Response) error {

@@ -29,7 +29,7 @@ type Looks struct {
 	IDAt func(at time.Time) string
 	// Broken are answers of status 200 that prove nothing, by what is wrong with them.
 	Broken map[string]func(at time.Time) string
-	// Transient says that every failing status means the same: the answer is not a
+	// Transient is set if every failing status means the same: the answer is not a
 	// read.
 	Transient bool
 }
@@ -85,7 +85,7 @@ func (s Suite) testLooks(t *testing.T) {
 	})
 }
 
-// testVerdicts: what a complete read says.
+// testVerdicts: what a complete read proves.
 func (s Suite) testVerdicts(t *testing.T, now time.Time) {
 	id := s.Looks.ExternalID
 	if s.Looks.IDAt != nil {
@@ -246,7 +246,7 @@ func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 	}
 }
 
-// testUnreachable: a platform that cannot be reached says nothing.
+// testUnreachable: a platform that cannot be reached proves nothing.
 func (s Suite) testUnreachable(t *testing.T) {
 	now := time.Now()
 	t.Run("nobody listens", func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Point says when a script runs.
+// Point is the moment at which a script runs.
 type Point int
 
 const (
@@ -115,7 +115,7 @@ var (
 		c.Write(Answer(http.StatusRequestEntityTooLarge, "too large", "Connection: close"))
 		c.Close()
 	}}
-	// Echo refuses with 400 and says back all that it got.
+	// Echo refuses with 400 and returns all that it got.
 	Echo = Script{Do: func(c *Conn) {
 		c.Write(Answer(http.StatusBadRequest, c.Request.Line+"\n"+c.Request.Head+string(c.Request.Body)))
 	}}

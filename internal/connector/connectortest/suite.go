@@ -48,8 +48,8 @@ type Suite struct {
 	// these. Such requests are no part of what the suite counts. The first opening of a
 	// trial meets them; what it learnt may be kept.
 	Aside func(r Received) string
-	// Replayed replaces KeyHeader where the key is in the body: what a request says is
-	// its key, and what must be alike in all requests under one key.
+	// Replayed replaces KeyHeader where the key is in the body: it returns a request's
+	// key, and what must be alike in all requests under one key.
 	Replayed func(Received) (key, alike string)
 	// Reads reports whether a request cannot have an effect; nil: GET and HEAD without
 	// a body.
@@ -58,7 +58,7 @@ type Suite struct {
 	Looks *Looks
 	// ReplyTo is an external id that an effect can answer; empty: any text can be one.
 	ReplyTo string
-	// Marked says that each object carries its effect key: nothing is mixed up, and
+	// Marked is set if each object carries its effect key: nothing is mixed up, and
 	// so there is no gate. OBSERVABLE only.
 	Marked bool
 }

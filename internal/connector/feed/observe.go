@@ -136,7 +136,7 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 	return l, nil
 }
 
-// unread says why an answer is not a read, or returns nil.
+// unread returns why an answer is not a read; nil: it is.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil

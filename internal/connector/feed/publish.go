@@ -33,7 +33,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	return o
 }
 
-// What an account's owner has to do is said with every hold.
+// Every hold states what the account's owner has to do.
 const (
 	refused = "; give this connection a new credential of the account"
 	mayNot  = "; allow this connection's credential to post and to list posts, or give it another one"

@@ -291,7 +291,7 @@ func TestOtherPlatform(t *testing.T) {
 	e.sees(t, job.SawInconclusive, "another platform")
 }
 
-// TestRefusedReads: a look that is refused proves nothing, and says why.
+// TestRefusedReads: a look that is refused proves nothing, and states why.
 func TestRefusedReads(t *testing.T) {
 	for answer, words := range map[feedtest.Answer]string{
 		feedtest.Unauthorized: "give this connection a new credential", feedtest.Forbid: "allow this connection's credential", feedtest.RateLimit: "429", feedtest.Fail: "503", feedtest.CommitFail: "500",

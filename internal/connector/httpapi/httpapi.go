@@ -85,7 +85,7 @@ func traitsOf(s *fireoncev1.HttpSettings) (job.Traits, error) {
 	return kit.ReceiverTraits("settings.http", "Idempotency-Key", s)
 }
 
-// readSettings reads what a connection lets its jobs do; secret says that there is a
+// readSettings reads what a connection lets its jobs do; secret is set if there is a
 // credential.
 func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit, error) {
 	var s fireoncev1.HttpSettings

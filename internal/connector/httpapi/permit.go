@@ -36,7 +36,7 @@ type permit struct {
 	keep    *kit.Keep
 }
 
-// newPermit checks the settings. secret says that the connection has a credential. It
+// newPermit checks the settings. secret is set if the connection has a credential. It
 // fails with *InputError.
 func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 	p := permit{paths: s.GetPaths(), ids: s.GetIdJsonPointers(), quote: s.GetQuoteAnswers()}

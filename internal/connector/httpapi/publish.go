@@ -58,7 +58,7 @@ func (s *session) call(c connector.Commit) transport.Request {
 }
 
 // classify narrows the rules of transport.ClassifyNamed for KEYED targets, and only this:
-// an answer that says in its body that the key was used for another request
+// an answer whose body states that the key was used for another request
 // (idempotencyErrors) is unknown at every attempt, also the first. A database that was lost
 // or restored does not know of the request that used it.
 //
@@ -91,7 +91,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 // another request: Stripe's error.type (with 400), Resend's name.
 var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idempotent_request": true}
 
-// keyConflict reports whether a refusal says, in a known form, that its key was used
+// keyConflict reports whether a refusal states, in a known form, that its key was used
 // for another request. The IETF draft's example is a problem document (RFC 9457) whose
 // type names idempotency.
 func keyConflict(a transport.Response) bool {

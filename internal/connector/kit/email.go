@@ -81,7 +81,7 @@ type File struct {
 	URL string
 	// SHA256 is its digest; empty: whatever is there when it is sent.
 	SHA256 []byte
-	// Type is its media type without parameters; empty: as its host says.
+	// Type is its media type without parameters; empty: that of its host.
 	Type string
 	// Name is shown to the reader; never empty.
 	Name string

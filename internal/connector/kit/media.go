@@ -20,7 +20,7 @@ import (
 
 // Limits and times of media.
 const (
-	// MaxMedia bounds one file, in bytes, unless MediaConfig says otherwise.
+	// MaxMedia bounds one file, in bytes, unless MediaConfig sets another bound.
 	MaxMedia = 512 << 20
 	// MaxAssets bounds how many files are held concurrently, MaxSpool how many bytes of
 	// them lie on disk.
@@ -44,11 +44,11 @@ const (
 // MediaConfig makes a Media. The zero value works: public addresses only, the
 // system's roots and temporary directory.
 type MediaConfig struct {
-	// Egress says what may be dialled; nil allows public addresses only.
+	// Egress decides what may be dialled; nil allows public addresses only.
 	Egress *transport.Egress
 	// RootCAs replaces the system's roots; for tests and private authorities.
 	RootCAs *x509.CertPool
-	// Version is what the user agent says after "Fireonce/"; empty means "dev".
+	// Version is what the user agent has after "Fireonce/"; empty means "dev".
 	Version string
 	// HTTPSOnly refuses http URLs, also as the target of a redirect.
 	HTTPSOnly bool
@@ -126,8 +126,8 @@ type Asset struct {
 	Size int64
 	// SHA256 is the digest of its bytes.
 	SHA256 [sha256.Size]byte
-	// Type is its media type without parameters, e.g. "video/mp4": what the payload
-	// says, else what its host says, else what its first bytes look like.
+	// Type is its media type without parameters, e.g. "video/mp4": that of the
+	// payload, else that of its host, else what its first bytes look like.
 	Type string
 
 	content io.ReaderAt

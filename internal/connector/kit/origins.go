@@ -17,7 +17,7 @@ const MaxOrigins = 20
 type Origins []transport.Target
 
 // ParseOrigins reads the origins that the owner of a connection names, each scheme,
-// host and port without a path. settings is the path of its settings. sent says that
+// host and port without a path. settings is the path of its settings. sent is set if
 // the connection sends secrets as they are. Such secrets go to named origins only: a
 // client that may schedule jobs names their URLs, and must not receive a secret that it
 // cannot read. It fails with *InputError.

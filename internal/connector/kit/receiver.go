@@ -10,13 +10,13 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// How long a receiver may be said to remember a key: the contract's limits.
+// How long a receiver may be stated to remember a key: the contract's limits.
 const (
 	MinKeyWindow = time.Minute
 	MaxKeyWindow = 30 * 24 * time.Hour
 )
 
-// Receiver is what the owner of a receiver says of it.
+// Receiver is what the owner of a receiver states about it.
 type Receiver interface {
 	GetReceiverDedupes() fireoncev1.ReceiverDedupes
 	GetKeyWindow() *durationpb.Duration

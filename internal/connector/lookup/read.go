@@ -51,7 +51,7 @@ func ClockOf(a transport.Response, zones ...string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Refused says why an answer is not a read: by its status, without the platform's own
+// Refused returns why an answer is not a read: by its status, without the platform's own
 // words and codes. who names the platform, secrets do not appear.
 func Refused(a transport.Response, who string, secrets transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, who, secrets)}
@@ -77,7 +77,7 @@ func Wait(a transport.Response) time.Duration {
 	return transport.DefaultRetryAfter
 }
 
-// Settle says when looks count.
+// Settle is when looks count.
 type Settle struct {
 	// ReadLag is how long after a commit a read may miss it.
 	ReadLag time.Duration

@@ -1,5 +1,5 @@
 // Package lookup asks a platform whether an effect exists: it reads a list of objects,
-// page by page, back to before the send, and says what the read proves. The platform
+// page by page, back to before the send, and judges what the read proves. The platform
 // supplies how it lists and compares, its margins and its words.
 package lookup
 
@@ -26,7 +26,7 @@ type Rules[T any] struct {
 	// Platform names the platform in messages, Clock its clock, Objects what it lists, and
 	// Pages pages of that: "the server", "the server's clock", "posts", "pages of posts".
 	Platform, Clock, Objects, Pages string
-	// Disorder says in words that the list is not the newest first; empty: it need not be.
+	// Disorder describes a list that is not the newest first; empty: it need not be.
 	Disorder string
 	// Slack is how far clocks and stamps may be apart, Rounding what whole seconds take off.
 	Slack, Rounding time.Duration
@@ -60,7 +60,7 @@ func (b because) Error() string { return b.words }
 
 func (b because) Unwrap() error { return b.kind }
 
-// Fit says what an object is to the search.
+// Fit is what an object is to the search.
 type Fit int
 
 // The fits of an object.
@@ -178,7 +178,7 @@ func (s *Search[T]) Past(from time.Time) bool {
 // Ended reports, after a page of an ordered list, whether no later page can have an
 // object of ours. A time ends a read, never an object: the account may have no object
 // to stop at, and an object may be deleted, or stamped by a server whose clock is
-// ahead. more says that there are later pages. If the account had objects at the
+// ahead. more is set if there are later pages. If the account had objects at the
 // watermark (seen), and the list ends without any of them, the list is cut short.
 func (s *Search[T]) Ended(more bool, seen []string) (bool, error) {
 	switch {

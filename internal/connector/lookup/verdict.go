@@ -70,7 +70,7 @@ type Wording struct {
 	One, Many string
 }
 
-// Verdict says what the read proves, where an object is recognized by its content: if
+// Verdict returns what the read proves, where an object is recognized by its content: if
 // one object could be ours, and certainly is, it is ours. A look at any object
 // (Look.Any) takes the newest that is certain.
 func (s *Search[T]) Verdict(w Wording) job.Observation {

@@ -32,7 +32,7 @@ func (a account) headers(own ...transport.Header) []transport.Header {
 	return a.auth.AcceptJSON(own...)
 }
 
-// unread says why an answer is not a read, or returns nil.
+// unread returns why an answer is not a read; nil: it is.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil

@@ -98,7 +98,7 @@ func parseListing(a transport.Response, limit int, local time.Time) (listing, er
 		}
 		out.statuses = append(out.statuses, w.status())
 	}
-	// A full page has a next one, and so has a page that says so: a server may leave
+	// A full page has a next one, and so has a page with a link to one: a server may leave
 	// out posts of a page after it has cut it.
 	out.more = len(out.statuses) > 0 && (len(out.statuses) >= limit || hasNext(a.Header.Values("Link")))
 	return out, nil

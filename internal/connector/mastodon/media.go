@@ -126,7 +126,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	return "", false, untaken(answer, a.auth.Hidden)
 }
 
-// untaken says why a file was not taken: a refusal is permanent, except those that
+// untaken returns why a file was not taken: a refusal is permanent, except those that
 // apply to any request.
 func untaken(a transport.Response, secrets transport.Secrets) error {
 	err := unread(a, secrets)

@@ -37,7 +37,7 @@ var (
 	// ownVersion is how Mastodon numbers itself, e.g. "4.5.2" or "4.6.0-rc.1". Others
 	// say what they are compatible with, and what they are.
 	ownVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-?(alpha|beta|rc)[.0-9]*|-nightly\.[0-9-]+)?$`)
-	// ownSource is where it says that its source is.
+	// ownSource is where it claims that its source is.
 	ownSource = regexp.MustCompile(`^https://github\.com/(mastodon|tootsuite)/mastodon/?$`)
 )
 
@@ -82,7 +82,7 @@ func (c *Connector) isMastodon(ctx context.Context, a account) (bool, error) {
 }
 
 // tell reads a document. there is false if the server has no readable one; a server
-// that cannot be asked now is an error, and says nothing about what it is.
+// that cannot be asked now is an error, and proves nothing about what it is.
 func (c *Connector) tell(ctx context.Context, a account, path string, into any) (there bool, err error) {
 	u, err := a.endpoint(path, nil)
 	if err != nil {

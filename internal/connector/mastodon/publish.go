@@ -42,7 +42,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //     may be there or still to come: unknown.
 //   - 401 and 403 hold the account: the token is void, or may not write posts
 //     (https://docs.joinmastodon.org/methods/statuses/#create).
-//   - 429 says when it ends in X-RateLimit-Reset.
+//   - 429 has the time at which it ends in X-RateLimit-Reset.
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, platformName, secrets)
 	switch {

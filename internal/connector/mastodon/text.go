@@ -91,7 +91,7 @@ func plain(source string) string {
 // so that no time of day is one.
 var (
 	markup = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|\]\([^)\s]*|</?[A-Za-z][^>]*>|&[A-Za-z0-9#]+;|:[A-Za-z0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:`)
-	// fence begins a block of code, and says what it is written in.
+	// fence begins a block of code, and names its language.
 	fence  = regexp.MustCompile("(?m)^\\s*(?:`{3,}[^`\\n]*|~{3,}[^\\n]*)$")
 	inList = regexp.MustCompile(`^[0-9]{1,9}[.)]$`)
 	// address is a mention, a hashtag, an e-mail address, or what may become a link. It

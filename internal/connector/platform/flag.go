@@ -14,7 +14,7 @@ type Flag struct {
 	Field string
 	// Default is the value that an absent flag has. Empty: an absent flag sets nothing.
 	Default string
-	// DefaultText says in the help text what an absent flag means, where Default is empty.
+	// DefaultText is what an absent flag means, for the help text, where Default is empty.
 	DefaultText string
 	// Required refuses an absent flag.
 	Required bool

@@ -71,7 +71,7 @@ func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
 	return s, nil
 }
 
-// account is what a call says about its connection.
+// account is what a call has about its connection.
 func account(o connector.Opening) (*connectorv1.Account, secret, error) {
 	s, err := readSettings(o.Settings)
 	if err != nil {

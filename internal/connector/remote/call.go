@@ -20,7 +20,7 @@ import (
 // Rules of this file:
 //   - a call is one POST of the Connect protocol (unary, binary), never repeated;
 //   - an answer is a complete one with status 200 that holds a message of the
-//     protocol. Everything else is no answer, whatever it says in its body.
+//     protocol. Everything else is no answer, whatever its body.
 
 const (
 	// readTime bounds a call to the platform behind the service.
@@ -29,7 +29,7 @@ const (
 	contentType = "application/proto"
 )
 
-// errNoAnswer says that an answer cannot be read as one.
+// errNoAnswer means that an answer cannot be read as one.
 var errNoAnswer = errors.New("not an answer of the protocol")
 
 // ask makes a read-only call. It fails with *connector.Refusal of kind
@@ -135,7 +135,7 @@ func parse(a transport.Response, out proto.Message) error {
 	return nil
 }
 
-// unread says why a call has no answer.
+// unread returns why a call has no answer.
 func (c *Connector) unread(a transport.Response, method string, hide transport.Secrets) string {
 	hide = hide.With(c.token)
 	if code, said := rpcError(a); said {

@@ -19,7 +19,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Limits of what a service says, as the protocol has them.
+// Limits of what a service answers, as the protocol has them.
 const (
 	maxFrozen      = 256 << 10
 	maxFingerprint = 64
@@ -124,8 +124,8 @@ func (c *Connector) identity(said string, hide transport.Secrets) string {
 	return c.name + ":" + said
 }
 
-// Traits implements connector.Settler: what Check said, and after a start what the
-// service says now.
+// Traits implements connector.Settler: what Check returned, and after a start what the
+// service answers now.
 func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	settings, err := readSettings(encoded)
 	if err != nil {
@@ -140,8 +140,8 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	return cp.Traits, err
 }
 
-// learn caches what the service says of settings. Two accounts with the same settings
-// have the same traits. If a service says otherwise, or changes its answer after an
+// learn caches what the service answers about settings. Two accounts with the same settings
+// have the same traits. If a service answers otherwise, or changes its answer after an
 // upgrade, the more careful answer counts for as long as this server runs, because jobs
 // of both may be in flight.
 func (c *Connector) learn(encoded []byte, t job.Traits) {
@@ -216,7 +216,7 @@ func span(in *durationpb.Duration, otherwise, most time.Duration) (time.Duration
 	return d, nil
 }
 
-// errOffline says that the caller wants no call.
+// errOffline means that the caller wants no call.
 var errOffline = errors.New("offline")
 
 // Prepare implements connector.Connector: it freezes the service's form of the content.

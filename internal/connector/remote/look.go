@@ -51,7 +51,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	return string(text), err
 }
 
-// refusal says why a read failed: in the platform's words, or that no usable word came.
+// refusal returns why a read failed: in the platform's words, or that no usable word came.
 func (c *Connector) refusal(method string, r *connectorv1.Refusal, hide transport.Secrets) *connector.Refusal {
 	if o := c.rejected(r, hide); o.Result == job.ResultRejected {
 		return &connector.Refusal{Kind: o.Kind, Msg: o.Message, RetryAfter: o.RetryAfter}
@@ -151,7 +151,7 @@ func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.L
 	return slices.DeleteFunc(slices.Clone(s.GetCandidates()), func(x *connectorv1.Candidate) bool { return taken[x.GetExternalId()] }), nil
 }
 
-// verdict is what a complete look says.
+// verdict is the result of a complete look.
 func verdict(seen []*connectorv1.Candidate) job.Observation {
 	switch {
 	case len(seen) == 0:
@@ -198,7 +198,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 		case job.FailPermanent, job.FailTransient:
 			return o
 		case job.FailAuth, job.FailRateLimited:
-			return unasked(o) // a refused question says nothing about the handle
+			return unasked(o) // a refused question proves nothing about the handle
 		default:
 		}
 	case *connectorv1.PollResponse_Refused:
@@ -211,7 +211,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 	return unknown(c.who + " answered Poll with no result that this version can use")
 }
 
-// unasked is a question that was refused: it says nothing about the object of the
+// unasked is a question that was refused: it proves nothing about the object of the
 // question.
 func unasked(o job.Outcome) job.Outcome {
 	o.Result = job.ResultUnknown

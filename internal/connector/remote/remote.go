@@ -1,7 +1,7 @@
 // Package remote is the connector for connectors that are not part of this
 // program: a service of the user's own (fireonce.connector.v1.ConnectorService),
 // called over the audited sender, one request for each call (docs/connectors.md).
-// What the service says in an answer of its own is evidence; that an answer is
+// The content of an answer of the service is evidence; that an answer is
 // missing, cut off or an RPC error never is.
 package remote
 

@@ -19,8 +19,8 @@ import (
 // Rules of this file:
 //   - attachments are fetched before the connection is opened, and held until the session
 //     is closed;
-//   - the same files give the same bytes: nothing that their host says goes into the
-//     request, only what the payload says and the files' content. Resend refuses a
+//   - the same files give the same bytes: nothing that their host sends beside them goes into the
+//     request, only the payload and the files' content. Resend refuses a
 //     repeat that differs;
 //   - they are written as they are read, since an e-mail may have 40 MB.
 

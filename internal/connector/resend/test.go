@@ -62,7 +62,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	return connector.Tested{Detail: auth.Hidden.Quote(detail, transport.MaxMessage)}, nil
 }
 
-// untested says why a test has shown nothing.
+// untested returns why a test has shown nothing.
 func untested(a transport.Response, secrets transport.Secrets) error {
 	o := classify(a, secrets)
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, platformName, secrets)}

@@ -11,7 +11,7 @@ import (
 // Rules of this file: Slack answers 200 with ok:false and a code. Only the codes that
 // are listed here are definite, by docs.slack.dev/reference/methods/chat.postMessage
 // and conversations.open; after any other code the outcome is unknown. Of fatal_error
-// and internal_error Slack itself says that some aspect may have succeeded.
+// and internal_error Slack documents that some aspect may have succeeded.
 
 // codes are the definite ones: Slack looked at the request and did nothing.
 var codes = map[job.FailureKind]string{

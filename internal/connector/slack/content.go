@@ -149,7 +149,7 @@ type marker struct {
 	} `json:"event_payload"`
 }
 
-// encode returns the request's body. Slack's defaults are said, so that they cannot
+// encode returns the request's body. Slack's defaults are sent, so that they cannot
 // change.
 func (c content) encode(channel string) ([]byte, error) {
 	body := struct {

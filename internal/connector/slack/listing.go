@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// errNotListing says that no verdict may rest on an answer.
+// errNotListing means that no verdict may rest on an answer.
 var errNotListing = errors.New("the answer of Slack is not a list of messages")
 
-// answered is what every answer of Slack's says.
+// answered is what every answer of Slack's has.
 type answered struct {
 	OK    *bool  `json:"ok"`
 	Error string `json:"error"`

@@ -279,7 +279,7 @@ func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Requ
 
 var jsonType = transport.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
 
-// unread says why an answer does not answer the request, or returns nil.
+// unread returns why an answer does not answer the request; nil: it does.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	var said answered
 	if a.Complete && a.Status == 200 && json.Unmarshal(a.Excerpt, &said) == nil && said.OK != nil {

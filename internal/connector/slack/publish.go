@@ -42,7 +42,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //
 //   - a success is 200 with ok:true, a conversation and a time stamp. Another 2xx, or
 //     one that does not say, is unknown.
-//   - 200 with ok:false and a code that is listed in codes.go is what the code says.
+//   - 200 with ok:false and a code that is listed in codes.go has the meaning of the code.
 //     Any other code is unknown, fatal_error and internal_error among them.
 func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, name, s.auth.Hidden)

@@ -325,7 +325,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestRefusedReads: a look that is refused proves nothing, and says why; a watermark
+// TestRefusedReads: a look that is refused proves nothing, and states why; a watermark
 // that is refused holds the account.
 func TestRefusedReads(t *testing.T) {
 	for answer, c := range map[slacktest.Answer]struct {

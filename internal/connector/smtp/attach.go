@@ -102,7 +102,7 @@ func (s *session) size() int64 {
 func (m message) lastBoundary() string { return "--" + m.boundary(mixed) + "--\r\n" }
 
 // partHead is what comes before an attachment's content. found is the type that its
-// host says, or its bytes.
+// host, or its bytes.
 func (m message) partHead(f kit.File, found string) []byte {
 	kind := f.Type
 	if kind == "" {

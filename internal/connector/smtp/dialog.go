@@ -18,7 +18,7 @@ import (
 // Rules of this file:
 //   - everything here happens before the arm, and nothing of it is about the
 //     message, so every failure is a *connector.Refusal;
-//   - a login goes only over TLS, and what was said before TLS counts for nothing
+//   - a login goes only over TLS, and what came before TLS counts for nothing
 //     after it (RFC 3207, section 4.2);
 //   - a reply is read with limits, and one that was not asked for ends the dialog.
 
@@ -205,7 +205,7 @@ func (d *dialog) startTLS(ctx context.Context, helo string) error {
 	if r.code != 220 {
 		return d.unwilling("answered STARTTLS with", r)
 	}
-	if d.br.Buffered() > 0 { // said in the clear, to be believed under TLS
+	if d.br.Buffered() > 0 { // sent in the clear, to be believed under TLS
 		return errNotSMTP
 	}
 	if err := d.conn.Handshake(ctx); err != nil {

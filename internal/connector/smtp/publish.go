@@ -141,7 +141,7 @@ func (s *session) leave(o job.Outcome) job.Outcome {
 	return o
 }
 
-// lastWords quotes what the relay said out of turn, mostly a 421: " (421 …)", or
+// lastWords quotes what the relay sent out of turn, mostly a 421: " (421 …)", or
 // nothing.
 func (s *session) lastWords() string {
 	if s.dialog.conn.SetReadDeadline(time.Now().Add(wordsWait)) != nil {

@@ -66,7 +66,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	if s.GetPort() > 0 {
 		port = int(s.GetPort())
 	}
-	// The rules for a name that is dialled are the same, whatever is said there.
+	// The rules for a name that is dialled are the same, whatever the settings.
 	u, err := transport.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
 	if err != nil || s.GetHost() == "" || u.Path != "/" || u.RawQuery != "" {
 		return settings{}, badSettings(".host", "not a host name or an address")

@@ -39,7 +39,7 @@ type Config struct {
 	Media *kit.Media
 	// HTTPSOnly refuses relays without TLS.
 	HTTPSOnly bool
-	// HeloName is what EHLO says when a connection does not; empty means this host's
+	// HeloName is the name in EHLO when a connection has none; empty means this host's
 	// name, or its address if the name has no domain.
 	HeloName string
 	// BusyWait is how long a relay is left alone that will not talk just now; zero
@@ -67,7 +67,7 @@ func New(c Config) *Connector {
 		c.Now = time.Now
 	}
 	if c.HeloName == "" {
-		// A name without a domain says less than the address (RFC 5321, section 4.1.4).
+		// A name without a domain is worth less than the address (RFC 5321, section 4.1.4).
 		if host, err := os.Hostname(); err == nil && strings.Contains(host, ".") {
 			c.HeloName = host
 		}
@@ -157,7 +157,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return s, nil
 }
 
-// Test implements connector.Tester: it connects and logs in, and says no more.
+// Test implements connector.Tester: it connects and logs in, and sends no more.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	d, err := c.dial(ctx, o)
 	if err != nil {

@@ -103,7 +103,7 @@ func open(a transport.Response) (envelope, bool) {
 	return e, true
 }
 
-// refuse says why a request that only reads failed.
+// refuse returns why a request that only reads failed.
 func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: transport.Unread(a, platformName, hidden)}
 	if !a.Complete {
@@ -183,7 +183,7 @@ type begun struct {
 	UploadURL string `json:"upload_url"`
 }
 
-// maxID bounds the name of a post, in bytes; TikTok says 64.
+// maxID bounds the name of a post, in bytes; TikTok documents 64.
 const maxID = 256
 
 func (b begun) valid() bool { return validID(b.ID) }

@@ -59,7 +59,7 @@ func (m media) ref() *fireoncev1.MediaRef {
 	return &fireoncev1.MediaRef{Url: m.URL, Sha256: m.SHA256, MediaType: m.Type}
 }
 
-// content is a post: what every attempt says alike. Its JSON is what is frozen.
+// content is a post: what every attempt sends alike. Its JSON is what is frozen.
 type content struct {
 	Source  string  `json:"source"`
 	Photo   bool    `json:"photo,omitempty"`

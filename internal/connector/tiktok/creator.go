@@ -52,7 +52,7 @@ func (c *Connector) askCreator(ctx context.Context, a account) (creator, error) 
 	return out, nil
 }
 
-// allows reports whether the account may post so. TikTok says which of the four
+// allows reports whether the account may post so. TikTok lists which of the four
 // privacies an account offers, and refuses the others.
 func (cr creator) allows(post content) error {
 	if slices.Contains(cr.Privacies, post.Privacy) {

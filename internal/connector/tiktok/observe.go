@@ -35,7 +35,7 @@ func (*Connector) Watermark(context.Context, connector.Opening) (string, error) 
 // An upload without a name had no byte sent: names are durable first. A file that
 // TikTok was to fetch may be posted at any time, and its account lists public videos
 // only, some time after they were posted. So a listed video that could be it is shown
-// to a person, and its absence says nothing.
+// to a person, and its absence proves nothing.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	var pulled *content
 	for _, a := range l.Attempts {

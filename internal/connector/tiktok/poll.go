@@ -17,7 +17,7 @@ import (
 // inboxPause is how often a post is asked about that waits for its creator.
 const inboxPause = time.Minute
 
-// handle is a post's name and, for as long as TikTok has not said that the whole
+// handle is a post's name and, for as long as TikTok has not confirmed that the whole
 // video is there, its size and when its upload ends for good. As text: the name, or
 // the three with spaces between them, the time in Unix seconds.
 type handle struct {
@@ -55,7 +55,7 @@ func parseHandle(text string) (handle, error) {
 	return h, nil
 }
 
-// state is what TikTok says of a post (Get Post Status).
+// state is TikTok's answer about a post (Get Post Status).
 type state struct {
 	Status string `json:"status"`
 	Reason string `json:"fail_reason"`

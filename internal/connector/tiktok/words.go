@@ -24,7 +24,7 @@ func (v verdict) message(e envelope, hidden transport.Secrets) string {
 	return transport.Clean(text, transport.MaxMessage)
 }
 
-// quoted bounds what a message says of TikTok's own, in bytes.
+// quoted bounds what a message quotes of TikTok's own words, in bytes.
 const quoted = 500
 
 // reconnect is what a user does about a refused token.
@@ -59,7 +59,7 @@ var refusals = map[string]verdict{
 	"invalid_file_upload":           {kind: job.FailPermanent, words: "TikTok does not take this file", quote: true},
 }
 
-// judge finds what an answer's code means, else what its status says for sure.
+// judge finds what an answer's code means, else what its status means for certain.
 // A 5xx is never sure.
 func judge(status int, e envelope, ok bool) (verdict, bool) {
 	if status >= 500 || !ok {
@@ -99,7 +99,7 @@ var failures = map[string]verdict{
 	"internal":                  {kind: job.FailTransient, words: "TikTok failed while it worked on the post"},
 }
 
-// failure says what became of a post that failed.
+// failure returns what became of a post that failed.
 func failure(reason string) verdict {
 	if v, known := failures[reason]; known {
 		return v

@@ -12,7 +12,7 @@ import (
 
 // Rules of this file, which a connector may only narrow, citing evidence:
 //   - no byte written: NOT_SENT;
-//   - bytes written and no complete answer: UNKNOWN, whatever its status says;
+//   - bytes written and no complete answer: UNKNOWN, whatever its status;
 //   - 2xx to a request that went out whole: SUCCEEDED;
 //   - 429 and other 4xx but 408: REJECTED;
 //   - everything else, and whatever is not thought of here: UNKNOWN. A 5xx is
@@ -138,7 +138,7 @@ func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) j
 // KeySeenBefore ends the words about a refusal that may be about the key.
 const KeySeenBefore = "; a request with this key may have been there before, and may have acted"
 
-// Unread says, fit for a user, why an answer is not a read.
+// Unread returns, fit for a user, why an answer is not a read.
 func Unread(a Response, who string, secrets Secrets) string {
 	switch {
 	case a.Status == 0:
@@ -151,7 +151,7 @@ func Unread(a Response, who string, secrets Secrets) string {
 }
 
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
-// clamped. said reports whether there was a usable one.
+// clamped. stated reports whether there was a usable one.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

@@ -59,7 +59,7 @@ const (
 	pulseGone               // end of file, an error, or unknown
 )
 
-// errHeadTooLarge says that an answer's head is above MaxHead.
+// errHeadTooLarge means that an answer's head is above MaxHead.
 var errHeadTooLarge = errors.New("the answer's headers are too large")
 
 // Conn is one connection to a target, good for one exchange. A Conn is used by

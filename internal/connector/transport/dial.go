@@ -18,7 +18,7 @@ import (
 // fit is transient, not permanent: it is the target's to repair.
 
 // Open returns a connection to the target: dialled, TLS shaken hands, nothing sent. With
-// fresh it is never a reused one, and its request says "Connection: close". The
+// fresh it is never a reused one, and its request has "Connection: close". The
 // context bounds the opening only. It fails with *Refusal.
 func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) {
 	if !fresh {
@@ -89,7 +89,7 @@ func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn,
 // ErrNoAddress: a name does not resolve, or to denied addresses only.
 var ErrNoAddress = errors.New("no address that may be reached")
 
-// RefuseDial says why there is no connection. A name whose addresses egress denies gets
+// RefuseDial returns why there is no connection. A name whose addresses egress denies gets
 // the same answer as a name that does not exist: the difference would disclose which
 // names exist in the operator's network. An address discloses nothing that its user did
 // not know.

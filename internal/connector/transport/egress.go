@@ -18,7 +18,7 @@ import (
 //     unicast less the listed ranges: an unknown range is refused;
 //   - an address that carries another one is judged by both.
 
-// Egress is the policy that says which addresses may be dialled. The zero value
+// Egress is the policy for the addresses that may be dialled. The zero value
 // allows public addresses only. It is safe for concurrent use.
 type Egress struct {
 	allow []netip.Prefix
@@ -74,7 +74,7 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// EgressError says that the policy refuses an address.
+// EgressError means that the policy refuses an address.
 type EgressError struct {
 	Addr netip.Addr
 	// Why names the range, fit for a user.

@@ -33,7 +33,7 @@ type encodedRequest struct {
 	more int64
 }
 
-// ErrBadRequest says that a request cannot be written as it is.
+// ErrBadRequest means that a request cannot be written as it is.
 var ErrBadRequest = errors.New("the request cannot be written")
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -48,13 +48,13 @@ type Response struct {
 
 // Errors of a failed exchange.
 var (
-	// ErrConnDead says that the peer had closed the connection before the first byte.
+	// ErrConnDead means that the peer had closed the connection before the first byte.
 	ErrConnDead = errors.New("the peer closed the connection before the request")
-	// ErrConnUsed says that the connection had its one exchange already.
+	// ErrConnUsed means that the connection had its one exchange already.
 	ErrConnUsed = errors.New("the connection was used already")
-	// ErrTooManyInformational says that more than MaxInformational 1xx came.
+	// ErrTooManyInformational means that more than MaxInformational 1xx came.
 	ErrTooManyInformational = errors.New("too many informational answers")
-	// ErrBodyTooLarge says that the answer's body is above MaxBody.
+	// ErrBodyTooLarge means that the answer's body is above MaxBody.
 	ErrBodyTooLarge = errors.New("the answer's body is too large")
 )
 

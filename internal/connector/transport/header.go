@@ -42,7 +42,7 @@ func FoldedName(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
-// CheckHeader checks one header that a user adds to a request. secret says that it
+// CheckHeader checks one header that a user adds to a request. secret is set if it
 // comes from the credential, which may carry Authorization and Cookie. The errors are
 // fit for a user and never quote the value.
 func CheckHeader(name, value string, secret bool) error {

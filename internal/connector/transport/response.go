@@ -109,7 +109,7 @@ func (l *Conn) readCommon(method string, keep int64) (reply, bool) {
 }
 
 // parseCommonHead reads a head whose lines all end with CRLF, the last one's included.
-// It takes a final status whose answer has a body, its length said once and in
+// It takes a final status whose answer has a body, its length stated once and in
 // digits, and no field that changes how the rest is read.
 func parseCommonHead(raw []byte) (got reply, length int, ok bool) {
 	line, fields, _ := bytes.Cut(raw, endOfLine)

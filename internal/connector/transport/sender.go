@@ -38,14 +38,14 @@ const (
 // Config makes a Sender. The zero value works: public addresses only, the
 // system's roots and resolver.
 type Config struct {
-	// Egress says what may be dialled; nil allows public addresses only.
+	// Egress decides what may be dialled; nil allows public addresses only.
 	Egress *Egress
 	// RootCAs replaces the system's roots; for tests and private authorities.
 	RootCAs *x509.CertPool
 	// ClientCertificate returns the certificate that is shown to a target that asks for one;
 	// nil: none is shown. Such a sender is for one target.
 	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
-	// Version is what the user agent says after "Fireonce/"; empty means "dev".
+	// Version is what the user agent has after "Fireonce/"; empty means "dev".
 	Version string
 	// Resolver replaces the system's; nil means net.DefaultResolver.
 	Resolver *net.Resolver

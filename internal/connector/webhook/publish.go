@@ -65,7 +65,7 @@ func (s *session) call(c connector.Commit) transport.Request {
 	return call
 }
 
-// classify narrows the rules of transport.ClassifyNamed, and only this: 410 says
+// classify narrows the rules of transport.ClassifyNamed, and only this: 410 means
 // that the receiver is gone for good (Standard Webhooks 1.0).
 func (s *session) classify(a transport.Response) job.Outcome {
 	var hide func() transport.Secrets

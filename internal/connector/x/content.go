@@ -110,7 +110,7 @@ func readPictures(media []*fireoncev1.MediaRef) ([]picture, error) {
 // pictureTypes are the kinds of picture that X takes in one piece.
 var pictureTypes = []string{"image/jpeg", "image/png", "image/webp"}
 
-// badPicture says what is wrong with a picture; empty: nothing.
+// badPicture returns what is wrong with a picture; empty: nothing.
 func badPicture(m *fireoncev1.MediaRef) (field, msg string) {
 	switch _, err := transport.ParseURL(m.GetUrl()); {
 	case err != nil:

@@ -9,7 +9,7 @@ import (
 // pageSize is the most objects of a page (max_results).
 const pageSize = 100
 
-// errNotListing says that an answer is none that a verdict may rest on.
+// errNotListing means that an answer is none that a verdict may rest on.
 var errNotListing = errors.New("the answer of X is not a list of posts")
 
 // object is a post or a direct message as X returns it.

@@ -21,7 +21,7 @@ import (
 //   - What has the content and was made a little before or after that, what is alike
 //     but not the same, and what was edited since, may be ours: a person decides. What
 //     differs in marks is not, if another one is ours for sure.
-//   - X's refusal of a duplicate says that the content is there: what has it and is older,
+//   - X's refusal of a duplicate means that the content is there: what has it and is older,
 //     back to duplicateReach, may be ours, of a job that a lost database knew. If nothing
 //     explains the refusal, not even another job's object, nothing is proven: a person
 //     decides, after as many complete reads as prove an absence. What was refused has
@@ -32,8 +32,8 @@ const (
 	slack = time.Minute
 	// rounding is what whole seconds take off, here and at the watermark.
 	rounding = 2 * time.Second
-	// duplicateReach is how far before the watermark a duplicate is looked for. X says
-	// not for how long it refuses them.
+	// duplicateReach is how far before the watermark a duplicate is looked for. X does
+	// not document for how long it refuses them.
 	duplicateReach = 72 * time.Hour
 	// maxListed is how many posts of an account X lists.
 	maxListed = 3200
@@ -47,10 +47,10 @@ type search struct {
 
 	watermark watermark
 	want      content
-	// duplicate says that X has refused an attempt as a duplicate, everyOne that it has
+	// duplicate is set if X has refused an attempt as a duplicate, everyOne if it has
 	// refused each.
 	duplicate, everyOne bool
-	// unexplained says that the last attempt was, and nothing is known of it but that.
+	// unexplained is set if the last attempt was, and nothing is known of it but that.
 	unexplained bool
 }
 
@@ -133,7 +133,7 @@ func (s *search) fit(o object) lookup.Fit {
 	}
 }
 
-// fits says how well an object fits what is wanted.
+// fits returns how well an object fits what is wanted.
 func (s *search) fits(o object) likeness {
 	answers := o.replyTo == s.want.ReplyTo
 	made, _, edited := timeOf(o.origin)

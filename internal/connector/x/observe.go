@@ -218,7 +218,7 @@ func (c *Connector) call(ctx context.Context, call transport.Request, fresh bool
 	return lookup.Read(ctx, c.sender, call, fresh, "ask x")
 }
 
-// unread says why an answer to a read is none, or nil.
+// unread returns why an answer to a read is none; nil: it is one.
 func unread(a transport.Response, secrets transport.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil

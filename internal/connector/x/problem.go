@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
-// problem is what X says of a request that it refuses: RFC 9457, or the older list of
+// problem is how X describes a request that it refuses: RFC 9457, or the older list of
 // codes.
 type problem struct {
 	Type   string `json:"type"`
@@ -26,11 +26,11 @@ type problem struct {
 
 func problemOf(a transport.Response) problem {
 	var p problem
-	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem says nothing
+	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem proves nothing
 	return p
 }
 
-// text is all that it says, in lower case.
+// text is all of its words, in lower case.
 func (p problem) text() string {
 	all := []string{p.Type, p.Title, p.Detail, p.Reason}
 	for _, e := range p.Errors {
@@ -104,7 +104,7 @@ func (p problem) quote(ours string, secrets transport.Secrets) string {
 const longWait = time.Hour
 
 // wait is how long a limit lasts: until the latest reset of those that are used up, or
-// as Retry-After says. Resets are in seconds of X's own clock.
+// as Retry-After has it. Resets are in seconds of X's own clock.
 func (p problem) wait(a transport.Response) time.Duration {
 	now, ok := clockOf(a)
 	if !ok {

@@ -53,7 +53,7 @@ func asDuplicate(a job.Attempt) bool {
 //
 //   - a success is 200 or 201 with the object's id. Without one, or with another
 //     2xx, it may be there or still to come: unknown, and looked up.
-//   - 403 for duplicate content says that the account has this content, and not
+//   - 403 for duplicate content means that the account has this content, and not
 //     whose job made it. It may be an earlier try's, also to the first attempt that is
 //     known: a database that was lost may have known of another. Unknown, and looked
 //     up (docs/platforms/x.md).

@@ -446,7 +446,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestRefusedReads: a look that is refused proves nothing, and says why; a watermark
+// TestRefusedReads: a look that is refused proves nothing, and states why; a watermark
 // that is refused holds the account. A token that is good, but may not read, holds
 // nothing in a look: what is looked for was sent with it.
 func TestRefusedReads(t *testing.T) {

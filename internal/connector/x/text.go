@@ -175,7 +175,7 @@ func (t told) names(want content) bool {
 	return true
 }
 
-// likeness says how well a text fits.
+// likeness is how well a text fits.
 type likeness int
 
 const (

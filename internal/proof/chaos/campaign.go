@@ -245,7 +245,7 @@ func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis, giveUp func())
 	}
 }
 
-// tell says how far everything is.
+// tell returns how far everything is.
 func (c *campaign) tell(ctx context.Context, n *nemesis.Nemesis) {
 	taken, open, resting := c.load.progress()
 	t, err := c.platform.Totals(ctx)

@@ -296,7 +296,7 @@ func (l *load) submitsOf() []judge.Submit {
 	return out
 }
 
-// progress says how far the clients are.
+// progress returns how far the clients are.
 func (l *load) progress() (taken, open, resting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

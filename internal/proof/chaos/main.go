@@ -75,7 +75,7 @@ func hostSites(ctx context.Context, dir string, args []string) error {
 	return platform.Command(ctx, args, os.Stdin, os.Stdout, all...)
 }
 
-// errViolated says that the campaign found something, which is printed already.
+// errViolated means that the campaign found something, which is printed already.
 var errViolated = errors.New("the campaign has failed; see above")
 
 // command runs one command line.

@@ -144,7 +144,7 @@ func (o *owner) said() string {
 		counts(o.revoked), counts(o.told), counts(o.unasked), o.again)
 }
 
-// bites says why the revoking proves nothing; empty: it does.
+// bites returns why the revoking proves nothing; empty: it does.
 func (o *owner) bites() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,7 +24,7 @@ type kind struct {
 	name  string // as the report has it
 	conn  string // the connection that it goes through
 	class job.Class
-	// blind says that an outcome may be impossible to look up for good: many are left to a
+	// blind is set if an outcome may be impossible to look up for good: many are left to a
 	// person, or stay in doubt for hours.
 	blind  bool
 	policy job.Policy

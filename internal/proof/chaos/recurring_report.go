@@ -47,7 +47,7 @@ func (out *recurringOutcome) print(w io.Writer) {
 	}
 }
 
-// wrong says why the schedules fail the campaign; nothing: they do not.
+// wrong returns why the schedules fail the campaign; nothing: they do not.
 func (out *recurringOutcome) wrong() []string {
 	var why []string
 	if out.Total > 0 {

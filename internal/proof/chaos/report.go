@@ -91,7 +91,7 @@ func (out *outcome) print(w io.Writer) {
 	}
 }
 
-// wrong says why a campaign has failed; nothing: it has not.
+// wrong returns why a campaign has failed; nothing: it has not.
 func (out *outcome) wrong() []string {
 	var why []string
 	if n := out.report.Total.Violations; n > 0 {

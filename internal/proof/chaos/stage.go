@@ -162,7 +162,7 @@ const (
 	wordsKept = 1 << 10
 )
 
-// lastWords returns where a log says why its process ended: the beginning of its last
+// lastWords returns where a log states why its process ended: the beginning of its last
 // crash, or the end of a log without one. A crash is followed by every stack.
 func lastWords(log string) string {
 	for _, crash := range []string{"fatal error: ", "panic: "} {

@@ -95,7 +95,7 @@ func places(md protoreflect.MessageDescriptor, above place) iter.Seq[place] {
 type shape struct {
 	name         string
 	binary, json func(size int) []byte
-	// many says that it makes many objects: it comes by each way.
+	// many is set if it makes many objects: it comes by each way.
 	many bool
 }
 

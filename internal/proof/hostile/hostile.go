@@ -55,16 +55,16 @@ type Sizes struct {
 
 // Case is one request.
 type Case struct {
-	// Name says what the request is, and by which way it comes.
+	// Name is what the request is, and by which way it comes.
 	Name     string
 	Listener Listener
 	Key      Key
-	// HTTP2 says that only HTTP/2 can carry the request.
+	// HTTP2 is set if only HTTP/2 can carry the request.
 	HTTP2 bool
 	// Limit is the decoded size that the server may read of the request.
 	Limit int
 
-	// stream says that the answer to a lawful request goes on.
+	// stream is set if the answer to a lawful request goes on.
 	stream       bool
 	method, path string
 	header       http.Header

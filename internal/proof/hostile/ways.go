@@ -17,7 +17,7 @@ type way struct {
 	native              bool
 	json, framed, http2 bool
 	get                 bool
-	// few says that only shapes of many objects come this way.
+	// few is set if only shapes of many objects come this way.
 	few bool
 }
 

@@ -21,12 +21,12 @@ var firedFiles embed.FS
 // mutant is one rule of the protocol, dropped.
 type mutant struct {
 	name string
-	// rule says which rule is dropped, in one sentence.
+	// rule is the rule that is dropped, in one sentence.
 	rule string
 	// expect names the violations that may be its end. Another one catches it too,
 	// and is noted.
 	expect []string
-	// schedules says that the rule is one of recurring worlds: it is tried in those alone.
+	// schedules is set if the rule is one of recurring worlds: it is tried in those alone.
 	schedules bool
 	// conformance names the cases of the conformance suite that notice it too, each with
 	// its group. A mutant of a rule that every engine asks for must have some.

@@ -61,7 +61,7 @@ type finding struct {
 	took   time.Duration
 }
 
-// errBroken says that a run failed without a violation: a panic, a timeout.
+// errBroken means that a run failed without a violation: a panic, a timeout.
 var errBroken = errors.New("it failed without a violation")
 
 // run tries the seeds on one test. It returns nil when all worlds pass.
@@ -119,7 +119,7 @@ func (h harness) search(ctx context.Context, binary string, tests []string, firs
 	return nil, worlds, nil
 }
 
-// reason is where an output says why it failed: from a panic on, or its end.
+// reason is where an output states why it failed: from a panic on, or its end.
 func reason(out []byte) []byte {
 	const most = 8000 // a dump of goroutines names the one that ran only after some others
 	if i := bytes.Index(out, []byte("panic: ")); i >= 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// errStale says that a mutant's lines are no longer in the source as they were:
+// errStale means that a mutant's lines are no longer in the source as they were:
 // the mutant must follow the code.
 var errStale = errors.New("the mutant does not fit the source any more")
 

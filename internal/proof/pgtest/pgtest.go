@@ -8,7 +8,7 @@
 // or replicates the server calls [Start] and has a cluster to itself. Nothing is
 // left behind, also when the test's process is killed: see watchdog.go.
 //
-// Without PostgreSQL a test fails and says what to install; it never skips.
+// Without PostgreSQL a test fails and states what to install; it never skips.
 package pgtest
 
 import (

@@ -17,7 +17,7 @@ import (
 // patience bounds the start and the stop of a server: far more than they need.
 const patience = time.Minute
 
-// How says how a server is stopped.
+// How is how a server is stopped.
 type How int
 
 const (

@@ -43,9 +43,9 @@ type Platform struct {
 	Parent func(externalID string) string
 	// Effects are the platform's objects that say text, by their external ids.
 	Effects func(text string) []string
-	// FlatThreads says that an answer to an answer is one to the thread's beginning.
+	// FlatThreads is set if an answer to an answer is one to the thread's beginning.
 	FlatThreads bool
-	// NoNames says that the platform does not report the name of an effect, so that
+	// NoNames is set if the platform does not report the name of an effect, so that
 	// jobs have no external id.
 	NoNames bool
 	// Unauthorized is how the platform refuses a credential, Limited how it asks to

@@ -7,7 +7,7 @@ import (
 	"github.com/fireonce/fireonce/store/memory"
 )
 
-// Rules of this file: the store's clock is set, and the true time says what must not
+// Rules of this file: the store's clock is set, and the true time shows what must not
 // happen. The oracle knows only what is written: a clock that is wrong is believed once it
 // has been wrong for the bound, or if it is later than before when a machine comes up.
 
@@ -22,7 +22,7 @@ const simSlewed = 1000
 type wrongness struct {
 	off   time.Duration
 	since time.Time
-	// atOnce says that it could not be distinguished from a right clock.
+	// atOnce is set if it could not be distinguished from a right clock.
 	atOnce bool
 }
 

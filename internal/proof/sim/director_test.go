@@ -32,7 +32,7 @@ type call struct {
 	ctx    context.Context
 	// act does what was called for. The director runs it.
 	act func() error
-	// writes says that the call may change the store.
+	// writes is set if the call may change the store.
 	writes bool
 	// armToken, of Arm and ArmedBy, ties the two together; a claim may have several.
 	armToken  job.ID

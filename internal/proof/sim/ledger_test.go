@@ -19,7 +19,7 @@ import (
 // arithmetic of its own, with Go's time zones alone, as docs/schedules.md has it. The ledger
 // is held against that, and the jobs and the platform's posts against the ledger.
 
-// simRule says when a schedule fires: in every hour, at some hours, or in an interval.
+// simRule is when a schedule fires: in every hour, at some hours, or in an interval.
 type simRule struct {
 	name  string
 	zone  string

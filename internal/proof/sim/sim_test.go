@@ -25,7 +25,7 @@ var (
 // simKind is a kind of worlds: a seed is another world in each.
 type simKind struct {
 	test string
-	// liveness says that the faults end, and that each job comes to an end then.
+	// liveness is set if the faults end, and that each job comes to an end then.
 	liveness bool
 	// recurring worlds have schedules, cool-downs, looks before the first arm, and times in
 	// which every server is down. Their themes and faults are their own.

@@ -55,7 +55,7 @@ type Config struct {
 	// StateDir is the folder for the watermark of the newest state that this server has seen of the
 	// database. Empty: on PostgreSQL beside the key file, if files can be made there.
 	StateDir string
-	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
+	// SynchronousStandby is set if PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
 	SynchronousStandby bool
 	// OAuthApps is the file of the apps by which accounts log in; empty: none.

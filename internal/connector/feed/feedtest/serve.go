@@ -97,7 +97,7 @@ func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
 	return req, stop
 }
 
-// plan asks what happens to a request. A wrong token is refused whatever the plan says.
+// plan asks what happens to a request. A wrong token is refused whatever the plan.
 func (p *Platform) plan(r *http.Request, req Request) Answer {
 	answer := Reply
 	if p.opts.Plan != nil {
@@ -140,13 +140,13 @@ type page struct {
 	Posts   []Post    `json:"posts"`
 }
 
-// cursorPage says with next where the next page starts; null: there is none.
+// cursorPage has in next the start of the next page; null: there is none.
 type cursorPage struct {
 	page
 	Next *string `json:"next"`
 }
 
-// offsetPage says how many posts there are.
+// offsetPage has the number of posts.
 type offsetPage struct {
 	page
 	Offset int `json:"offset"`

@@ -57,9 +57,9 @@ func (a Answer) stores() bool { return a.commits() && a != Forget || a == Stored
 type Dialect int
 
 const (
-	// IETF says 422 with a problem document (draft, section 2.7).
+	// IETF answers 422 with a problem document (draft, section 2.7).
 	IETF Dialect = iota
-	// Stripe says 400 with error.type idempotency_error.
+	// Stripe answers 400 with error.type idempotency_error.
 	Stripe
 )
 
@@ -249,7 +249,7 @@ func (a *API) answer(w http.ResponseWriter, req Request, answer Answer, out entr
 	}
 }
 
-// conflict says that the key was used for another request.
+// conflict answers that the key was used for another request.
 func (a *API) conflict(w http.ResponseWriter) {
 	if a.opts.Dialect == Stripe {
 		say(w, http.StatusBadRequest, `{"error":{"type":"idempotency_error","message":"Keys for idempotent requests can only be used with the same parameters they were first used with."}}`)

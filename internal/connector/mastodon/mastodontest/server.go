@@ -19,11 +19,11 @@ type Software int
 const (
 	// Mastodon remembers a key for an hour after the post was stored.
 	Mastodon Software = iota
-	// OldMastodon does too, and says what it is only by NodeInfo.
+	// OldMastodon does too, and names itself only by NodeInfo.
 	OldMastodon
 	// GoToSocial ignores the key.
 	GoToSocial
-	// Pleroma ignores the key, says that it is compatible, and returns no sources.
+	// Pleroma ignores the key, claims to be compatible, and returns no sources.
 	Pleroma
 )
 
@@ -68,7 +68,7 @@ type Options struct {
 	LosesFiles bool
 	// Rewrite changes a text as it is stored, by rules of the server's own; nil: none.
 	Rewrite func(text string) string
-	// Plan says what becomes of a request, by its method and path. Nil: Reply.
+	// Plan decides what becomes of a request, by its method and path. Nil: Reply.
 	Plan func(methodAndPath string) Answer
 	// LimitFor is how long RateLimit lasts; zero: 5 minutes.
 	LimitFor time.Duration

@@ -97,7 +97,7 @@ type Options struct {
 	Domain string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// Plan says what becomes of a request, the n-th of its key. It is called from many
+	// Plan decides what becomes of a request, the n-th of its key. It is called from many
 	// goroutines and may block; a repeat meanwhile is answered 409. Nil: Reply.
 	Plan func(key string, n int) Answer
 }

@@ -18,7 +18,7 @@ import (
 type Answer int
 
 const (
-	// Reply does what the request asks for, and says so.
+	// Reply does what the request asks for, and answers so.
 	Reply Answer = iota
 	// Drop loses the request: no effect, and the connection is reset.
 	Drop
@@ -76,7 +76,7 @@ type Options struct {
 	ClockOffset time.Duration
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// Plan says what becomes of a request. It is called before the commit. Nil: Reply.
+	// Plan decides what becomes of a request. It is called before the commit. Nil: Reply.
 	Plan func(Request) Answer
 }
 

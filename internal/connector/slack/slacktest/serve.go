@@ -17,7 +17,7 @@ import (
 const maxRequest = 1 << 20
 
 // receive counts a request and asks what becomes of it. A wrong token is refused
-// whatever the plan says.
+// whatever the plan.
 func (p *Platform) receive(r *http.Request, text string) Answer {
 	method := strings.TrimPrefix(r.URL.Path, "/")
 	req := Request{Method: method, Text: text, Number: p.Count(method)}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Break is a place at which one connection breaks off. It is found in what is said,
+// Break is a place at which one connection breaks off. It is found in what is sent,
 // so the connection must have no TLS.
 type Break int
 
@@ -26,11 +26,11 @@ const (
 // ContentPassed is how much InContent passes on, in bytes, envelope included.
 const ContentPassed = 256 << 10
 
-// keptTail is enough of what was said to find a break in it.
+// keptTail is enough of what was sent to find a break in it.
 const keptTail = len("\r\nDATA\r\n")
 
-// Break says what becomes of the next connections, in turn. Those after them are
-// passed on as Cut says.
+// Break sets what becomes of the next connections, in turn. Those after them are
+// passed on as Cut sets it.
 func (c *Cutter) Break(list ...Break) { c.mu.Lock(); defer c.mu.Unlock(); c.breaks = list }
 
 // next is what becomes of one more connection.
@@ -45,7 +45,7 @@ func (c *Cutter) next() Break {
 	return b
 }
 
-// reached reports whether a client that has said so much, with these bytes last, waits
+// reached reports whether a client that has sent so much, with these bytes last, waits
 // for what does not come.
 func (b Break) reached(said int, tail []byte) bool {
 	switch b {

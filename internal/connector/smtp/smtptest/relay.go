@@ -63,7 +63,7 @@ type Options struct {
 	UTF8 bool
 	// MaxSize is the SIZE that is offered; 0: none.
 	MaxSize int64
-	// Plan says what becomes of a message; nil takes all. n counts, from 1.
+	// Plan decides what becomes of a message; nil takes all. n counts, from 1.
 	Plan func(n int) Fault
 	// PlanFor decides by the message, instead of Plan. It may block; how long the
 	// client waits is the client's own.

@@ -47,7 +47,7 @@ type Options struct {
 	// whose video is not whole by then stays what it is, or fails with FailUploads.
 	UploadLife  time.Duration
 	FailUploads bool
-	// Plan says what becomes of a call of the API, by its path, before anything else does;
+	// Plan decides what becomes of a call of the API, by its path, before anything else does;
 	// uploads are no calls. Nil: Reply.
 	Plan func(path string) Answer
 	// NoScopes leaves user.info.basic and video.list out of the token's scopes.
@@ -208,7 +208,7 @@ func (p *Platform) fails(q *post) string {
 	return p.opts.Fail(q.Text)
 }
 
-// status is what TikTok says of a post now.
+// status is TikTok's answer about a post now.
 func (p *Platform) status(q *post) (status, reason, id string) {
 	now := p.opts.Now()
 	switch {

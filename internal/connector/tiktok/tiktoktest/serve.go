@@ -260,7 +260,7 @@ func (p *Platform) list(*http.Request, []byte) (any, error) {
 	return map[string]any{"videos": videos, "cursor": 0, "has_more": false}, nil
 }
 
-// put takes a chunk: in their order, as the post's beginning said, while the upload
+// put takes a chunk: in their order, as the post's beginning announced, while the upload
 // lives (Media Transfer Guide: 206 for a part, 201 for the last one).
 func (p *Platform) put(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)

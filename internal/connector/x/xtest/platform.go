@@ -18,7 +18,7 @@ import (
 type Answer int
 
 const (
-	// Reply does what the request asks for, and says so.
+	// Reply does what the request asks for, and answers so.
 	Reply Answer = iota
 	// Drop loses the request: no effect, and the connection is reset.
 	Drop
@@ -72,11 +72,11 @@ type Options struct {
 	ClockOffset time.Duration
 	// Rewrite changes a text in an undocumented way; nil: none.
 	Rewrite func(text string) string
-	// Behind says where a t.co link that was written as one leads; others lead elsewhere.
+	// Behind has the targets of t.co links that were written as such; others lead elsewhere.
 	Behind map[string]string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// Plan says what becomes of a request. It is called before the commit. Nil: Reply.
+	// Plan decides what becomes of a request. It is called before the commit. Nil: Reply.
 	Plan func(Request) Answer
 }
 

@@ -21,7 +21,7 @@ import (
 const maxRequest = 1 << 20
 
 // receive counts a request and asks what becomes of it. A wrong token is refused
-// whatever the plan says.
+// whatever the plan.
 func (p *Platform) receive(r *http.Request, text string) Answer {
 	req := Request{Method: r.Method, Path: r.URL.Path, Text: text, Number: p.Count(r.Method + " " + r.URL.Path)}
 	p.mu.Lock()

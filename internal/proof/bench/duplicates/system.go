@@ -47,7 +47,7 @@ type system interface {
 	ready(ctx context.Context, line string) error
 	// atRest counts the jobs that nothing more will be done for.
 	atRest(ctx context.Context) (int, error)
-	// verdicts says what the system believes of its jobs, by subject.
+	// verdicts returns what the system believes of its jobs, by subject.
 	verdicts(ctx context.Context) (map[string]tally.Verdict, error)
 	// close removes what prepare made, after the last worker.
 	close() error

@@ -84,7 +84,7 @@ func (r result) undone() int {
 // about everything, duplicates nothing either.
 func mostUndone(jobs int) int { return max(3, jobs/10) }
 
-// verdict says what must not be in the results: a broken promise of ours, or
+// verdict returns what must not be in the results: a broken promise of ours, or
 // faults that hurt no system, which would make a zero of ours worth nothing.
 func verdict(results []result) error {
 	var broken []string

@@ -151,7 +151,7 @@ func (h *environment) run(ctx context.Context, of benchmark) (result, error) {
 	return r, nil
 }
 
-// lacks says what a system needs and is not there.
+// lacks returns what a system needs and is not there.
 func (h *environment) lacks(c system) string {
 	switch {
 	case c.needs == needRedis && h.redis == "":

@@ -44,7 +44,7 @@ type kind struct {
 	// prepare makes what act sends. Each worker calls it before it attacks; nil: nothing
 	// is to be made.
 	prepare func()
-	// act attacks one server, and says what came of it in a few words, of which there
+	// act attacks one server, and returns what came of it in a few words, of which there
 	// are few different ones. It ends with ctx.
 	act func(ctx context.Context, w *worker, at Listener) (outcome string)
 }

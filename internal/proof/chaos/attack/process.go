@@ -86,7 +86,7 @@ func Spawn(ctx context.Context, command []string, keys Keys) (*Process, error) {
 	return p, json.NewEncoder(p.input).Encode(keys)
 }
 
-// Aim says which listeners to attack from now on; none: the attack pauses.
+// Aim sets which listeners to attack from now on; none: the attack pauses.
 func (p *Process) Aim(at []Listener) error { return json.NewEncoder(p.input).Encode(at) }
 
 // Stop ends the attack and returns what was done.

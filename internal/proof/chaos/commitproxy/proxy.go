@@ -95,7 +95,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut ends every connection, in the middle of whatever it does, and says how many
+// Cut ends every connection, in the middle of whatever it does, and returns how many
 // there were. New ones may come immediately.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
@@ -127,7 +127,7 @@ func (p *Proxy) LostAll() map[Kind]int {
 	return maps.Clone(p.lost)
 }
 
-// String says what was lost.
+// String returns what was lost.
 func (p *Proxy) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

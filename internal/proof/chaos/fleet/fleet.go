@@ -293,7 +293,7 @@ func (f *Fleet) at(server int) *process {
 	return f.slots[server].process
 }
 
-// signal says that a server came or went; the caller holds mu.
+// signal reports that a server came or went; the caller holds mu.
 func (f *Fleet) signal() {
 	close(f.changed)
 	f.changed = make(chan struct{})

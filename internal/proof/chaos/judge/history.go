@@ -49,7 +49,7 @@ func (t *trial) readEvents() error {
 	return nil
 }
 
-// add takes one event, and says what is wrong with it; "": nothing.
+// add takes one event, and returns what is wrong with it; "": nothing.
 func (at *track) add(e Event) (Kind, string) {
 	if e.Sequence <= at.last || at.wrong {
 		return "", ""

@@ -1,4 +1,4 @@
-// Package judge says what a crash campaign showed. It is a function of three
+// Package judge reports what a crash campaign showed. It is a function of three
 // accounts of the same run: what clients were answered, what the platform's log says
 // happened, and what the service says in the end. The platform's log decides
 // what is true; the service's own database is only ever the accused.
@@ -22,7 +22,7 @@ type Submit struct {
 	Policy  job.Policy // zero: Hold
 	// Group is what the job is counted with, beside its class; empty: with all of it.
 	Group string
-	// Blind says that an outcome may be impossible to look up for good. Many may be left to
+	// Blind is set if an outcome may be impossible to look up for good. Many may be left to
 	// a person, and a job that is in doubt (AMBIGUOUS) is at rest: it is for hours.
 	Blind bool
 	// Acks are the answers that came, the repeats' too. None: the service may or may
@@ -35,7 +35,7 @@ type Ack struct {
 	JobID string
 	// ScheduleTime is the time that the service chose, the same in every answer.
 	ScheduleTime time.Time
-	// Created says that this call stored the job.
+	// Created is set if this call stored the job.
 	Created bool
 }
 
@@ -186,7 +186,7 @@ type Report struct {
 	// Kinds counts the violations; Violations has the first of each kind.
 	Kinds      map[Kind]int `json:"kinds,omitempty"`
 	Violations []Violation  `json:"violations,omitempty"`
-	// Undone says which classes left too much undone: who sends nothing, or asks a
+	// Undone has the classes that left too much undone: who sends nothing, or asks a
 	// person about everything, makes no duplicates either.
 	Undone []string `json:"undone,omitempty"`
 	// Faults counts what went wrong with the requests for the subjects, by kind;

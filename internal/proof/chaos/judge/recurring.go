@@ -111,7 +111,7 @@ type Recurring struct {
 	// attempt's begin, or never.
 	CoolDown, Act time.Duration
 	Queue         bool
-	// Blocks says that an earlier job may keep a firing from making one, Buffers that such
+	// Blocks is set if an earlier job may keep a firing from making one, Buffers if such
 	// a firing may wait, CatchesUp that each late firing makes a job.
 	Blocks, Buffers, CatchesUp bool
 
@@ -327,7 +327,7 @@ func (t *recurringTrial) pausedAt(at time.Time) bool {
 	})
 }
 
-// without says why a firing's outcome is none that its schedule's policies allow; empty: it is.
+// without returns why a firing's outcome is none that its schedule's policies allow; empty: it is.
 func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
 	late := row.Decided.Sub(at) > lateFiring
 	switch row.Outcome {
@@ -409,7 +409,7 @@ func (t *recurringTrial) weighCounts() {
 	}
 }
 
-// weighTimes says which times nothing was decided about, and whether the schedule goes on.
+// weighTimes returns which times nothing was decided about, and whether the schedule goes on.
 func (t *recurringTrial) weighTimes() {
 	for _, s := range t.Spans {
 		reached := t.Healed.Add(-t.Jitter - clockSlack)

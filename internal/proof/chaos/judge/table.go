@@ -91,7 +91,7 @@ func (r Row) print(w io.Writer, name string) {
 		r.Duplicates, r.Lost, r.FalseSucceeded, r.WrongID, r.FalseFailed, r.Succeeded, r.NoEffect, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
 }
 
-// bound says what a row's zeros are worth; "-": it has something else.
+// bound returns what a row's zeros are worth; "-": it has something else.
 func (r Row) bound() string {
 	if r.Violations > 0 || r.Jobs == 0 {
 		return "-"
@@ -127,7 +127,7 @@ type Result struct {
 	Controls map[string]Tally `json:"controls,omitempty"`
 	// Recurring is what was found of schedules, in the order of Reports.
 	Recurring []*RecurringReport `json:"recurring,omitempty"`
-	// Wrong says why the campaign has failed, Ends which servers ended by themselves.
+	// Wrong is why the campaign has failed, Ends which servers ended by themselves.
 	Wrong []string `json:"wrong,omitempty"`
 	Ends  []string `json:"ends,omitempty"`
 }

@@ -18,7 +18,7 @@ const (
 	fewUndone = 3
 )
 
-// undone says which rows left too much undone.
+// undone returns which rows left too much undone.
 func undone(rows []Row) (why []string) {
 	for _, r := range rows {
 		class, _, _ := strings.Cut(r.Class, " ")

@@ -55,12 +55,12 @@ func (f Fault) Name() string {
 	return string(f.Kind)
 }
 
-// World says what a plan is for.
+// World is what a plan is for.
 type World struct {
 	Servers int
 	// Postgres has the faults of a database that is a process of its own.
 	Postgres bool
-	// Recurring says that schedules fire, which have places of their own.
+	// Recurring is set if schedules fire, which have places of their own.
 	Recurring bool
 	// Lease and Fence are the servers': a freeze lasts for a part of both together,
 	// or longer.

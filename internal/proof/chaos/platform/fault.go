@@ -73,7 +73,7 @@ func (f Fault) Commits() bool {
 	}
 }
 
-// Rates says which share of requests has which fault. The rest has none.
+// Rates is which share of requests has which fault. The rest has none.
 type Rates map[Fault]float64
 
 // check refuses rates that are no shares of a whole.
@@ -122,7 +122,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Faults says what goes wrong from now on. The zero value: nothing, and posts
+// Faults is what goes wrong from now on. The zero value: nothing, and posts
 // are listed immediately.
 type Faults struct {
 	// Rates are those of requests for an effect.

@@ -106,7 +106,7 @@ func (l *log) write() {
 	}
 }
 
-// fail says that the log is not whole any more; the caller holds mu.
+// fail notes that the log is not whole any more; the caller holds mu.
 func (l *log) fail(err error) {
 	if l.err == nil {
 		l.err = err

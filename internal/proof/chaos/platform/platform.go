@@ -1,5 +1,5 @@
 // Package platform is the outer world of the crash campaign: a server with three
-// faces whose answers go wrong as planned, and whose log says what really
+// faces whose answers go wrong as planned, and whose log shows what really
 // happened. It runs in a process of its own, so that no fault of the servers
 // under test reaches its memory; its log is the only judge of duplicates.
 //
@@ -264,7 +264,7 @@ func (p *Platform) took(c call, id string) (ticket uint64) {
 	return p.log.append(r)
 }
 
-// acted says that a request has acted, or never will.
+// acted notes that a request has acted, or never will.
 func (p *Platform) acted() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -89,7 +89,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestProcessThatCannotStart: the error says why.
+// TestProcessThatCannotStart: the error states why.
 func TestProcessThatCannotStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -27,12 +27,12 @@ type Site struct {
 	// API, by path, which nothing happens to.
 	At   func(address string)
 	Here map[string][]byte
-	// Attach is for a site that does not speak HTTP, instead of URL: ask says what goes
+	// Attach is for a site that does not speak HTTP, instead of URL: ask returns what goes
 	// wrong with a request, after having waited as long as that takes. Address is where
 	// its clients go.
 	Attach  func(ask func(subject string) Fault)
 	Address string
-	// Sort says what a request is for.
+	// Sort decides what a request is for.
 	Sort func(Request) Purpose
 	// Allowed reports whether a request's credential is valid; nil: every one is.
 	Allowed func(Request) bool
@@ -46,7 +46,7 @@ type Site struct {
 	Words map[Fault]Words
 	// Made lists everything that the site has made and who posted it wanted.
 	Made func(ctx context.Context) ([]Made, error)
-	// Slow says that asking takes long: it is done once, in the end.
+	// Slow is set if asking takes long: it is done once, in the end.
 	Slow bool
 	// Close ends it; nil: nothing does.
 	Close func() error
@@ -66,7 +66,7 @@ type Purpose struct {
 	Subject string
 	// Key is the idempotency key that it has.
 	Key string
-	// Prepares says that it begins something that is not visible yet. Such a request has
+	// Prepares is set if it begins something that is not visible yet. Such a request has
 	// the rates of those that make something happen.
 	Prepares bool
 }
@@ -248,7 +248,7 @@ func (p *Platform) Revoke(ctx context.Context, name string) (Credential, error) 
 	return Credential{}, fmt.Errorf("no site %q whose credential could be revoked", name)
 }
 
-// asked says what goes wrong with a request that did not come over HTTP.
+// asked returns what goes wrong with a request that did not come over HTTP.
 func (p *Platform) asked(s *site, subject string) Fault {
 	c := p.receive(Record{Type: TypeRequest, Face: s.Name, Subject: subject})
 	defer p.acted()

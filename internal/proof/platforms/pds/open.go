@@ -17,7 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/proof/proc"
 )
 
-// Here reports whether there are Node and the server's modules; else it says what to do.
+// Here reports whether there are Node and the server's modules; else it states what to do.
 func Here() error {
 	node, err := exec.LookPath("node")
 	if err == nil {

@@ -49,7 +49,7 @@ func (p Post) Text() string {
 }
 
 // Start runs a server until the test ends. Without Node, or its modules, the test
-// fails and says what to do, unless Skip is set.
+// fails and states what to do, unless Skip is set.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if os.Getenv(Skip) == "1" {

@@ -81,7 +81,7 @@ func serve(t testing.TB, talk func(net.Conn, *bufio.Reader)) *service {
 // rules is a policy server (https://www.postfix.org/SMTPD_POLICY_README.html).
 type rules struct {
 	*service
-	// on says that conversations are the test's own: before that, nothing is asked.
+	// on is set if conversations are the test's own: before that, nothing is asked.
 	on atomic.Bool
 }
 

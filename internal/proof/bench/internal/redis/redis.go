@@ -17,7 +17,7 @@ import (
 // readyBy bounds the start, far above what it takes on a busy machine.
 const readyBy = time.Minute
 
-// ErrNone says why asynq is left out.
+// ErrNone is why asynq is left out.
 var ErrNone = errors.New("there is no redis-server on the PATH: .ci/need-redis installs it")
 
 // Program finds a Redis server; empty: there is none.
