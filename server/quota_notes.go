@@ -2,8 +2,9 @@ package server
 
 import (
 	"log/slog"
-	"sync"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/cache"
 )
 
 // Rules of this file: a quota that is used up has a line in the log now and then, and not one for
@@ -21,12 +22,11 @@ const (
 type quotaLog struct {
 	log *slog.Logger
 	now func() time.Time
-
-	mu   sync.Mutex
-	last map[quotaLogKey]quotaLogEntry
+	// last has the last line about each.
+	last *cache.TTL[quotaLogKey, quotaLogEntry]
 }
 
-// quotaLogKey is what a line is about.
+// quotaLogKey is the subject of a line.
 type quotaLogKey struct{ kind, about string }
 
 // quotaLogEntry is the last line of a note, and how many were left out since.
@@ -36,41 +36,38 @@ type quotaLogEntry struct {
 }
 
 func newQuotaLog(log *slog.Logger, now func() time.Time) *quotaLog {
-	return &quotaLog{log: log, now: now, last: make(map[quotaLogKey]quotaLogEntry)}
+	return &quotaLog{log: log, now: now, last: cache.New[quotaLogKey, quotaLogEntry](cache.Options{Max: maxQuotaLogKeys})}
 }
 
 // due reports whether a line is to be written, and how many were left out before.
 func (n *quotaLog) due(what quotaLogKey, every time.Duration) (skipped int, due bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now, last := n.now(), n.last[what]
-	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
-		last.skipped++
-		n.last[what] = last
-		return 0, false
-	}
-	if len(n.last) >= maxQuotaLogKeys {
-		clear(n.last)
-	}
-	n.last[what] = quotaLogEntry{at: now}
-	return last.skipped, true
+	now := n.now()
+	n.last.Update(what, func(last quotaLogEntry, _ bool) quotaLogEntry {
+		if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+			last.skipped++
+			return last
+		}
+		skipped, due = last.skipped, true
+		return quotaLogEntry{at: now}
+	})
+	return skipped, due
 }
 
 // usedUp logs that a project or a peer has used up a quota.
 func (n *quotaLog) usedUp(who string, name Quota, used, limit int64) {
 	if skipped, due := n.due(quotaLogKey{"met " + string(name), who}, usedUpEvery); due {
-		n.log.Warn("a quota is used up", "quota", name, whose(name), who, "used", used, "limit", limit, "refused_before", skipped)
+		n.log.Warn("a quota is used up", "quota", name, holderOf(name), who, "used", used, "limit", limit, "refused_before", skipped)
 	}
 }
 
 // nearlyUsedUp logs that a project has nearly used up a quota.
 func (n *quotaLog) nearlyUsedUp(who string, name Quota, used, limit int64) {
 	if _, due := n.due(quotaLogKey{"near " + string(name), who}, nearEvery); due {
-		n.log.Warn("a quota is nearly used up", "quota", name, whose(name), who, "used", used, "limit", limit)
+		n.log.Warn("a quota is nearly used up", "quota", name, holderOf(name), who, "used", used, "limit", limit)
 	}
 }
 
-func whose(name Quota) string {
+func holderOf(name Quota) string {
 	if name.ofPeer() {
 		return "peer"
 	}
