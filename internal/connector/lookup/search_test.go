@@ -95,7 +95,7 @@ func TestAddRefuses(t *testing.T) {
 
 func TestEnded(t *testing.T) {
 	old, fresh := object{id: "old", at: start.Add(-2*time.Minute - 1)}, object{id: "new", at: start.Add(time.Second)}
-	before := object{id: "before", at: start.Add(-1)}
+	before, within := object{id: "before", at: start.Add(-1)}, object{id: "within", at: start.Add(-2 * time.Minute)}
 	for name, tt := range map[string]struct {
 		objects []object
 		more    bool
@@ -105,8 +105,10 @@ func TestEnded(t *testing.T) {
 	}{
 		"behind the watermark":       {[]object{fresh, old}, true, []string{"gone"}, true, nil},
 		"not behind it, and more":    {[]object{fresh}, true, nil, false, nil},
+		"within the slack, and more": {[]object{fresh, within}, true, nil, false, nil},
 		"an empty list":              {nil, false, nil, true, nil},
 		"ends at what was there":     {[]object{fresh}, false, []string{"new"}, true, nil},
+		"ends at another of them":    {[]object{fresh}, false, []string{"gone", "new"}, true, nil},
 		"ends before the watermark":  {[]object{before}, false, []string{"gone"}, true, nil},
 		"ends without what was seen": {[]object{fresh}, false, []string{"gone"}, false, lookup.ErrCutShort},
 		"empty, but it was not":      {nil, false, []string{"gone"}, false, lookup.ErrCutShort},
@@ -198,6 +200,9 @@ func TestAListFromBeforeTheFence(t *testing.T) {
 		s := lookup.New(rules, clocks(), look())
 		if err := s.Steady(start.Add(at), start.Add(at)); err != nil || s.Late() != late {
 			t.Errorf("%v after the watermark: late %v, %v", at, s.Late(), err)
+		}
+		if err := s.Add([]object{{"x", start, lookup.Other}}, func(o object) lookup.Fit { return o.fit }); err != nil {
+			t.Fatal(err)
 		}
 		if got := s.Verdict(wording).Verdict; (got == job.SawAbsent) != late {
 			t.Errorf("%v after the watermark: %v", at, got)

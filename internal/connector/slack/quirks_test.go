@@ -259,6 +259,18 @@ func TestBeforeTheFence(t *testing.T) {
 	e.SeesNow(t, job.SawPresent, "")
 }
 
+// TestStampedBeforeTheSend: a clock of Slack's that is a little behind stamps our message
+// with a time from before the watermark. It is read, and found.
+func TestStampedBeforeTheSend(t *testing.T) {
+	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
+	e := w.effect(t, hello())
+	e.Send(t)
+	w.Configure(func(o *slacktest.Options) { o.ClockOffset = -30 * time.Second })
+	w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.Key)})
+	w.Configure(func(o *slacktest.Options) { o.ClockOffset = 0 })
+	e.Sees(t, job.SawPresent, id(w.Messages()[0]))
+}
+
 // TestThreads: an answer to an answer goes to the thread; it is found there, and shown
 // in the conversation if that is wanted.
 func TestThreads(t *testing.T) {

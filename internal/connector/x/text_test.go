@@ -242,3 +242,18 @@ func TestSearchAgainstTruth(t *testing.T) {
 		}
 	})
 }
+
+// TestLateByXsClock: the time between watermark and arm is the fence's, too. A list from
+// before that fence, which a cache may give, proves nothing.
+func TestLateByXsClock(t *testing.T) {
+	const ahead, open, fence = time.Hour, 10 * time.Second, time.Minute
+	start := time.Unix(1_700_000_000, 0)
+	for at, want := range map[time.Duration]bool{fence: false, open + fence - rounding - 1: false, open + fence: true} {
+		s := newSearch(watermark{Clocks: lookup.Clocks{At: start.Add(ahead), Local: start}}, content{Text: "ours"}, connector.Look{
+			First: job.Attempt{ArmedAt: start.Add(open)}, Fence: start.Add(open + fence), Now: start.Add(at),
+		})
+		if err := s.Steady(start.Add(ahead+at), start.Add(at)); err != nil || s.Late() != want {
+			t.Errorf("%v after the watermark: late %t, %v", at, s.Late(), err)
+		}
+	}
+}

@@ -31,7 +31,10 @@ type mutant struct {
 	// conformance names the cases of the conformance suite that notice it too, each with
 	// its group. A mutant of a rule that every engine asks for must have some.
 	conformance []string
-	edits       []edit
+	// tests is the package whose tests must notice it, from the module's root; empty: the
+	// simulator, or the suite, does.
+	tests string
+	edits []edit
 }
 
 // edit replaces lines of one file that occur there exactly once.
@@ -110,6 +113,8 @@ func (m *mutant) field(key, value string) error {
 		m.rule = value
 	case "expect":
 		m.expect = strings.Fields(value)
+	case "package":
+		m.tests = value
 	case "conformance":
 		m.conformance = strings.Fields(value)
 	case "worlds":
