@@ -207,11 +207,11 @@ type account struct {
 func (c *Connector) account(o connector.Opening) (account, error) {
 	base, err := c.settings(o.Settings)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return account{}, kit.UnusableSettings(err)
 	}
 	s, err := connector.Opened(o.Credential, openSecret)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return account{}, kit.UnusableCredential(err)
 	}
 	return account{base: base, secret: s}, nil
 }
@@ -221,7 +221,7 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("post", err)
 	}
 	a, err := c.account(o)
 	if err != nil {

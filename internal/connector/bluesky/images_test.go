@@ -31,11 +31,11 @@ func TestMediaFrozen(t *testing.T) {
 				MediaType: rapid.String().Draw(t, "type"), AltText: rapid.String().Draw(t, "alt"),
 			})
 		}
-		fields, err := kit.DecodeCanon(freezeMedia(job.NewCanon(), refs).Bytes())
+		fields, err := kit.DecodeCanon(kit.FreezeMedia(job.NewCanon(), refs).Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := thawMedia(fields)
+		got, err := kit.DecodeMedia(fields, MaxImages)
 		if err != nil || len(got) != len(refs) {
 			t.Fatalf("%v, %v", got, err)
 		}
@@ -46,7 +46,7 @@ func TestMediaFrozen(t *testing.T) {
 			}
 		}
 		if len(fields) > 0 {
-			if _, err := thawMedia(fields[1:]); err == nil {
+			if _, err := kit.DecodeMedia(fields[1:], MaxImages); err == nil {
 				t.Fatal("an image without its address")
 			}
 		}

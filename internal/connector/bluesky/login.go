@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/redact"
@@ -155,7 +156,7 @@ func (c *Connector) lasts(in login) bool {
 func (c *Connector) createSession(ctx context.Context, a account, s *cachedLogin) (login, error) {
 	body, err := json.Marshal(map[string]string{"identifier": a.secret.user, "password": a.secret.password})
 	if err != nil {
-		return login{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return login{}, kit.UnusableCredential(err)
 	}
 	secrets := transport.Secrets{}.With(a.secret.password)
 	answer, err := c.ask(ctx, a.base, question{

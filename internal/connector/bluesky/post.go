@@ -160,7 +160,7 @@ func (q post) freeze() ([]byte, error) {
 		return nil, err
 	}
 	c := job.NewCanon().Field(fieldKey, []byte(q.key)).Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo))
-	return freezeMedia(c, q.media).Bytes(), nil
+	return kit.FreezeMedia(c, q.media).Bytes(), nil
 }
 
 // thaw reads a frozen post: the bytes come from a database.
@@ -176,7 +176,7 @@ func thaw(frozen []byte) (post, error) {
 	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
 		return post{}, kit.ErrBadCanon
 	}
-	if q.media, err = thawMedia(fields[3:]); err != nil {
+	if q.media, err = kit.DecodeMedia(fields[3:], MaxImages); err != nil {
 		return post{}, err
 	}
 	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {

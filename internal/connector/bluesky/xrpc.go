@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -83,7 +84,7 @@ func endpoint(base *url.URL, method string, query url.Values) (*url.URL, error) 
 	}
 	u, err := transport.ParseURL(raw)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, kit.UnusableSettings(err)
 	}
 	return u, nil
 }

@@ -178,7 +178,7 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	post, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("post", err)
 	}
 	account, err := c.account(o)
 	if err != nil {
@@ -204,11 +204,11 @@ type account struct {
 func (c *Connector) account(o connector.Opening) (account, error) {
 	s, err := c.settings(o.Settings)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return account{}, kit.UnusableSettings(err)
 	}
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return account{}, kit.UnusableCredential(err)
 	}
 	return account{settings: s, auth: auth}, nil
 }

@@ -160,15 +160,15 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("request", err)
 	}
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return nil, kit.UnusableCredential(err)
 	}
 	_, may, err := readSettings(o.Settings, len(auth.Headers) > 0)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, kit.UnusableSettings(err)
 	}
 	// The request may have been frozen before the owner limited the connection.
 	if refused := may.allows(q); refused != nil {

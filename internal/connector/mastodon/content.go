@@ -136,7 +136,7 @@ func (c content) freeze() []byte {
 	if c.Sensitive {
 		sensitive = []byte("true")
 	}
-	return freezeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
+	return kit.FreezeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
 		Field(fieldWarning, []byte(c.Warning)).Field(fieldSensitive, sensitive).
 		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)), c.media).Bytes()
 }
@@ -151,7 +151,7 @@ func thaw(frozen []byte) (content, error) {
 	if len(fields) < len(names) {
 		return content{}, kit.ErrBadCanon
 	}
-	media, err := thawMedia(fields[len(names):])
+	media, err := kit.DecodeMedia(fields[len(names):], MaxFiles)
 	if err != nil {
 		return content{}, err
 	}

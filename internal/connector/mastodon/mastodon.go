@@ -135,7 +135,7 @@ func (s settings) endpoint(path string, query url.Values) (*url.URL, error) {
 	}
 	u, err := transport.ParseURL(raw)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, kit.UnusableSettings(err)
 	}
 	return u, nil
 }
@@ -239,11 +239,11 @@ type account struct {
 func (c *Connector) account(o connector.Opening) (account, error) {
 	s, err := c.settings(o.Settings)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return account{}, kit.UnusableSettings(err)
 	}
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return account{}, kit.UnusableCredential(err)
 	}
 	return account{settings: s, auth: auth}, nil
 }
@@ -252,7 +252,7 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	post, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("post", err)
 	}
 	a, err := c.account(o)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -183,38 +182,6 @@ func form(mediaType, description string) (head, tail []byte, contentType string,
 		return nil, nil, "", err
 	}
 	return b.Bytes()[:split], b.Bytes()[split:], w.FormDataContentType(), nil
-}
-
-// The frozen form of a file: these fields, in this order.
-var mediaFields = []string{"media_url", "media_sha256", "media_type", "media_alt"}
-
-func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
-	for _, ref := range refs {
-		values := [][]byte{[]byte(ref.GetUrl()), ref.GetSha256(), []byte(ref.GetMediaType()), []byte(ref.GetAltText())}
-		for i, name := range mediaFields {
-			c.Field(name, values[i])
-		}
-	}
-	return c
-}
-
-func thawMedia(fields []kit.CanonField) ([]*fireoncev1.MediaRef, error) {
-	n := len(mediaFields)
-	if len(fields)%n != 0 || len(fields) > n*MaxFiles {
-		return nil, kit.ErrBadCanon
-	}
-	var refs []*fireoncev1.MediaRef
-	for ; len(fields) > 0; fields = fields[n:] {
-		for i, name := range mediaFields {
-			if fields[i].Name != name {
-				return nil, kit.ErrBadCanon
-			}
-		}
-		refs = append(refs, &fireoncev1.MediaRef{
-			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), AltText: string(fields[3].Value),
-		})
-	}
-	return refs, nil
 }
 
 // uploadTimeout bounds an upload whose context has no deadline.

@@ -75,11 +75,11 @@ func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
 func account(o connector.Opening) (*connectorv1.Account, secret, error) {
 	s, err := readSettings(o.Settings)
 	if err != nil {
-		return nil, secret{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, secret{}, kit.UnusableSettings(err)
 	}
 	sec, err := connector.Opened(o.Credential, openSecret)
 	if err != nil {
-		return nil, secret{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return nil, secret{}, kit.UnusableCredential(err)
 	}
 	a := &connectorv1.Account{Settings: s, Credential: sec.credential}
 	if !o.Connection.IsZero() {

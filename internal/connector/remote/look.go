@@ -12,6 +12,7 @@ import (
 
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
@@ -32,7 +33,7 @@ type mark struct {
 func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
 	r, content, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+		return "", kit.UnreadableFrozen("request", err)
 	}
 	who, sec, err := account(o)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	r, content, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("request", err)
 	}
 	who, sec, err := account(o)
 	if err != nil {

@@ -174,11 +174,11 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	body, files, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("e-mail", err)
 	}
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return nil, kit.UnusableCredential(err)
 	}
 	return &session{emails: c.emails, request: request{body: body, files: files}, auth: auth, version: o.Credential.Version}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -20,7 +21,7 @@ const testTimeout = 15 * time.Second
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return connector.Tested{}, kit.UnusableCredential(err)
 	}
 	conn, err := c.sender.Open(ctx, transport.TargetOf(c.domains), true)
 	if err != nil {

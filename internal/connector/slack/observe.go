@@ -35,7 +35,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	}
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message is not readable", Err: err}
+		return "", kit.UnreadableFrozen("message", err)
 	}
 	owner, at, err := c.readOwner(ctx, auth)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}
 	channel, err := readSettings(o.Settings)
 	if err != nil {
-		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return connector.Tested{}, kit.UnusableSettings(err)
 	}
 	owner, _, err := c.readOwner(ctx, auth)
 	if err != nil {

@@ -188,7 +188,7 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("message", err)
 	}
 	auth, err := account(o)
 	if err != nil {

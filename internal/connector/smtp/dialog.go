@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -64,11 +65,11 @@ type dialog struct {
 func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, error) {
 	s, err := c.settings(o.Settings)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, kit.UnusableSettings(err)
 	}
 	l, err := connector.Opened(o.Credential, openLogin)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return nil, kit.UnusableCredential(err)
 	}
 	if l.set && s.security == plain {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a login needs TLS: change the connection's security"}

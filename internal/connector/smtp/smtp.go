@@ -139,7 +139,7 @@ func badPayload(field, msg string) error {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	m, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("e-mail", err)
 	}
 	parts, err := c.fetch(ctx, m)
 	if err != nil {

@@ -38,11 +38,11 @@ type account struct {
 
 func (c *Connector) account(o connector.Opening) (account, error) {
 	if _, err := c.settings(o.Settings); err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return account{}, kit.UnusableSettings(err)
 	}
 	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
-		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+		return account{}, kit.UnusableCredential(err)
 	}
 	return account{base: c.base, auth: auth}, nil
 }

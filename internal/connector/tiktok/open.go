@@ -19,7 +19,7 @@ const uploadRate = 256 << 10
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	post, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("post", err)
 	}
 	a, err := c.account(o)
 	if err != nil {

@@ -204,7 +204,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 func (c *Connector) session(o connector.Opening) (*session, error) {
 	m, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("request", err)
 	}
 	cred, err := connector.Opened(o.Credential, openCredential)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	out := &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now, quote: true}
 	s, err := readSettings(o.Settings, len(cred.headers) > 0)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+		return nil, kit.UnusableSettings(err)
 	}
 	if out.keep = s.keep; len(cred.headers) == 0 {
 		return out, nil // nothing secret is sent

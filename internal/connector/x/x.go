@@ -192,7 +192,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+		return nil, kit.UnreadableFrozen("request", err)
 	}
 	auth, err := account(o)
 	if err != nil {
