@@ -18,10 +18,12 @@ const (
 )
 
 // fastPathValid reports whether a request is of the common form and obeys the contract's rules.
-// False proves nothing: the rules decide.
+// False proves nothing: the rules decide. It looks at every field of the request that a rule is
+// about.
 func fastPathValid(r *fireoncev1.ScheduleJobRequest) bool {
 	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
 		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
+		r.GetEffectKey() != "" || r.GetSkipIfPresent() != nil ||
 		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
 		return false
 	}

@@ -2,10 +2,14 @@ package server_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -60,21 +64,57 @@ func TestPlainForm(t *testing.T) {
 		t.Error("the usual form is not known as plain")
 	}
 	for name, spoil := range map[string]func(*scheduleRequest){
-		"no payload":   func(r *scheduleRequest) { r.Payload = nil },
-		"other kind":   func(r *scheduleRequest) { r.Payload = custom("good/v1", "x") },
-		"derived key":  func(r *scheduleRequest) { r.IdempotencyKey, r.DeriveKey = "", true },
-		"both":         func(r *scheduleRequest) { r.DeriveKey = true },
-		"no window":    func(r *scheduleRequest) { r.StartWindow = &durationpb.Duration{} },
-		"bad policy":   func(r *scheduleRequest) { r.AmbiguityPolicy = 99 },
-		"bad reply":    func(r *scheduleRequest) { r.ReplyTo = replyingTo("x") },
-		"bad zone":     func(r *scheduleRequest) { r.TimeZone = "*" },
-		"bad retries":  func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: -1} },
-		"large body":   func(r *scheduleRequest) { body(r, strings.Repeat("x", 256<<10+1)) },
-		"many headers": func(r *scheduleRequest) { r.GetPayload().GetWebhook().Headers = make([]*fireoncev1.HttpHeader, 33) },
+		"no payload":     func(r *scheduleRequest) { r.Payload = nil },
+		"other kind":     func(r *scheduleRequest) { r.Payload = custom("good/v1", "x") },
+		"derived key":    func(r *scheduleRequest) { r.IdempotencyKey, r.DeriveKey = "", true },
+		"both":           func(r *scheduleRequest) { r.DeriveKey = true },
+		"no window":      func(r *scheduleRequest) { r.StartWindow = &durationpb.Duration{} },
+		"bad policy":     func(r *scheduleRequest) { r.AmbiguityPolicy = 99 },
+		"bad reply":      func(r *scheduleRequest) { r.ReplyTo = replyingTo("x") },
+		"bad zone":       func(r *scheduleRequest) { r.TimeZone = "*" },
+		"bad retries":    func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: -1} },
+		"an empty check": func(r *scheduleRequest) { r.SkipIfPresent = &fireoncev1.SkipIfPresent{} },
+		"bad effect key": func(r *scheduleRequest) { r.EffectKey = "a\r\nb" },
+		"large body":     func(r *scheduleRequest) { body(r, strings.Repeat("x", 256<<10+1)) },
+		"many headers":   func(r *scheduleRequest) { r.GetPayload().GetWebhook().Headers = make([]*fireoncev1.HttpHeader, 33) },
 	} {
 		r := plainRequest()
 		if spoil(r); server.FastPathValid(r) {
 			t.Errorf("%s: known as plain", name)
+		}
+	}
+}
+
+// TestPlainKnowsEveryField: a field that is added to the contract, with rules of its own, is not
+// passed by: the fast path reads it, or leaves the request to the rules.
+func TestPlainKnowsEveryField(t *testing.T) {
+	read := []protoreflect.Name{"idempotency_key", "connection_id", "connection_key", "payload", "labels"}
+	ruleless := []protoreflect.Name{"schedule_time", "validate_only"}
+	fields := (*scheduleRequest)(nil).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		r := plainRequest().ProtoReflect()
+		switch {
+		case slices.Contains(read, field.Name()):
+			continue
+		case slices.Contains(ruleless, field.Name()):
+			if proto.HasExtension(field.Options(), validate.E_Field) {
+				t.Errorf("%s has a rule now", field.Name())
+			}
+			continue
+		case field.Kind() == protoreflect.MessageKind:
+			r.Set(field, r.NewField(field))
+		case field.Kind() == protoreflect.StringKind:
+			r.Set(field, protoreflect.ValueOfString("\n"))
+		case field.Kind() == protoreflect.BoolKind:
+			r.Set(field, protoreflect.ValueOfBool(true))
+		case field.Kind() == protoreflect.EnumKind:
+			r.Set(field, protoreflect.ValueOfEnum(99))
+		default:
+			t.Fatalf("%s is of a kind that the test does not know", field.Name())
+		}
+		if m, _ := r.Interface().(*scheduleRequest); server.FastPathValid(m) {
+			t.Errorf("with %s a request is known as plain", field.Name())
 		}
 	}
 }
