@@ -29,9 +29,6 @@ func operatorRequired(what string) *fault {
 
 // CreateApiKey implements the RPC.
 func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	n, err := newKeyFor(callerOf(ctx), req)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 const (
 	// ScopeJobsRead: look at jobs, their history, their events, and figures.
 	ScopeJobsRead = "jobs:read"
-	// ScopePayloadsRead: see content, beside the scope that shows the message which has it
+	// ScopePayloadsRead: see content, in addition to the scope that shows the message which has it
 	// (auth_content.go).
 	ScopePayloadsRead = "payloads:read"
 	// ScopeJobsWrite: schedule jobs, change and cancel them, and try again what has
@@ -32,7 +32,7 @@ const (
 	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
 	// their credentials.
 	ScopeConnectionsWrite = "connections:write"
-	// ScopeEffectKeysWrite: give jobs effect keys of one's own, beside the scope that the
+	// ScopeEffectKeysWrite: give jobs effect keys of one's own, in addition to the scope that the
 	// call needs.
 	ScopeEffectKeysWrite = "effect-keys:write"
 	// ScopeSchedulesRead: look at schedules and their firings.

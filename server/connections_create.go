@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -31,7 +30,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 func (s *connectionService) createConnection(
 	ctx context.Context, req *fireoncev1.CreateConnectionRequest, learn func(connector.Connector, connector.Opening) string,
 ) (*fireoncev1.CreateConnectionResponse, error) {
-	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
+	if err := notReserved(req.GetIdempotencyKey(), ""); err != nil {
 		return nil, err
 	}
 	want, err := connectionPrint(req.GetConnection(), "connection")

@@ -26,9 +26,6 @@ import (
 
 // StartOAuth implements the RPC.
 func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.StartOAuthRequest) (*fireoncev1.StartOAuthResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	name, settings, err := s.loginTarget(ctx, req)
 	if err != nil {
 		return nil, err
@@ -174,9 +171,6 @@ func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.Start
 
 // CompleteOAuth implements the RPC.
 func (s *connectionService) CompleteOAuth(ctx context.Context, req *fireoncev1.CompleteOAuthRequest) (*fireoncev1.CompleteOAuthResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	project := callerOf(ctx).project
 	open, err := s.readLogin(ctx, req.GetState())
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// PauseConnection implements the RPC. Of a deleted connection nothing starts anyway.
+// PauseConnection implements the RPC. Nothing starts on a deleted connection anyway.
 func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error) {
 	reason := req.GetReason()
 	out, err := s.change(ctx, connectionChange{

@@ -15,9 +15,6 @@ import (
 // RotateCredential implements the RPC. The same credential again changes nothing, unless the
 // platform refused it before: then it is tried once more.
 func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev1.RotateCredentialRequest) (*fireoncev1.RotateCredentialResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	secret, expires, err := credentialFromWire(req.GetCredential())
 	if err != nil {
 		return nil, err

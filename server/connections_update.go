@@ -17,9 +17,6 @@ import (
 
 // UpdateConnection implements the RPC.
 func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev1.UpdateConnectionRequest) (*fireoncev1.UpdateConnectionResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	out, err := s.change(ctx, connectionChange{
 		of: req, etag: req.GetEtag(),
 		inPlace: func(_ context.Context, conn store.Connection) (bool, error) {

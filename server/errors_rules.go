@@ -3,13 +3,16 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/contract"
 )
 
 // Rules of this file: the error names the rules that a request breaks. Its size is bounded, and
@@ -17,7 +20,7 @@ import (
 // a request of few elements names all violations, that of one of many names the first.
 
 const (
-	// maxViolations and longestBreaches bound the violations that an error names, and their
+	// maxViolations and maxViolationBytes bound the violations that an error names, and their
 	// bytes.
 	maxViolations     = 20
 	maxViolationBytes = 4 << 10
@@ -125,7 +128,20 @@ func (c checkedConn) Receive(m any) error {
 	return c.server.checkRules(m)
 }
 
-// checkRules refuses a request that breaks the contract's rules.
+// changing has the requests that change something. A read ignores fields that it does not know,
+// unless it counts by them.
+var changing = sync.OnceValue(func() map[protoreflect.FullName]bool {
+	out := make(map[protoreflect.FullName]bool)
+	for m := range contract.Methods() {
+		options, _ := m.Options().(*descriptorpb.MethodOptions)
+		reads := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+		out[m.Input().FullName()] = !reads && !m.IsStreamingServer()
+	}
+	return out
+})
+
+// checkRules refuses a request that breaks the contract's rules, or asks with fields that this
+// server does not know to change something.
 func (s *Server) checkRules(req any) error {
 	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && fastPathValid(r) {
 		return nil
@@ -136,6 +152,11 @@ func (s *Server) checkRules(req any) error {
 	}
 	if f := undecodableOf(m); f != nil {
 		return f.wire()
+	}
+	if changing()[m.ProtoReflect().Descriptor().FullName()] {
+		if f := unknownAt("", m); f != nil {
+			return f.wire()
+		}
 	}
 	broken, err := violationsOf(s.rules, m, true)
 	switch {

@@ -137,8 +137,8 @@ func (f *feed) now(ctx context.Context) error {
 	return err
 }
 
-// ofJob has the history of the sole job read by its sequence: no event of it is ever too
-// old.
+// ofJob makes the stream read the one job's history by its sequence: none of those events is
+// ever too old.
 func (f *feed) ofJob() {
 	f.kind, f.job, f.query.Job, f.query.Jobs = jobCursor, f.query.Jobs[0], f.query.Jobs[0], nil
 }

@@ -26,7 +26,7 @@ import (
 // counted. The handler reads one whole message that is not compressed. A body in an unknown form
 // is not read.
 
-// bodyTime is the time for a message that holds more than firstStep to arrive, as long as
+// bodyTime is the time for a message that holds more than firstReservation to arrive, as long as
 // it is small. A large one has Limits.MaxDeadline, and so has one that holds little: a
 // deadline costs more than its message.
 const bodyTime = 15 * time.Second
@@ -154,7 +154,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 	case head[0] > zippedFlag:
 		err = errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
 	case zipped && !m.form.gzip:
-		err = errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not say how", id)
+		err = errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not state how", id)
 	default:
 		if f := m.server.tooLarge(m.procedure, size); f != nil {
 			err = f

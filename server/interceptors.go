@@ -15,7 +15,8 @@ import (
 )
 
 // Rules of this file: the interceptors, from the outside in: panics, span, log,
-// caller, deadline, the contract's rules, errors. The first is a library's own.
+// caller, deadline, the contract's rules, errors, content that is withheld. The first two are
+// libraries' own.
 
 // interceptor is an interceptor that treats unary calls and streams alike: it does
 // something around the call.
@@ -55,7 +56,7 @@ func (s *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header
 	return wire
 }
 
-// traceCalls makes the spans of calls on listeners beside Handler. There a library makes them.
+// traceCalls makes the spans of calls on listeners other than Handler, where a library makes them.
 func (s *Server) traceCalls() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		ctx, end := s.cfg.Tracer.Call(ctx, spec.Procedure)

@@ -37,9 +37,6 @@ type batchItem struct {
 
 // BatchScheduleJobs implements the RPC.
 func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	b := &batch{
 		server: s.Server, validator: s.newValidator(ctx), binds: make(map[string]bool, len(req.GetRequests())),
 		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),

@@ -239,7 +239,7 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
 			switch a.Err {
 			case nil:
-				r.jobs.cfg.Metrics.Ended(0, a.Snapshot) // jobs that have ended are not changed in bulk
+				r.jobs.cfg.Metrics.Ended(snap.State, a.Snapshot)
 				r.changed(snap.ID)
 			default:
 				r.refused(ctx, snap.ID, r.jobs.notWritten(ctx, store.Ref{ID: snap.ID}, snap, c, a.Err))

@@ -122,7 +122,7 @@ func (s *jobService) notWritten(ctx context.Context, ref store.Ref, snap job.Sna
 	case errors.Is(why, store.ErrEffectKeyTaken):
 		return effectKeyTaken()
 	case errors.Is(why, store.ErrNotFound):
-		if err := s.checkRestart(ctx, snap, c.Decision); err != nil {
+		if err := s.checkRestart(ctx, snap, c.Decision); !errors.Is(err, store.ErrNotFound) && err != nil {
 			return err
 		}
 		return jobNotFound(ref)

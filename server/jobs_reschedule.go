@@ -33,9 +33,6 @@ func (s *jobService) checkedTime(field string, at time.Time, instead string, evi
 
 // RescheduleJob implements the RPC.
 func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	at, mark, err := s.requestedTime(req)
 	if err != nil {
 		return nil, err
@@ -54,9 +51,6 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 
 // RunJobNow implements the RPC.
 func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	snap, err := s.change(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
 	if err != nil {
 		return nil, err

@@ -10,9 +10,6 @@ import (
 
 // RetryJob implements the RPC.
 func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	at, err := timeFromWire("next_attempt_time", req.GetNextAttemptTime())
 	if err != nil {
 		return nil, err

@@ -28,9 +28,6 @@ const (
 
 // RunDue implements the RPC.
 func (s *jobService) RunDue(ctx context.Context, req *fireoncev1.RunDueRequest) (*fireoncev1.RunDueResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	if s.cfg.Quiet == nil {
 		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this server has no worker"))
 	}

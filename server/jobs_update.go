@@ -32,9 +32,6 @@ type jobUpdate struct {
 // jobUpdateFromWire reads what update_mask names.
 func jobUpdateFromWire(req *fireoncev1.UpdateJobRequest) (jobUpdate, error) {
 	var u jobUpdate
-	if err := noUnknown(req); err != nil {
-		return u, err
-	}
 	paths := req.GetUpdateMask().GetPaths()
 	if slices.Contains(paths, "payload") {
 		if _, err := canonicalOrNil("payload", req.GetPayload()); err != nil {
@@ -131,6 +128,11 @@ func (s *jobService) checkUpdate(ctx context.Context, u jobUpdate, snap job.Snap
 	content.Labels = u.labels
 	if snap.OwnEffectKey != "" && u.policy == job.Resend {
 		return checkedChange{}, badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and this job was given its effect key, which is for one")
+	}
+	if u.timeZone != nil {
+		if err := s.checkTimeZone(*u.timeZone); err != nil {
+			return checkedChange{}, err
+		}
 	}
 	if u.payload == nil {
 		return checkedChange{content: content}, nil

@@ -11,8 +11,8 @@ import (
 // each refused call.
 
 const (
-	// usedUpEvery is the time between two lines about one quota that is met, nearEvery about
-	// one that is nearly so.
+	// usedUpEvery is the time between two lines about one quota that is used up, nearEvery
+	// about one that is nearly used up.
 	usedUpEvery, nearEvery = time.Minute, time.Hour
 	// maxQuotaLogKeys bounds the lines that are remembered.
 	maxQuotaLogKeys = 10_000
@@ -29,7 +29,7 @@ type quotaLog struct {
 // quotaLogKey is the subject of a line.
 type quotaLogKey struct{ kind, about string }
 
-// quotaLogEntry is the last line of a note, and how many were left out since.
+// quotaLogEntry is the last line about a key, and how many were left out since.
 type quotaLogEntry struct {
 	at      time.Time
 	skipped int
@@ -41,8 +41,8 @@ func newQuotaLog(log *slog.Logger, now func() time.Time) *quotaLog {
 
 // due reports whether a line is to be written, and how many were left out before.
 func (n *quotaLog) due(what quotaLogKey, every time.Duration) (skipped int, due bool) {
-	now := n.now()
 	n.last.Update(what, func(last quotaLogEntry, _ bool) quotaLogEntry {
+		now := n.now() // in here, so that concurrent calls store their times in order
 		if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
 			last.skipped++
 			return last

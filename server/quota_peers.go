@@ -15,7 +15,7 @@ import (
 
 // Rules of this file: a peer is the address that connects, and for IPv6 the network of 64 bits
 // that one customer has. Many people may share one: behind a proxy, all of them. So a peer's
-// failures take nothing from an honest caller beside it: a key that was right before on this
+// failures take nothing from an honest caller at the same address: a key that was right before on this
 // server, and the operator's, are never refused here. Failed sign-ins of a peer use up its
 // look-ups of keys that this server does not know. The address is the socket's: behind a proxy it
 // is the proxy's, and a header in which a client names another one counts for nothing.
@@ -72,8 +72,8 @@ func (a *authenticator) signIns(ctx context.Context) *rate.Limiter {
 	return a.failed.bucket(peer, rate.Limit(float64(limit)/60), int(limit))
 }
 
-// checkSignInRate refuses to look a key up that this server does not know, for a peer that has
-// tried too many which are none.
+// checkSignInRate refuses to look up a key that this server does not know, for a peer that has
+// tried too many keys that do not exist.
 func (a *authenticator) checkSignInRate(ctx context.Context, id string) *fault {
 	if a.keys.knows(id) {
 		return nil

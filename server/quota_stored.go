@@ -28,7 +28,7 @@ const (
 	maxProjectsMeasured = 10_000
 	// nearPercent of a limit is worth a line in the log.
 	nearPercent = 80
-	// closePercent of a limit has a project measured more often.
+	// From closePercent of a limit on, a project is measured more often.
 	closePercent = 90
 )
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -103,8 +104,9 @@ func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.
 		return false, nil
 	}
 	if b.dryRun {
+		r.dry = true
 		r.change = func(ctx context.Context, c *store.ScheduleChange) error {
-			return errors.Join(b.revision.change(ctx, c), errDryRun)
+			return cmp.Or(b.revision.change(ctx, c), errDryRun)
 		}
 	}
 	_, err := s.changeAt(ctx, store.Ref{Project: of.Project, ID: of.ID}, r)

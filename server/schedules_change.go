@@ -14,9 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a schedule is read, the change is decided, and it is written for the
-// scheduleChange that was read, which firings change too; if it has changed between, all of that
-// is repeated. A change that is in place already succeeds before the etag is compared. The etag
+// Rules of this file: a schedule is read, the change is decided, and it is written for the version
+// that was read, which firings change too; if it has changed between, all of that is repeated. A change that is in place already succeeds before the etag is compared. The etag
 // is compared before every check, because the client judged by another state. After a restore,
 // the firings that may have taken place in the state that was lost are decided before anything is
 // changed.
@@ -30,6 +29,8 @@ type scheduleChange struct {
 	from []store.ScheduleState
 	// settles: so can a queue that a person has to look at after a restore, in any state.
 	settles bool
+	// dry: it is decided, and nothing is written.
+	dry bool
 	// deletes: it is carried out also where no server can decide about the schedule.
 	deletes bool
 	// change makes the change in a copy, which is written.
@@ -63,7 +64,7 @@ func (s *scheduleService) changeAt(ctx context.Context, ref store.Ref, r schedul
 		if r.etag != "" && r.etag != etagOf(was.ID, was.Version) {
 			return was, scheduleChanged(was)
 		}
-		if store.Settled(was.State, was.HeldUntil, was.State) != nil {
+		if store.Settled(was.State, was.HeldUntil, was.State) != nil && !r.dry {
 			err := s.settle(ctx, was)
 			if err == nil {
 				continue

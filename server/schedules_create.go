@@ -57,7 +57,7 @@ func (d *scheduleDraft) resolve(ctx context.Context, in *validator) error {
 
 // CreateSchedule implements the RPC.
 func (s *scheduleService) CreateSchedule(ctx context.Context, req *fireoncev1.CreateScheduleRequest) (*fireoncev1.CreateScheduleResponse, error) {
-	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
+	if err := notReserved(req.GetIdempotencyKey(), ""); err != nil {
 		return nil, err
 	}
 	in := s.newValidator(ctx)

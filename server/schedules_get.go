@@ -23,7 +23,7 @@ type scheduleService struct {
 	*Server
 }
 
-// shownFirings is how many firings, past ones and ones to come, an answer has beside its schedule.
+// shownFirings is how many firings, past ones and ones to come, an answer has with its schedule.
 const shownFirings = 10
 
 // storeNow is the time by which schedules fire. This server's own clock may be another one, and

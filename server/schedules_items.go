@@ -129,9 +129,6 @@ func itemQuota(of store.Schedule, err error) error {
 
 // AddScheduleItem implements the RPC.
 func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	of, err := s.scheduleOfItems(ctx, req)
 	if err != nil {
 		return nil, err
@@ -340,9 +337,6 @@ func itemState(i store.ScheduleItem) *fault {
 
 // UpdateScheduleItem implements the RPC.
 func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	of, err := s.scheduleOfItems(ctx, req)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,6 @@ type scheduleUpdate struct {
 
 // updateOf reads what update_mask names.
 func (s *scheduleService) updateOf(ctx context.Context, req *fireoncev1.UpdateScheduleRequest) (*scheduleUpdate, error) {
-	if err := noUnknown(req); err != nil {
-		return nil, err
-	}
 	u := &scheduleUpdate{schedules: s, in: s.newValidator(ctx)}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		var err error

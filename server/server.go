@@ -85,14 +85,14 @@ type Config struct {
 	Keep store.Keep
 	// Namespace is the installation's part of every effect key (store.Meta).
 	Namespace string
-	// Worker names the engine beside this server, for GET /status.
+	// Worker names the engine in this process, for GET /status.
 	Worker string
 	// RequireKey makes every call come with a key when there is no APIKey, too.
 	RequireKey bool
 	// AllowedOrigins are the web origins that may call from a browser, e.g.
 	// "https://app.example.org"; none: CORS is off.
 	AllowedOrigins []string
-	// AllowedHosts are names beside loopback ones that a call may be addressed
+	// AllowedHosts are names other than loopback ones that a call may be addressed
 	// to when no key is required, without port.
 	AllowedHosts []string
 	// NewID makes ids; nil: UUIDs of version 7.
@@ -280,11 +280,13 @@ func (s *Server) NotReady() { s.health.stop() }
 // that are no streams go on: shut the http.Server down after this.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.health.stop()
-	if err := s.streams.close(ctx); err != nil {
-		return fmt.Errorf("end the event streams: %w", err)
-	}
+	err := s.streams.close(ctx)
+	// Their writes end in any case: the store is closed after this.
 	s.auth.keys.close()
 	s.admission.close()
+	if err != nil {
+		return fmt.Errorf("end the event streams: %w", err)
+	}
 	return nil
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/fireonce/fireonce/internal/tracing"
 )
 
-// Rules of this file: what a listener beside Handler needs to answer the same API. The order is
-// that of Handler: host, headers, request id, key, size, then the interceptors. Every check, limit,
+// Rules of this file: what a listener other than Handler needs to answer the same API. The steps are
+// those of Handler: headers, host, request id, key, size, then the interceptors. Every check, limit,
 // error and log line is the same code.
 
 // Services are the handlers of the API's services.
@@ -41,7 +41,7 @@ type Transport struct {
 	errors  interceptor // the one inside
 }
 
-// Transport returns what a listener beside Handler is made of. Such a listener bounds the time of
+// Transport returns what a listener other than Handler is made of. Such a listener bounds the time of
 // calls itself, by Limits.
 func (s *Server) Transport() *Transport {
 	outside := []interceptor{s.logCalls(), s.requireCaller()}
@@ -240,8 +240,8 @@ func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip boo
 	if head[0] > zippedFlag {
 		return nil, errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
 	}
-	if zipped && !zip {
-		return nil, errorWithoutReason(connect.CodeUnimplemented, "the message is compressed, and not with gzip", id)
+	if zipped && !zip { // grpc-go has refused any other compression
+		return nil, errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not state how", id)
 	}
 	if f := m.server.tooLarge(m.procedure, size); f != nil {
 		return nil, f

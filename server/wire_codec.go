@@ -13,7 +13,7 @@ import (
 
 // Rules of this file: connect-go decodes a unary request before any interceptor, and its error
 // has no details. So a codec that fails leaves its error in the message, as an unknown field that
-// no client can make, and the interceptor of the contract's rules finds it (Server.obeys). A
+// no client can make, and the interceptor of the contract's rules finds it (Server.checkRules). A
 // message with that mark is refused.
 
 // undecodableField is the number of the mark: the highest that a field can have.

@@ -43,7 +43,7 @@ var contractMethods = sync.OnceValues(func() (map[string]method, error) {
 	return out, nil
 })
 
-// checkElements refuses a message that has too many elements, or none that could be counted.
+// checkElements refuses a message that has too many elements, or whose elements cannot be counted.
 func (m method) checkElements(message []byte, inJSON bool, requestID string) *connect.Error {
 	var err error
 	if inJSON {

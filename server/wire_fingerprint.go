@@ -186,15 +186,22 @@ func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
 	return enc, nil
 }
 
-// noUnknown refuses a request that has, at its top, fields that this server does not know:
+// noUnknown refuses a message that has, at its top, fields that this server does not know:
 // a client that is newer than the server may ask with them for something that must not be
-// ignored.
-func noUnknown(req proto.Message) error { return noUnknownAt("", req) }
+// ignored. Requests that change something are refused so in any case (checkRules).
+func noUnknown(m proto.Message) error { return noUnknownAt("", m) }
 
 // noUnknownAt is noUnknown for a message that a request has at a path.
 func noUnknownAt(at string, m proto.Message) error {
-	if len(m.ProtoReflect().GetUnknown()) > 0 {
-		return badField(at, "unknown_field", errUnknownField.Error())
+	if f := unknownAt(at, m); f != nil {
+		return f
 	}
 	return nil
+}
+
+func unknownAt(at string, m proto.Message) *fault {
+	if len(m.ProtoReflect().GetUnknown()) == 0 {
+		return nil
+	}
+	return badField(at, "unknown_field", errUnknownField.Error())
 }

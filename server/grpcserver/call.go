@@ -103,7 +103,7 @@ func toStatus(err error) error {
 	return status.ErrorProto(st)
 }
 
-// stream serves a stream. The work runs beside the caller's goroutine: when a send is stuck for
+// stream serves a stream. The work runs in another goroutine than the caller's: when a send is stuck for
 // too long, the return from here ends the stream, with the reason for its reader.
 func (l *listener) stream(spec connect.Spec, handler grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, raw grpc.ServerStream) error {

@@ -161,13 +161,13 @@ func (s *countedStream) RecvMsg(m any) error {
 // all, and bounds the time of the others, the reading of the request included. It runs on the
 // connection's own goroutine, so it does not wait.
 func (l *listener) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if err := l.CheckHost(first(info.Header, ":authority")); err != nil {
-		return nil, toStatus(err)
-	}
 	if t := first(info.Header, "content-type"); t != "application/grpc" && t != "application/grpc+proto" {
 		return nil, status.Error(codes.Unimplemented, fmt.Sprintf("this port speaks gRPC with protobuf, not %q", t))
 	}
 	if err := l.CheckHeaders(info.Header); err != nil {
+		return nil, toStatus(err)
+	}
+	if err := l.CheckHost(first(info.Header, ":authority")); err != nil {
 		return nil, toStatus(err)
 	}
 	in := &inbound{requestID: first(info.Header, "x-request-id"), credentials: server.Credentials{
