@@ -20,7 +20,7 @@ NODE_MODULES := node_modules/.package-lock.json
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / { printf "  %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ---- Generated code -------------------------------------------------------
 

@@ -49,7 +49,8 @@ func newCLIPlace(t *testing.T) cliPlace {
 	return cliPlace{
 		dir: dir, env: append(os.Environ(), "FIREONCE_SERVER="+n.URL(), "STAGING="+n.URL(), "XDG_CONFIG_HOME="+dir),
 		change: strings.NewReplacer(
-			"http://127.0.0.1:9000", strings.TrimSuffix(r.URL(""), "/"), "127.0.0.1:9001", "127.0.0.1:0", "https://example.org/a.png", r.URL("a.png"),
+			"http://127.0.0.1:9000", strings.TrimSuffix(r.URL(""), "/"), "http://127.0.0.1:8096", strings.TrimSuffix(r.URL(""), "/"),
+			"http://127.0.0.1:8090", strings.TrimSuffix(r.URL(""), "/"), "127.0.0.1:9001", "127.0.0.1:0", "https://example.org/a.png", r.URL("a.png"),
 			"https://fireonce.example.org", n.URL(), "https://staging.example.org", n.URL(),
 		),
 	}

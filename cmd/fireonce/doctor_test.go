@@ -92,7 +92,7 @@ func TestDoctorOnSQLite(t *testing.T) {
 		t.Parallel()
 		database := "sqlite:" + healthy(t)
 		startSecured(t, certstest.Leaf{}, "--database", database)
-		finds(t, diagnose(t, "--database", database), "lock", "ok", "another process has")
+		finds(t, diagnose(t, "--database", database), "lock", "ok", "in use by another process")
 	})
 	t.Run("readable by others", func(t *testing.T) {
 		t.Parallel()
@@ -159,7 +159,7 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look("--allow-egress", "10.0.0.0/8"), "egress", "warning", "large part")
 	finds(t, look("--dev"), "egress", "warning", "--dev")
 	finds(t, look("--allow-http"), "egress", "warning", "--allow-http")
-	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "1 ranges")
+	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "what --allow-egress adds: 1")
 	finds(t, look("--listen", "0.0.0.0:0", "--require-api-key"), "tls", "warning", "in the clear")
 	finds(t, look("--allow-http", "--connector", "own=http://connector.invalid"), "tls", "failure", "in the clear")
 	finds(t, look("--ops-listen", "0.0.0.0:0"), "operations", "warning", "without a key")

@@ -148,9 +148,22 @@ func noCommand(cmd *cli.Command) error {
 // noFlag adds a suggestion, by the same rule, to the error about a flag that a command does not
 // have. The library has no type for that error.
 func noFlag(cmd *cli.Command, err error) error {
+	if text, found := strings.CutPrefix(err.Error(), "invalid value "); found {
+		// The library writes: invalid value "3days" for flag -in: "3days" is not a duration.
+		if value, rest, found := strings.Cut(text, " for flag -"); found {
+			flag, why, _ := strings.Cut(rest, ": ")
+			why = strings.TrimPrefix(why, value+" ")
+			return exit.Usagef("--%s %s: %s", strings.TrimLeft(flag, "-"), value, why)
+		}
+	}
 	name, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !found {
 		return err
+	}
+	// A flag after a mistyped command is read as one of the command above.
+	group := slices.ContainsFunc(cmd.VisibleCommands(), func(c *cli.Command) bool { return c.Name != "help" })
+	if group && cmd.Args().Present() && cmd.Command(cmd.Args().First()) == nil {
+		return noCommand(cmd)
 	}
 	name, _, _ = strings.Cut(strings.TrimLeft(name, "-"), "=")
 	near := strings.TrimLeft(cli.SuggestFlag(cmd.Flags, name, false), "-")

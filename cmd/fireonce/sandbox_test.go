@@ -164,6 +164,9 @@ func (h *history) passed(id string, state fireoncev1.JobState) bool {
 
 func scheduleIn(t *testing.T, api *client.API, s *sandbox.Sandbox, connection, text string) (id string) {
 	t.Helper()
+	if sandboxPayloads[connection] == nil {
+		t.Fatalf("add a payload of %s to sandboxPayloads", connection)
+	}
 	resp, err := api.Jobs.ScheduleJob(waiting(t), &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: strings.ReplaceAll(text, " ", "-"), Connection: &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: connection},
 		Payload: sandboxPayloads[connection](s, text),

@@ -41,7 +41,7 @@ var consumed = map[string][]marker{
 // notRun lists the first lines of the blocks that no test runs. The page states the reason for
 // each.
 var notRun = map[string][]string{
-	readmePage: {"go run ./cmd/fireonce serve --dev   # the service on 127.0.0.1:8080, its data in fireonce.db"},
+	readmePage: {"go run ./cmd/fireonce serve --dev   # the service on 127.0.0.1:8080, its data in fireonce.db; Ctrl-C ends it"},
 	quickstartPage: {
 		`printf '\0\0\0\0\2{}' | curl -sN http://127.0.0.1:8080/fireonce.v1.JobService/StreamJobEvents \`,
 		`go run github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3 -plaintext -d '{"fromBeginning": true}' \`,

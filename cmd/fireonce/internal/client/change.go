@@ -102,7 +102,7 @@ func setTerms(cmd *cli.Command, req *fireoncev1.UpdateJobRequest) error {
 func rescheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
-		Flags: flags(append(whenFlags(),
+		Flags: flags(append(whenFlags(""),
 			zoneFlag(), keyFlag(), etagFlag(),
 			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
 		)...),
@@ -164,7 +164,7 @@ func runNow(ctx context.Context, c *call) error {
 func retryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", ArgsUsage: "[JOB]",
-		Flags:  flags(append(whenFlags(), keyFlag(), etagFlag())...),
+		Flags:  flags(append(whenFlags(""), keyFlag(), etagFlag())...),
 		Action: action(retry),
 	}
 }

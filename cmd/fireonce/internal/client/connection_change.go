@@ -280,6 +280,8 @@ func connectorsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "connectors", Usage: "list what this server can send to, and what each connector promises",
 		Flags: flags(), Action: action(listConnectors),
+		// For users who expect the word that the other groups have.
+		Commands: []*cli.Command{{Name: "list", Usage: "the same", Flags: flags(), Action: action(listConnectors)}},
 	}
 }
 

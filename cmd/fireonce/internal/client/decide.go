@@ -52,8 +52,8 @@ func cancel(ctx context.Context, c *call) error {
 func resolveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "resolve", Usage: "decide about a job whose outcome is unknown", ArgsUsage: "[JOB]",
-		Description: "sent: the effect exists. not-sent: it does not, and is given up. resend: it does not, send again;\n" +
-			"this DUPLICATES the effect if you are wrong. cancel: it does not, and is no longer wanted.",
+		Description: "sent: the effect exists; the job is SUCCEEDED. not-sent: it does not; the job is FAILED. resend: it does\n" +
+			"not, and is sent again; this DUPLICATES the effect if you are wrong. cancel: it does not; the job is CANCELED.",
 		Flags: flags(append(resolveFlags(),
 			keyFlag(), &cli.StringFlag{Name: "etag", Usage: "the job as you saw it, by the `ETAG` that get and watch print; required"},
 			&cli.StringFlag{Name: "external-id", Usage: "with sent: the target's `ID` of the effect"},

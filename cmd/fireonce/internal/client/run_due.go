@@ -18,7 +18,7 @@ const longestRun = time.Minute
 
 func runDueCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run-due", Usage: "have the server work what is due, and wait for it",
+		Name: "run-due", Usage: "run what is due, and wait for its end",
 		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
 			"A server that is awake needs no such call.",
 		Flags:  flags(&duration.Flag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),

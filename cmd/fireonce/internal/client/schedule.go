@@ -34,7 +34,7 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection orders --url http://127.0.0.1:9000/paid --body '{\"order\": 42}' --key order-42-paid --watch\n" +
 			"   fireonce schedule --connection mail --from shop@example.org --to ada@example.org --subject Welcome --text Hello --in 2d\n" +
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
-		Flags: flags(append(append(payloadFlags(), whenFlags()...), zoneFlag(),
+		Flags: flags(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
 			&cli.StringFlag{Name: "effect-key", Usage: "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"},
@@ -185,10 +185,11 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	return req, err
 }
 
-func whenFlags() []cli.Flag {
+// whenFlags are the flags for a time. note is a remark on --in.
+func whenFlags(note string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
-		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d; a job that is stored under --key keeps its time"},
+		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d" + note},
 	}
 }
 

@@ -48,7 +48,7 @@ func Command() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `HOST:PORT` to listen on; port 0: a free one", Value: DefaultAddr},
 			&cli.StringSliceFlag{
-				Name: "secret", Usage: "a signing `SECRET`, whsec_…; may be repeated; one that matters goes into the variable, because other users can read arguments", Sources: cli.EnvVars(secretVar),
+				Name: "secret", Usage: "a signing `SECRET`, whsec_…; may be repeated; put a real one into the variable, because other users can read arguments", Sources: cli.EnvVars(secretVar),
 			},
 			&cli.StringFlag{Name: "lose-answers", Usage: "act, then close the connection without an answer: a `SHARE` of the requests such as 30%, or first, the first with each key"},
 			&cli.StringFlag{Name: "fail", Usage: "answer 500 and do not act: a `SHARE` of the requests, or first"},

@@ -60,7 +60,7 @@ func databaseFlag() cli.Flag {
 func standbyFlag() cli.Flag {
 	return &cli.BoolFlag{
 		Name: "synchronous-standby", Sources: cli.EnvVars("FIREONCE_SYNCHRONOUS_STANDBY"),
-		Usage: "PostgreSQL fails over to a synchronous standby only, which has every commit: a new timeline is no quarantine",
+		Usage: "PostgreSQL fails over to a synchronous standby only, which has every commit, so a new timeline does not quarantine the database",
 	}
 }
 
@@ -79,7 +79,7 @@ func serveCommand(version string) *cli.Command {
 			"is ready; until then the port answers UNAVAILABLE, and health NOT_SERVING. Logs go to standard error. SIGINT\n" +
 			"or SIGTERM ends it in order: nothing new is started, sends under way are settled. A second one ends it immediately.\n\n" +
 			"FIREONCE_API_KEY, when set, is the operator's key, of at least 16 characters: a call must come with it, or with one\n" +
-			"of `fireonce apikeys`, as 'Authorization: Bearer KEY'. FIREONCE_NEXT_API_KEY is as good, so that it can be replaced.\n" +
+			"of `fireonce apikeys`, as 'Authorization: Bearer KEY'. FIREONCE_NEXT_API_KEY is accepted too, so that the key can be replaced.\n" +
 			"A database URL with a password belongs in FIREONCE_DATABASE. FIREONCE_KEYS, when set, are the keys that seal\n" +
 			"credentials, separated by commas, the newest first; no key file is looked at then. Keys are no flags: arguments can\n" +
 			"be read by every user of the machine.",
@@ -106,7 +106,7 @@ func serveCommand(version string) *cli.Command {
 			},
 			&cli.StringFlag{
 				Name: "tls-client-ca", Sources: cli.EnvVars("FIREONCE_TLS_CLIENT_CA"),
-				Usage: "the PEM `FILE` of authorities: each caller shows a certificate that one of them signed, beside its API key",
+				Usage: "the PEM `FILE` of authorities: require client certificates that one of them has signed, in addition to the API key",
 			},
 			&cli.StringFlag{
 				Name: "acme-domain", Sources: cli.EnvVars("FIREONCE_ACME_DOMAIN"),
@@ -171,12 +171,12 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_GRACE"),
 			},
 			&duration.Flag{
-				Name: "lease", Usage: "the `DURATION` for which a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
+				Name: "lease", Usage: "the `DURATION` that a server has to prepare a job; after that, or its death, another server takes the job over", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
 			},
 			&duration.Flag{
 				Name: "clock-doubt", Value: store.DefaultSuspectFor, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
-				Usage: "the `DURATION` for which a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
+				Usage: "the `DURATION` for which a clock that has jumped is distrusted, unless something proves it right; see docs/operations.md",
 			},
 			&cli.BoolFlag{
 				Name: "trust-clock", Usage: "believe the clock as it is at this start: an operator has looked at it",
@@ -215,7 +215,7 @@ func serveCommand(version string) *cli.Command {
 			connectorFileFlags()[0], connectorFileFlags()[1], connectorFileFlags()[2],
 			&cli.StringSliceFlag{
 				Name: "platform-url", Sources: cli.EnvVars("FIREONCE_PLATFORM_URL"),
-				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(movable(), ", ") + "): a gateway, or a test double; may be repeated",
+				Usage: "call a platform at another URL, `NAME=URL` (" + strings.Join(movable(), ", ") + "): a gateway, or a test double; may be repeated",
 			},
 			&cli.StringSliceFlag{
 				Name: "quota", Sources: cli.EnvVars("FIREONCE_QUOTA"),

@@ -149,7 +149,7 @@ func (d *doctor) sqlite(ctx context.Context) {
 	s, err := sqlite.Diagnose(ctx, d.database.path)
 	switch {
 	case errors.Is(err, sqlite.ErrLocked):
-		d.ok("lock", "another process has %s, such as a server that runs; it is asked for nothing here: `fireonce stats` and GET /status do that", d.database)
+		d.ok("lock", "%s is in use by another process, probably a server that runs; `fireonce stats` and GET /status ask that one", d.database)
 	case err != nil:
 		d.fail("database", "see that it is an SQLite file of fireonce's, readable and writable by this user", "%s: %v", d.database, err)
 	default:

@@ -42,7 +42,7 @@ func (d *doctor) sealingKeys() {
 	case err != nil:
 		d.fail("key file", "it must be readable by its owner alone (chmod 600), whole, and nothing but keys", "%v", err)
 	default:
-		d.ok("key file", "%s has %d keys", source, len(keys.KeyIDs()))
+		d.ok("key file", "%s is readable; keys in it: %d", source, len(keys.KeyIDs()))
 	}
 }
 
@@ -71,7 +71,7 @@ func (d *doctor) egress() {
 		d.warn("egress", "leave --allow-http out", "--allow-http: credentials and content may cross networks in the clear")
 	}
 	if !bad {
-		d.ok("egress", "public addresses, and %d ranges of --allow-egress", len(d.cfg.AllowEgress))
+		d.ok("egress", "public addresses alone, and what --allow-egress adds: %d", len(d.cfg.AllowEgress))
 	}
 }
 

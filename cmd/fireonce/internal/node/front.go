@@ -49,7 +49,7 @@ func (n *Node) listen(addr *net.TCPAddr) error {
 	n.peers = server.NewPeerLimit(n.cfg.Quotas, n.cfg.Log, time.Now)
 	listener, err := n.bind(addr)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return fmt.Errorf("%w; --listen ADDRESS:PORT names another one", err)
 	}
 	n.listener = listener
 	n.front.set(server.Starting())

@@ -20,7 +20,7 @@ import (
 func namespaceFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "namespace", Sources: cli.EnvVars("FIREONCE_NAMESPACE"),
-		Usage: "the installation's `NAME` in effect keys; a new database makes one by itself; give the old one after a database was lost",
+		Usage: "the installation's `NAME` in effect keys; a new database makes one by itself; after a database was lost, pass the old name",
 	}
 }
 
