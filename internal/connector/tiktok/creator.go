@@ -33,7 +33,8 @@ type creatorKey struct {
 }
 
 // creator returns what the account may do, and proves that the token is good. Jobs of one
-// account share one question. It fails with *connector.Refusal.
+// account share one question. It fails with *connector.Refusal if TikTok was asked, and with
+// another error if ctx ended before the answer, or too many accounts are being asked about.
 func (c *Connector) creator(ctx context.Context, o connector.Opening, a account) (creator, error) {
 	return c.creators.Load(ctx, creatorKey{o.Connection, o.Credential.Version}, func(ctx context.Context) (creator, error) {
 		return c.askCreator(ctx, a)

@@ -2,10 +2,12 @@ package tiktok_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,6 +214,55 @@ func TestOpenAsks(t *testing.T) {
 		t.Errorf("asked %d times", asked.Load())
 	}
 	w.effects(3)
+}
+
+// TestOpenShares: jobs of one account that are opened together ask about it once.
+func TestOpenShares(t *testing.T) {
+	w := newWorld(t, tiktoktest.Options{})
+	var asked atomic.Int64
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
+		if strings.Contains(r.Path, "creator_info") {
+			if asked.Add(1) == 1 {
+				close(arrived)
+			}
+			<-release
+		}
+		return faultproxy.Fate{}
+	})
+	o, results := w.opening(pull, video(w.url)), make(chan error)
+	open := func(ctx context.Context) {
+		s, err := w.c.Open(ctx, o)
+		if err == nil {
+			s.Close()
+		}
+		results <- err
+	}
+	go open(t.Context())
+	<-arrived
+	waits := make(chan struct{})
+	go open(noticed{t.Context(), sync.OnceFunc(func() { close(waits) })})
+	<-waits
+	close(release)
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if asked.Load() != 1 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// noticed is a context that reports that its end is waited for.
+type noticed struct {
+	context.Context
+	notice func()
+}
+
+func (n noticed) Done() <-chan struct{} {
+	n.notice()
+	return n.Context.Done()
 }
 
 // An upload asks for the time that its bytes need.
