@@ -31,7 +31,7 @@ func TestMediaFrozen(t *testing.T) {
 				MediaType: rapid.String().Draw(t, "type"), AltText: rapid.String().Draw(t, "alt"),
 			})
 		}
-		fields, err := kit.DecodeCanon(kit.FreezeMedia(job.NewCanon(), refs).Bytes())
+		fields, err := kit.DecodeCanon(kit.EncodeMedia(job.NewCanon(), refs).Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -160,7 +160,7 @@ func (q post) freeze() ([]byte, error) {
 		return nil, err
 	}
 	c := job.NewCanon().Field(fieldKey, []byte(q.key)).Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo))
-	return kit.FreezeMedia(c, q.media).Bytes(), nil
+	return kit.EncodeMedia(c, q.media).Bytes(), nil
 }
 
 // thaw reads a frozen post: the bytes come from a database.

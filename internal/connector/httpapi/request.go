@@ -79,7 +79,7 @@ const (
 
 func (q request) freeze() []byte {
 	c := job.NewCanon().Field(fieldMethod, []byte(q.method))
-	return q.message.Freeze(c).Field(fieldPointer, []byte(q.id.String())).Bytes()
+	return q.message.Encode(c).Field(fieldPointer, []byte(q.id.String())).Bytes()
 }
 
 // thaw reads a frozen request: the bytes come from a database.

@@ -110,8 +110,8 @@ const (
 	fieldFileName   = "file_name"
 )
 
-// Freeze appends the reference to an encoding.
-func (f File) Freeze(c *job.Canon) *job.Canon {
+// Encode appends the reference to an encoding.
+func (f File) Encode(c *job.Canon) *job.Canon {
 	return c.Field(fieldFileURL, []byte(f.URL)).Field(fieldFileDigest, f.SHA256).
 		Field(fieldFileType, []byte(f.Type)).Field(fieldFileName, []byte(f.Name))
 }

@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 		if f.URL != want[i].URL || f.Type != want[i].Type || f.Name != want[i].Name || !bytes.Equal(f.SHA256, want[i].SHA256) {
 			t.Errorf("%+v, want %+v", f, want[i])
 		}
-		f.Freeze(c)
+		f.Encode(c)
 	}
 	fields, err := kit.DecodeCanon(c.Bytes())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // mediaFields are the frozen form of a file that a post refers to: these fields, in this order.
 var mediaFields = []string{"media_url", "media_sha256", "media_type", "media_alt"}
 
-// FreezeMedia adds references to a frozen encoding.
-func FreezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
+// EncodeMedia adds references to a frozen encoding.
+func EncodeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	for _, ref := range refs {
 		values := [][]byte{[]byte(ref.GetUrl()), ref.GetSha256(), []byte(ref.GetMediaType()), []byte(ref.GetAltText())}
 		for i, name := range mediaFields {
@@ -19,7 +19,7 @@ func FreezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
 	return c
 }
 
-// DecodeMedia reads references that FreezeMedia has added, at most as many as given. It fails
+// DecodeMedia reads references that EncodeMedia has added, at most as many as given. It fails
 // with ErrBadCanon.
 func DecodeMedia(fields []CanonField, most int) ([]*fireoncev1.MediaRef, error) {
 	n := len(mediaFields)

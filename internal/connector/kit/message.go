@@ -92,8 +92,8 @@ const (
 // usualHead is what most messages have beside their body, in bytes.
 const usualHead = 256
 
-// Freeze appends the message to an encoding.
-func (m Message) Freeze(c *job.Canon) *job.Canon {
+// Encode appends the message to an encoding.
+func (m Message) Encode(c *job.Canon) *job.Canon {
 	c.Grow(len(m.Body) + usualHead)
 	c.Field(fieldURL, []byte(m.URL.String()))
 	c.Field(fieldContentType, []byte(m.ContentType))

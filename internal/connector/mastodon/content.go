@@ -136,7 +136,7 @@ func (c content) freeze() []byte {
 	if c.Sensitive {
 		sensitive = []byte("true")
 	}
-	return kit.FreezeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
+	return kit.EncodeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
 		Field(fieldWarning, []byte(c.Warning)).Field(fieldSensitive, sensitive).
 		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)), c.media).Bytes()
 }

@@ -92,7 +92,7 @@ const fieldBody = "body"
 func freeze(body []byte, files []kit.File) []byte {
 	c := job.NewCanon().Grow(len(body)+16).Field(fieldBody, body)
 	for _, f := range files {
-		f.Freeze(c)
+		f.Encode(c)
 	}
 	return c.Bytes()
 }

@@ -218,7 +218,7 @@ func (m message) freeze() []byte {
 	}
 	c.Field(fieldUTF8, []byte(needs)).Field(fieldData, m.data)
 	for _, f := range m.files {
-		f.Freeze(c)
+		f.Encode(c)
 	}
 	return c.Bytes()
 }

@@ -162,7 +162,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if !s.origins.Allow(m.URL) {
 		return connector.Prepared{}, badPayload("url", "is not at one of the connection's origins")
 	}
-	return connector.Prepared{HoldKey: transport.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
+	return connector.Prepared{HoldKey: transport.TargetOf(m.URL).String(), Frozen: m.Encode(job.NewCanon()).Bytes()}, nil
 }
 
 func badPayload(field, msg string) *connector.InputError {
