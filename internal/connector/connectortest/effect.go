@@ -46,7 +46,7 @@ type Effect struct {
 		connector.Observer
 	}
 	*Clock
-	// Opening is what each line is opened with, the prepared request in it.
+	// Opening is what each session is opened with, the prepared request in it.
 	Opening connector.Opening
 	Key     string
 	ReadLag time.Duration

@@ -7,7 +7,7 @@ import (
 )
 
 // testReplay: every attempt under one key sends the same request with the same
-// key, on a reused line as on a new one.
+// key, on a reused connection as on a new one.
 func (s Suite) testReplay(t *testing.T) {
 	tr := s.trial(t, Status(http.StatusInternalServerError), Say(s.Success))
 	for n := range 3 {

@@ -119,7 +119,7 @@ func TestPermitBeforeSending(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c.OpenIdle(o) != nil {
-			t.Errorf("%s: an idle line was taken for it", name)
+			t.Errorf("%s: an idle connection was taken for it", name)
 		}
 	}
 	if p.Accepted() != 0 {

@@ -78,14 +78,14 @@ func TestKeepAcrossCaps(t *testing.T) {
 				body := strings.Repeat("x", at) + form + strings.Repeat("y", 3*limit)
 				a := said(body)
 				k := keepOf(t, limit)
-				if encoded { // the line has cut it, anywhere
+				if encoded { // the connection broke off, anywhere
 					a.Excerpt, a.Cut = a.Excerpt[:at+len(form)/2], true
 				} else if limit := int(k.BodyLimit(1, keptHide())); len(a.Excerpt) > limit {
 					a.Excerpt, a.Cut = a.Excerpt[:limit], true
 				}
 				got := k.Of(a, keptHide)
 				if strings.Contains(got.Body, form[:transport.MinSecret]) || len(got.Body) > limit || !utf8.ValidString(got.Body) {
-					t.Fatalf("at %d, cut by the line %t: %q", at, encoded, got.Body)
+					t.Fatalf("at %d, broken off %t: %q", at, encoded, got.Body)
 				}
 			}
 		}

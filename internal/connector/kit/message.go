@@ -167,7 +167,7 @@ func Traced(c connector.Commit, headers []transport.Header) []transport.Header {
 const longPart = 16
 
 // Hide adds the texts of the message that a target may echo and no message may show:
-// what the URL's query holds, long parts of its path, and the values of the user's
+// the URL's query and its values, long parts of its path, and the values of the user's
 // headers.
 func (m Message) Hide(s transport.Secrets) transport.Secrets {
 	hide := []string{m.URL.RawQuery}

@@ -95,8 +95,8 @@ func (s *search) timely(p status) bool {
 	return !p.created.Before(s.watermark.From(p.created)) && !p.created.After(s.Until.Add(opening))
 }
 
-// rewritten reports whether a post that was edited may have had our words before. Of one
-// from another time, or that answers another post, the words of today have to be ours.
+// rewritten reports whether a post that was edited may have had our words before. A post
+// from another time, or that answers another post, must have our words now.
 func (s *search) rewritten(p status) bool {
 	return p.edited && p.replyTo == s.want.ReplyTo && s.timely(p)
 }

@@ -86,7 +86,7 @@ func plain(source string) string {
 	}
 }
 
-// What servers write in their own way: the target of a link in Markdown, a picture,
+// Servers write these in ways of their own: the target of a link in Markdown, a picture,
 // a tag, an entity, an emoji's name, the number of a list's item. A name has a letter,
 // so that no time of day is one.
 var (

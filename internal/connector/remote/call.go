@@ -68,7 +68,7 @@ func (c *Connector) heard(answered, late bool) {
 	case answered:
 		c.away = away{}
 	case late:
-		if c.away.silent++; c.away.silent >= mostSilent {
+		if c.away.silent++; c.away.silent >= maxSilent {
 			c.away.until, c.away.why = time.Now().Add(silentFor), c.who+" does not answer"
 		}
 	}

@@ -152,7 +152,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 	defer cancel()
 	conn, err := s.c.sender.Open(ctx, transport.TargetOf(s.c.base), true)
 	if err != nil {
-		why := "the line could not be opened"
+		why := "the connection could not be opened"
 		var r *connector.Refusal
 		if errors.As(err, &r) {
 			why = r.Msg

@@ -90,11 +90,11 @@ type away struct {
 }
 
 const (
-	// awayFor is that moment, and silentFor the one after mostSilent questions without
+	// awayFor is that moment, and silentFor the one after maxSilent questions without
 	// an answer. One question may have been too much for a service that is well.
-	awayFor    = 2 * time.Second
-	silentFor  = 10 * time.Second
-	mostSilent = 3
+	awayFor   = 2 * time.Second
+	silentFor = 10 * time.Second
+	maxSilent = 3
 )
 
 var (

@@ -111,7 +111,7 @@ func TestResults(t *testing.T) {
 		"refused, a later kind":         {job.Opaque, rejected(99, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
 		"not sent":                      {job.Opaque, &answer{Result: &connectorv1.PublishResponse_NotSent{NotSent: &connectorv1.NotSent{Message: "no address for " + secret}}}, nil, job.ResultNotSent, job.FailTransient, 0, "", 0},
 		"unknown": {job.Opaque, &answer{Result: &connectorv1.PublishResponse_Unknown{Unknown: &connectorv1.Unknown{
-			Message: "the line broke, " + secret, RetryAfter: durationpb.New(time.Minute), HttpStatus: 502,
+			Message: "the connection broke, " + secret, RetryAfter: durationpb.New(time.Minute), HttpStatus: 502,
 		}}}, nil, job.ResultUnknown, job.FailAmbiguous, time.Minute, "", 502},
 		"nothing":          {job.Opaque, &answer{}, nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
 		"INVALID_ARGUMENT": {job.Opaque, nil, connect.NewError(connect.CodeInvalidArgument, errors.New("bad "+secret)), job.ResultUnknown, job.FailAmbiguous, 0, "", 400},
@@ -149,7 +149,7 @@ func TestAnswerIsKept(t *testing.T) {
 		told.Headers = append(told.Headers, &connectorv1.AnswerHeader{Name: fmt.Sprint("x-", i), Value: secret + strings.Repeat("v", 2<<10)})
 	}
 	told.Headers = slices.Insert(told.Headers, 0, &connectorv1.AnswerHeader{Name: "set-cookie", Value: "a=b"}, &connectorv1.AnswerHeader{Name: "no name", Value: "v"})
-	unknown := &connectorv1.PublishResponse_Unknown{Unknown: &connectorv1.Unknown{Message: "the line broke"}}
+	unknown := &connectorv1.PublishResponse_Unknown{Unknown: &connectorv1.Unknown{Message: "the connection broke"}}
 	for name, result := range map[string]*answer{
 		"published": remotetest.Published("e1"),
 		"rejected":  {Result: &connectorv1.PublishResponse_Rejected{Rejected: refusal(connectorv1.Refusal_KIND_PERMANENT, 0)}},

@@ -74,7 +74,7 @@ type request struct {
 	assets []*kit.Asset
 }
 
-// What frames attachments.
+// These frame the list of attachments and each file in it.
 const (
 	listStart, listEnd = `,"attachments":[`, `]}`
 	fileEnd            = `"}`

@@ -216,7 +216,7 @@ func TestAttachmentsLetGo(t *testing.T) {
 		s.Close()
 	}
 	if w.c.(connector.Idler).OpenIdle(w.opening(e)) != nil {
-		t.Error("a line that lies idle was given, and the files are not there")
+		t.Error("an idle connection was returned, and the files are not there")
 	}
 	check(t, w.publish(e, 1, longTime), job.ResultSucceeded, 0)
 	_ = w.p.Close()

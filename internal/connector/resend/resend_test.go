@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 			if c.files {
 				e.Attachments = []*fireoncev1.MediaRef{{Url: newHost(t, map[string][]byte{"a": random(100_000)}).url + "/a"}}
 				newAt = func(tb testing.TB, s *transport.Sender, baseURL string) connector.Connector {
-					return struct{ connector.Connector }{resendAt(tb, s, baseURL)} // files wait for no line that lies idle
+					return struct{ connector.Connector }{resendAt(tb, s, baseURL)} // files use no idle connection
 				}
 			}
 			connectortest.Run(t, connectortest.Suite{

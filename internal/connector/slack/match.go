@@ -132,8 +132,8 @@ func loose(text string) string {
 	for strings.Contains(text, "&amp;") {
 		text = escaped.Replace(text)
 	}
-	// Whatever is dropped here is dropped wherever it stands, so that it does not matter
-	// which characters of Slack's are beside it.
+	// These texts are dropped wherever they stand, so that it does not matter which
+	// characters of Slack's are beside them.
 	text = schemes.ReplaceAllString(label.ReplaceAllString(escaped.Replace(text), ">"), "")
 	text = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.So, r) || r == 'ℹ' { // as letters they would be kept

@@ -11,9 +11,9 @@ import (
 )
 
 // Rules of this file:
-//   - what is checked is the resolved address, in the dialer's Control hook, so
-//     that the checked address is the dialled one and a name that resolves
-//     differently a moment later changes nothing;
+//   - the dialer's Control hook checks the resolved address, so that the checked
+//     address is the dialled one and a name that resolves differently a moment
+//     later changes nothing;
 //   - IPv4 is open but for the listed ranges, IPv6 is closed but for global
 //     unicast less the listed ranges: an unknown range is refused;
 //   - an address that carries another one is judged by both.

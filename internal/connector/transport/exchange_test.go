@@ -180,12 +180,12 @@ func TestSenderReuses(t *testing.T) {
 			t.Errorf("%d connections, %d requests", p.Accepted(), p.Started())
 		}
 		if got := p.Requests()[0].Get("Connection"); got != "" {
-			t.Errorf("Connection: %s on a line to keep", got)
+			t.Errorf("Connection: %s on a connection to keep", got)
 		}
 	})
 }
 
-func TestFreshLinesSayClose(t *testing.T) {
+func TestFreshConnectionSaysClose(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
 	open(t, p.Sender(), p.URL(), true).Exchange(post(t, p.URL(), nil), bounds(30*time.Second))
 	if got := p.Requests()[0].Get("Connection"); got != "close" {
@@ -207,7 +207,7 @@ func TestLateCloseLeavesTheNextLifeAlone(t *testing.T) {
 	}
 }
 
-func TestUnusedLineIsKept(t *testing.T) {
+func TestUnusedConnectionIsKept(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
 	s := p.Sender()
 	open(t, s, p.URL(), false).Close()
@@ -235,14 +235,14 @@ func TestIdleLimitAndBounds(t *testing.T) {
 	reused := 0
 	for range transport.MaxIdlePerTarget + 3 {
 		if open(t, many, p.URL(), true).Reused() {
-			t.Fatal("a fresh line was reused")
+			t.Fatal("a reused connection where a fresh one was asked for")
 		}
 		if open(t, many, p.URL(), false).Reused() {
 			reused++
 		}
 	}
 	if reused != transport.MaxIdlePerTarget {
-		t.Errorf("%d lines were kept, want %d", reused, transport.MaxIdlePerTarget)
+		t.Errorf("%d connections were kept, want %d", reused, transport.MaxIdlePerTarget)
 	}
 	many.Close()
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TestPoolExpires: lines that are too old go, younger ones stay and are looked at
-// again, and nothing runs when there is none.
+// TestPoolExpires: connections that are too old are closed, younger ones stay and are
+// checked again, and no timer runs when there is none.
 func TestPoolExpires(t *testing.T) {
 	if !canPeek {
-		t.Skip("no line is kept here")
+		t.Skip("no connection is kept here")
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,13 +42,13 @@ func TestPoolExpires(t *testing.T) {
 	}
 	s.pool.expire()
 	if left := s.pool.idle[to]; len(left) != 2 || left[0] != conns[3] || left[1] != conns[4] || s.pool.count != 2 || s.pool.sweep == nil {
-		t.Errorf("%d lines are left of 5, 3 of them old; sweeps %v", len(left), s.pool.sweep != nil)
+		t.Errorf("%d connections are left of 5, 3 of them old; sweeps %v", len(left), s.pool.sweep != nil)
 	}
 	for _, old := range conns[3:] {
 		old.since = old.since.Add(-2 * time.Hour)
 	}
 	s.pool.expire()
 	if s.pool.count != 0 || len(s.pool.idle) != 0 || s.pool.sweep != nil {
-		t.Errorf("%d lines are left, sweeps %v", s.pool.count, s.pool.sweep != nil)
+		t.Errorf("%d connections are left, sweeps %v", s.pool.count, s.pool.sweep != nil)
 	}
 }

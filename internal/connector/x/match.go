@@ -15,17 +15,18 @@ import (
 //
 //   - Times are the ids' own, to the millisecond, and X's clock when it answers.
 //     Between watermark and look that clock and ours must have gone on alike.
-//   - Complete is a read of every page down to the watermark less slack. X lists the
-//     latest 3,200 posts of an account at most: a list that long may be cut short.
-//   - Ours for sure is what has the content and was made between watermark and fence.
-//   - What has the content and was made a little before or after that, what is alike
-//     but not the same, and what was edited since, may be ours: a person decides. What
-//     differs in marks is not, if another one is ours for sure.
-//   - X's refusal of a duplicate means that the content is there: what has it and is older,
-//     back to duplicateReach, may be ours, of a job that a lost database knew. If nothing
-//     explains the refusal, not even another job's object, nothing is proven: a person
-//     decides, after as many complete reads as prove an absence. What was refused has
-//     made no object, whenever one was made.
+//   - A read is complete when it has every page down to the watermark less slack. X lists
+//     the latest 3,200 posts of an account at most: a list that long may be cut short.
+//   - An object is ours for sure if it has the content and was made between watermark and
+//     fence.
+//   - An object may be ours if it has the content and was made a little before or after
+//     that, if its content is alike but not the same, or if it was edited since: a person
+//     decides. An object that differs in marks is not ours, if another one is for sure.
+//   - X's refusal of a duplicate means that the content is there: an older object that has
+//     it, back to duplicateReach, may be ours, of a job that a lost database knew. If
+//     nothing explains the refusal, not even another job's object, nothing is proven: a
+//     person decides, after as many complete reads as prove an absence. A refused attempt
+//     made no object, whenever the listed ones were made.
 
 const (
 	// slack is how far clocks may be apart.

@@ -116,7 +116,7 @@ func TestPicturesRefused(t *testing.T) {
 		"unauthorized":   {&fireoncev1.MediaRef{Url: base + "/a.png"}, xtest.Unauthorized, job.FailAuth, "reconnect this X account"},
 		"limited":        {&fireoncev1.MediaRef{Url: base + "/a.png"}, xtest.RateLimit, job.FailRateLimited, "429"},
 		"out of order":   {&fireoncev1.MediaRef{Url: base + "/a.png"}, xtest.Fail, job.FailTransient, "503"},
-		"the line drops": {&fireoncev1.MediaRef{Url: base + "/a.png"}, xtest.Drop, job.FailTransient, "could not be read"},
+		"connection cut": {&fireoncev1.MediaRef{Url: base + "/a.png"}, xtest.Drop, job.FailTransient, "could not be read"},
 	} {
 		w := newWorld(t, xtest.Options{Plan: func(r xtest.Request) xtest.Answer {
 			if r.Path == "/2/media/upload" {
