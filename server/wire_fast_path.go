@@ -21,18 +21,20 @@ const (
 // False proves nothing: the rules decide. It looks at every field of the request that a rule is
 // about.
 func fastPathValid(r *fireoncev1.ScheduleJobRequest) bool {
-	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
-		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
-		r.GetEffectKey() != "" || r.GetSkipIfPresent() != nil ||
-		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
-		return false
-	}
 	hook := r.GetPayload().GetWebhook()
-	return hook != nil && len(hook.GetHeaders()) == 0 &&
+	return !hasTerms(r) && hook != nil && len(hook.GetHeaders()) == 0 &&
 		within(r.GetIdempotencyKey(), 1, fastPathMaxKey, printableNoSpace) &&
 		(fastPathUUID(r.GetConnectionId()) || within(r.GetConnectionKey(), 1, fastPathMaxKey, printableNoSpace)) && fastPathLabels(r.GetLabels()) && fastPathURL(hook.GetUrl()) &&
 		(hook.GetContentType() == "" || hook.GetContentType() == "application/json") &&
 		len(hook.GetBody()) <= fastPathMaxBody && len(hook.GetBodyText()) <= fastPathMaxBody
+}
+
+// hasTerms reports whether a request sets one of the fields that most leave out.
+func hasTerms(r *fireoncev1.ScheduleJobRequest) bool {
+	return r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
+		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
+		r.GetEffectKey() != "" || r.GetSkipIfPresent() != nil ||
+		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
 }
 
 func fastPathLabels(labels map[string]string) bool {
