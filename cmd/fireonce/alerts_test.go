@@ -140,9 +140,15 @@ func firesOn(t *testing.T, series []string) map[string]bool {
 	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) || !strings.Contains(string(said), "Unit Testing") {
 		t.Fatalf("promtool: %v\n%s", err, said)
 	}
-	if strings.Contains(string(said), "error") || err == nil != strings.Contains(string(said), "SUCCESS") {
+	if strings.Contains(string(said), "error") || err == nil != strings.Contains(string(said), "SUCCESS") ||
+		err != nil && !strings.Contains(string(said), "FAILED") {
 		t.Fatalf("promtool: %v\n%s", err, said)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the series:\n%s\npromtool:\n%s", strings.Join(series, "\n"), said)
+		}
+	})
 	for _, name := range names {
 		if strings.Contains(string(said), `got: {__name__=\"ALERTS\", alertname=\"`+name) || strings.Contains(string(said), `got: {__name__="ALERTS", alertname="`+name) {
 			out[name] = true
