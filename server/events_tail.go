@@ -105,7 +105,8 @@ func (t *tail) look(ctx context.Context) (store.EventPage, error) {
 	return logEnd(ctx, t.store, DefaultProject)
 }
 
-// wait waits for the next poll, and reports whether it follows a hint. more is false when no poll follows.
+// wait waits for the next poll, and reports whether it follows a hint. more is false when no
+// poll follows.
 func (t *tail) wait(ctx context.Context, hints <-chan struct{}, looked time.Time) (hinted, more bool) {
 	poll := time.NewTimer(t.poll)
 	defer poll.Stop()

@@ -15,8 +15,8 @@ import (
 
 // Rules of this file: a peer is the address that connects, and for IPv6 the network of 64 bits
 // that one customer has. Many people may share one: behind a proxy, all of them. So a peer's
-// failures take nothing from an honest caller at the same address: a key that was right before on this
-// server, and the operator's, are never refused here. Failed sign-ins of a peer use up its
+// failures take nothing from an honest caller at the same address: a key that was right before on
+// this server, and the operator's, are never refused here. Failed sign-ins of a peer use up its
 // look-ups of keys that this server does not know. The address is the socket's: behind a proxy it
 // is the proxy's, and a header in which a client names another one counts for nothing.
 

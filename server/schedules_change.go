@@ -15,10 +15,10 @@ import (
 )
 
 // Rules of this file: a schedule is read, the change is decided, and it is written for the version
-// that was read, which firings change too; if it has changed between, all of that is repeated. A change that is in place already succeeds before the etag is compared. The etag
-// is compared before every check, because the client judged by another state. After a restore,
-// the firings that may have taken place in the state that was lost are decided before anything is
-// changed.
+// that was read, which firings change too; if it has changed between, all of that is repeated. A
+// change that is in place already succeeds before the etag is compared. The etag is compared before
+// every check, because the client judged by another state. After a restore, the firings that may
+// have taken place in the state that was lost are decided before anything is changed.
 
 // scheduleChange is a change of one schedule that a client asks for.
 type scheduleChange struct {

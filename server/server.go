@@ -81,7 +81,7 @@ type Config struct {
 	// NextAPIKey, when set, is as good as APIKey, so that the operator's key can be
 	// replaced while servers run.
 	NextAPIKey string
-	// Keep has how long the keys of erased jobs stay bound; its other times mean nothing.
+	// Keep is how long the keys of erased jobs stay bound; its other times mean nothing.
 	Keep store.Keep
 	// Namespace is the installation's part of every effect key (store.Meta).
 	Namespace string
@@ -174,7 +174,7 @@ type Server struct {
 	tokens tokens
 	// credentialRequired are the connectors that do nothing without a credential.
 	credentialRequired []string
-	// keepKeys has how long keys of ended jobs are honored.
+	// keepKeys is how long keys of ended jobs are honored.
 	keepKeys    store.Keep
 	auth        *authenticator
 	streams     *openStreams

@@ -15,7 +15,7 @@
 //     database itself refuses every move that job.Transitions does not list.
 //   - Times are the database's, as far as its clock is believed (see Timeline): a clock that
 //     jumps starts, ends and removes nothing, until a step follows it (ClockStep). A
-//     parameter for when something is due is a duration, added to the database's clock
+//     parameter that sets when something is due is a duration, added to the database's clock
 //     in the same transaction. Every time is stored in whole microseconds, in UTC.
 //   - Batches return one verdict for each item, in the order of the items. A refused item
 //     does not affect the others.

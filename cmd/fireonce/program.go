@@ -152,7 +152,9 @@ func noFlag(cmd *cli.Command, err error) error {
 		// The library writes: invalid value "3days" for flag -in: "3days" is not a duration.
 		if value, rest, found := strings.Cut(text, " for flag -"); found {
 			flag, why, _ := strings.Cut(rest, ": ")
-			why = strings.TrimPrefix(why, value+" ")
+			if rest, repeats := strings.CutPrefix(why, value+" "); repeats {
+				return exit.Usagef("--%s %s %s", strings.TrimLeft(flag, "-"), value, rest)
+			}
 			return exit.Usagef("--%s %s: %s", strings.TrimLeft(flag, "-"), value, why)
 		}
 	}

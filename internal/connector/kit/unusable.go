@@ -5,8 +5,9 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Rules of this file: what a connection or a job has stored was checked when it was stored.
-// If it cannot be used now, it is damaged, or of another version: no later attempt helps.
+// Rules of this file: settings, credentials and frozen bytes were checked when they were
+// stored. If one cannot be used now, it is damaged, or of another version, and no later
+// attempt helps.
 
 // UnusableSettings is the refusal of a connection whose stored settings cannot be used.
 func UnusableSettings(err error) *connector.Refusal {

@@ -26,7 +26,7 @@ type problem struct {
 
 func problemOf(a transport.Response) problem {
 	var p problem
-	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem proves nothing
+	_ = json.Unmarshal(a.Excerpt, &p) // another body leaves it empty
 	return p
 }
 

@@ -203,7 +203,7 @@ func (o options) specs() func(i int) spec {
 // recurs reports whether schedules fire beside the clients' jobs.
 func (o options) recurs() bool { return !o.platforms && !o.soak && !o.outside }
 
-// goesWrong returns what does at the platform.
+// goesWrong returns what goes wrong at the platform.
 func (o options) goesWrong() platform.Faults {
 	if o.platforms {
 		return siteFaults()

@@ -281,7 +281,7 @@ func connectorsCommand() *cli.Command {
 		Name: "connectors", Usage: "list what this server can send to, and what each connector promises",
 		Flags: flags(), Action: action(listConnectors),
 		// For users who expect the word that the other groups have.
-		Commands: []*cli.Command{{Name: "list", Usage: "the same", Flags: flags(), Action: action(listConnectors)}},
+		Commands: []*cli.Command{{Name: "list", Usage: "list them, as `connectors` alone does", Flags: flags(), Action: action(listConnectors)}},
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *doctor) report(out io.Writer, asJSON bool) error {
 
 func (d *doctor) clock() {
 	if !hostclock.Synchronized() {
-		d.warn("clock", "run chrony or systemd-timesyncd here", "the kernel reports that nothing synchronizes this machine's clock")
+		d.warn("clock", "run chrony or systemd-timesyncd here", "the kernel reports no synchronization of this machine's clock")
 		return
 	}
 	d.ok("clock", "this machine's clock is kept synchronized")
