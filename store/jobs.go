@@ -82,7 +82,8 @@ type Jobs interface {
 // which becomes its canonical time.
 type NewJob struct {
 	Spec job.Spec
-	// ScheduleTime is the requested time; zero means now, by the store's clock.
+	// ScheduleTime is the requested time; zero means now, by the store's clock: as soon as
+	// possible, and no caller requested a time (job.Unasked).
 	ScheduleTime time.Time
 	Class        job.Class
 	Actor        string

@@ -395,14 +395,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -437,6 +437,7 @@ type LockDueRow struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   time.Time
+	Unasked        int16
 	StartWindow    int64
 	WaitWindow     int64
 	StartDeadline  time.Time
@@ -500,6 +501,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.WaitWindow,
 			&i.StartDeadline,
@@ -539,7 +541,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -570,6 +572,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, e
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -614,7 +617,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, e
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, round_armed_at FROM job_head
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -654,6 +657,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,

@@ -103,7 +103,9 @@ type GetClockRow struct {
 }
 
 // The clock: what servers believe, and what a step changes (see store.ClockStep). The
-// times of a step are: "old" before it, "now" after it, and "by" between them.
+// times of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
+// earlier of old and now: a bound that ends later than that moves by "by". So one that was
+// over stays over, and a running one keeps what is left of it.
 func (q *Queries) GetClock(ctx context.Context) (GetClockRow, error) {
 	row := q.db.QueryRow(ctx, getClock)
 	var i GetClockRow
@@ -129,12 +131,12 @@ WHERE a.armed_at <> $2::timestamptz AND (
 type StepAttemptsParams struct {
 	By      pgtype.Interval
 	Unknown time.Time
-	Old     time.Time
+	Over    time.Time
 }
 
 // Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
-	_, err := q.db.Exec(ctx, stepAttempts, arg.By, arg.Unknown, arg.Old)
+	_, err := q.db.Exec(ctx, stepAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -165,6 +167,16 @@ func (q *Queries) StepEnds(ctx context.Context, now time.Time) error {
 	return err
 }
 
+const stepFirstArms = `-- name: StepFirstArms :exec
+UPDATE job_state SET first_armed_at = $1::timestamptz WHERE first_armed_at > $1::timestamptz
+`
+
+// What happened before a step back did not happen after it.
+func (q *Queries) StepFirstArms(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, stepFirstArms, now)
+	return err
+}
+
 const stepHolds = `-- name: StepHolds :exec
 UPDATE connection_ready AS r SET
     rate_limited_until = CASE WHEN r.rate_limited_until > $1::timestamptz THEN r.rate_limited_until + $2::interval ELSE r.rate_limited_until END,
@@ -179,13 +191,13 @@ UPDATE connection_ready AS r SET
 `
 
 type StepHoldsParams struct {
-	Old time.Time
-	By  pgtype.Interval
-	Now time.Time
+	Over time.Time
+	By   pgtype.Interval
+	Now  time.Time
 }
 
 func (q *Queries) StepHolds(ctx context.Context, arg StepHoldsParams) error {
-	_, err := q.db.Exec(ctx, stepHolds, arg.Old, arg.By, arg.Now)
+	_, err := q.db.Exec(ctx, stepHolds, arg.Over, arg.By, arg.Now)
 	return err
 }
 
@@ -201,11 +213,24 @@ func (q *Queries) StepLeases(ctx context.Context, by pgtype.Interval) error {
 	return err
 }
 
+const stepLogins = `-- name: StepLogins :exec
+UPDATE oauth_logins SET expires_at = expires_at + $1::interval WHERE expires_at > $2::timestamptz
+`
+
+type StepLoginsParams struct {
+	By   pgtype.Interval
+	Over time.Time
+}
+
+func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
+	_, err := q.db.Exec(ctx, stepLogins, arg.By, arg.Over)
+	return err
+}
+
 const stepNewest = `-- name: StepNewest :exec
 UPDATE job_state SET
     armed_at = CASE armed_at WHEN $1::timestamptz THEN armed_at ELSE armed_at + $2::interval END,
     round_armed_at = CASE round_armed_at WHEN $1::timestamptz THEN round_armed_at ELSE round_armed_at + $2::interval END,
-    first_armed_at = first_armed_at + $2::interval,
     send_deadline = send_deadline + $2::interval, answer_deadline = answer_deadline + $2::interval,
     fence_at = fence_at + $2::interval
 WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestamptz OR state IN (2, 3, 4, 5, 6, 7))
@@ -214,26 +239,38 @@ WHERE attempt > 0 AND armed_at <> $1::timestamptz AND (fence_at > $3::timestampt
 type StepNewestParams struct {
 	Unknown time.Time
 	By      pgtype.Interval
-	Old     time.Time
+	Over    time.Time
 }
 
 // StepAttempts for the newest attempts.
 func (q *Queries) StepNewest(ctx context.Context, arg StepNewestParams) error {
-	_, err := q.db.Exec(ctx, stepNewest, arg.Unknown, arg.By, arg.Old)
+	_, err := q.db.Exec(ctx, stepNewest, arg.Unknown, arg.By, arg.Over)
+	return err
+}
+
+const stepPauses = `-- name: StepPauses :exec
+UPDATE connections SET paused_at = $1::timestamptz WHERE paused_at > $1::timestamptz
+`
+
+func (q *Queries) StepPauses(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, stepPauses, now)
 	return err
 }
 
 const stepRenewals = `-- name: StepRenewals :exec
-UPDATE oauth_renewals SET until = until + $1::interval WHERE until > $2::timestamptz
+UPDATE oauth_renewals SET
+    until = CASE WHEN until > $1::timestamptz THEN until + $2::interval ELSE until END,
+    begun_at = begun_at + $2::interval, before_at = before_at + $2::interval
 `
 
 type StepRenewalsParams struct {
-	By  pgtype.Interval
-	Old time.Time
+	Over time.Time
+	By   pgtype.Interval
 }
 
+// A lease or a rest, and how long ago the last leases began.
 func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) error {
-	_, err := q.db.Exec(ctx, stepRenewals, arg.By, arg.Old)
+	_, err := q.db.Exec(ctx, stepRenewals, arg.Over, arg.By)
 	return err
 }
 
@@ -242,12 +279,12 @@ UPDATE retention SET lease_until = lease_until + $1::interval WHERE lease_until 
 `
 
 type StepRetentionParams struct {
-	By  pgtype.Interval
-	Old time.Time
+	By   pgtype.Interval
+	Over time.Time
 }
 
 func (q *Queries) StepRetention(ctx context.Context, arg StepRetentionParams) error {
-	_, err := q.db.Exec(ctx, stepRetention, arg.By, arg.Old)
+	_, err := q.db.Exec(ctx, stepRetention, arg.By, arg.Over)
 	return err
 }
 
@@ -256,32 +293,75 @@ UPDATE rollup_place SET lease_until = lease_until + $1::interval WHERE lease_unt
 `
 
 type StepRollParams struct {
-	By  pgtype.Interval
-	Old time.Time
+	By   pgtype.Interval
+	Over time.Time
 }
 
 func (q *Queries) StepRoll(ctx context.Context, arg StepRollParams) error {
-	_, err := q.db.Exec(ctx, stepRoll, arg.By, arg.Old)
+	_, err := q.db.Exec(ctx, stepRoll, arg.By, arg.Over)
+	return err
+}
+
+const stepSchedules = `-- name: StepSchedules :exec
+UPDATE schedules SET next_at = $1::timestamptz
+WHERE next_at > $1::timestamptz AND next_at <= $2::timestamptz
+`
+
+type StepSchedulesParams struct {
+	Now  time.Time
+	Soon time.Time
+}
+
+// After a step back: a decision that was to be made again within store.BufferedLook cannot be
+// told from the next firing. So all that were due soon are made now, which changes nothing
+// where nothing is due.
+func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
+	_, err := q.db.Exec(ctx, stepSchedules, arg.Now, arg.Soon)
+	return err
+}
+
+const stepUnasked = `-- name: StepUnasked :exec
+UPDATE job_state SET
+    schedule_time = CASE WHEN unasked & 1 > 0 THEN schedule_time + $1::interval ELSE schedule_time END,
+    start_deadline = CASE WHEN unasked & 2 > 0 THEN start_deadline + $1::interval ELSE start_deadline END,
+    next_at = CASE WHEN unasked & 2 > 0 AND state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
+WHERE unasked > 0 AND state IN (1, 2, 3, 4, 5, 6, 7)
+`
+
+// The times of jobs that start as soon as possible.
+func (q *Queries) StepUnasked(ctx context.Context, by pgtype.Interval) error {
+	_, err := q.db.Exec(ctx, stepUnasked, by)
+	return err
+}
+
+const stepUses = `-- name: StepUses :exec
+UPDATE api_keys SET last_used_at = $1::timestamptz WHERE last_used_at > $1::timestamptz
+`
+
+func (q *Queries) StepUses(ctx context.Context, now time.Time) error {
+	_, err := q.db.Exec(ctx, stepUses, now)
 	return err
 }
 
 const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = greatest(schedule_time, next_at + $1::interval)
-WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > $2::timestamptz AND start_deadline < 'infinity'
+UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
+    ELSE greatest(schedule_time, next_at + $1::interval) END
+WHERE state IN (1, 6) AND waits_for IS NULL AND unasked & 2 = 0 AND next_at > $2::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN $3::bigint ELSE start_window END * interval '1 microsecond'
 `
 
 type StepWaitsParams struct {
 	By            pgtype.Interval
-	Old           time.Time
+	Over          time.Time
 	DefaultWindow int64
 }
 
 // Waits that a job chooses by itself. A time that a client asked for is the beginning of its
 // start window, or of the wait of a reply, which has no other waits meanwhile.
+// A job that runs before its time, because a person said so, stays so.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
-	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
+	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
 	return err
 }
 

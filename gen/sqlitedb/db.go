@@ -726,14 +726,32 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.stepEndsStmt, err = db.PrepareContext(ctx, stepEnds); err != nil {
 		return nil, fmt.Errorf("error preparing query StepEnds: %w", err)
 	}
+	if q.stepFirstArmsStmt, err = db.PrepareContext(ctx, stepFirstArms); err != nil {
+		return nil, fmt.Errorf("error preparing query StepFirstArms: %w", err)
+	}
 	if q.stepHoldsStmt, err = db.PrepareContext(ctx, stepHolds); err != nil {
 		return nil, fmt.Errorf("error preparing query StepHolds: %w", err)
 	}
 	if q.stepLeasesStmt, err = db.PrepareContext(ctx, stepLeases); err != nil {
 		return nil, fmt.Errorf("error preparing query StepLeases: %w", err)
 	}
+	if q.stepLoginsStmt, err = db.PrepareContext(ctx, stepLogins); err != nil {
+		return nil, fmt.Errorf("error preparing query StepLogins: %w", err)
+	}
+	if q.stepPausesStmt, err = db.PrepareContext(ctx, stepPauses); err != nil {
+		return nil, fmt.Errorf("error preparing query StepPauses: %w", err)
+	}
 	if q.stepRenewalsStmt, err = db.PrepareContext(ctx, stepRenewals); err != nil {
 		return nil, fmt.Errorf("error preparing query StepRenewals: %w", err)
+	}
+	if q.stepSchedulesStmt, err = db.PrepareContext(ctx, stepSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query StepSchedules: %w", err)
+	}
+	if q.stepUnaskedStmt, err = db.PrepareContext(ctx, stepUnasked); err != nil {
+		return nil, fmt.Errorf("error preparing query StepUnasked: %w", err)
+	}
+	if q.stepUsesStmt, err = db.PrepareContext(ctx, stepUses); err != nil {
+		return nil, fmt.Errorf("error preparing query StepUses: %w", err)
 	}
 	if q.stepWaitsStmt, err = db.PrepareContext(ctx, stepWaits); err != nil {
 		return nil, fmt.Errorf("error preparing query StepWaits: %w", err)
@@ -1982,6 +2000,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stepEndsStmt: %w", cerr)
 		}
 	}
+	if q.stepFirstArmsStmt != nil {
+		if cerr := q.stepFirstArmsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepFirstArmsStmt: %w", cerr)
+		}
+	}
 	if q.stepHoldsStmt != nil {
 		if cerr := q.stepHoldsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepHoldsStmt: %w", cerr)
@@ -1992,9 +2015,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stepLeasesStmt: %w", cerr)
 		}
 	}
+	if q.stepLoginsStmt != nil {
+		if cerr := q.stepLoginsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepLoginsStmt: %w", cerr)
+		}
+	}
+	if q.stepPausesStmt != nil {
+		if cerr := q.stepPausesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepPausesStmt: %w", cerr)
+		}
+	}
 	if q.stepRenewalsStmt != nil {
 		if cerr := q.stepRenewalsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepRenewalsStmt: %w", cerr)
+		}
+	}
+	if q.stepSchedulesStmt != nil {
+		if cerr := q.stepSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepSchedulesStmt: %w", cerr)
+		}
+	}
+	if q.stepUnaskedStmt != nil {
+		if cerr := q.stepUnaskedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepUnaskedStmt: %w", cerr)
+		}
+	}
+	if q.stepUsesStmt != nil {
+		if cerr := q.stepUsesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepUsesStmt: %w", cerr)
 		}
 	}
 	if q.stepWaitsStmt != nil {
@@ -2390,9 +2438,15 @@ type Queries struct {
 	stepCoolDownsStmt          *sql.Stmt
 	stepEarlierAttemptsStmt    *sql.Stmt
 	stepEndsStmt               *sql.Stmt
+	stepFirstArmsStmt          *sql.Stmt
 	stepHoldsStmt              *sql.Stmt
 	stepLeasesStmt             *sql.Stmt
+	stepLoginsStmt             *sql.Stmt
+	stepPausesStmt             *sql.Stmt
 	stepRenewalsStmt           *sql.Stmt
+	stepSchedulesStmt          *sql.Stmt
+	stepUnaskedStmt            *sql.Stmt
+	stepUsesStmt               *sql.Stmt
 	stepWaitsStmt              *sql.Stmt
 	stepWindowsStmt            *sql.Stmt
 	storedJobsStmt             *sql.Stmt
@@ -2657,9 +2711,15 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		stepCoolDownsStmt:          q.stepCoolDownsStmt,
 		stepEarlierAttemptsStmt:    q.stepEarlierAttemptsStmt,
 		stepEndsStmt:               q.stepEndsStmt,
+		stepFirstArmsStmt:          q.stepFirstArmsStmt,
 		stepHoldsStmt:              q.stepHoldsStmt,
 		stepLeasesStmt:             q.stepLeasesStmt,
+		stepLoginsStmt:             q.stepLoginsStmt,
+		stepPausesStmt:             q.stepPausesStmt,
 		stepRenewalsStmt:           q.stepRenewalsStmt,
+		stepSchedulesStmt:          q.stepSchedulesStmt,
+		stepUnaskedStmt:            q.stepUnaskedStmt,
+		stepUsesStmt:               q.stepUsesStmt,
 		stepWaitsStmt:              q.stepWaitsStmt,
 		stepWindowsStmt:            q.stepWindowsStmt,
 		storedJobsStmt:             q.storedJobsStmt,

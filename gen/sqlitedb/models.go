@@ -207,6 +207,7 @@ type JobState struct {
 	Negatives         int64
 	Misses            int64
 	ScheduleTime      int64
+	Unasked           int64
 	StartDeadline     int64
 	NextAt            sql.NullInt64
 	ClaimToken        []byte

@@ -63,7 +63,9 @@ SELECT id, boot_id, at, boot, since, off, floor, steps, stepping FROM clock WHER
 `
 
 // The clock: what is believed, and what a step changes (see store.ClockStep). The times
-// of a step are: "old" before it, "now" after it, and "by" between them.
+// of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
+// earlier of old and now: a bound that ends later than that moves by "by". So one that was
+// over stays over, and a running one keeps what is left of it.
 func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 	row := q.queryRow(ctx, q.getClockStmt, getClock)
 	var i Clock
@@ -118,12 +120,12 @@ WHERE attempt > 0 AND armed_at <> CAST(?2 AS INTEGER) AND (fence_at > CAST(?3 AS
 type StepAttemptsParams struct {
 	By      int64
 	Unknown int64
-	Old     int64
+	Over    int64
 }
 
 // Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
-	_, err := q.exec(ctx, q.stepAttemptsStmt, stepAttempts, arg.By, arg.Unknown, arg.Old)
+	_, err := q.exec(ctx, q.stepAttemptsStmt, stepAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -156,11 +158,11 @@ WHERE armed_at <> CAST(?2 AS INTEGER)
 type StepEarlierAttemptsParams struct {
 	By      int64
 	Unknown int64
-	Old     int64
+	Over    int64
 }
 
 func (q *Queries) StepEarlierAttempts(ctx context.Context, arg StepEarlierAttemptsParams) error {
-	_, err := q.exec(ctx, q.stepEarlierAttemptsStmt, stepEarlierAttempts, arg.By, arg.Unknown, arg.Old)
+	_, err := q.exec(ctx, q.stepEarlierAttemptsStmt, stepEarlierAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -170,6 +172,16 @@ UPDATE job_state SET ended_at = CAST(?1 AS INTEGER) WHERE ended_at > CAST(?1 AS 
 
 func (q *Queries) StepEnds(ctx context.Context, now int64) error {
 	_, err := q.exec(ctx, q.stepEndsStmt, stepEnds, now)
+	return err
+}
+
+const stepFirstArms = `-- name: StepFirstArms :exec
+UPDATE job_state SET first_armed_at = CAST(?1 AS INTEGER) WHERE first_armed_at > CAST(?1 AS INTEGER)
+`
+
+// What happened before a step back did not happen after it.
+func (q *Queries) StepFirstArms(ctx context.Context, now int64) error {
+	_, err := q.exec(ctx, q.stepFirstArmsStmt, stepFirstArms, now)
 	return err
 }
 
@@ -186,13 +198,13 @@ UPDATE connection_ready SET
 `
 
 type StepHoldsParams struct {
-	Old int64
-	By  int64
-	Now int64
+	Over int64
+	By   int64
+	Now  int64
 }
 
 func (q *Queries) StepHolds(ctx context.Context, arg StepHoldsParams) error {
-	_, err := q.exec(ctx, q.stepHoldsStmt, stepHolds, arg.Old, arg.By, arg.Now)
+	_, err := q.exec(ctx, q.stepHoldsStmt, stepHolds, arg.Over, arg.By, arg.Now)
 	return err
 }
 
@@ -208,23 +220,91 @@ func (q *Queries) StepLeases(ctx context.Context, by int64) error {
 	return err
 }
 
+const stepLogins = `-- name: StepLogins :exec
+UPDATE oauth_logins SET expires_at = expires_at + CAST(?1 AS INTEGER) WHERE expires_at > CAST(?2 AS INTEGER)
+`
+
+type StepLoginsParams struct {
+	By   int64
+	Over int64
+}
+
+func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
+	_, err := q.exec(ctx, q.stepLoginsStmt, stepLogins, arg.By, arg.Over)
+	return err
+}
+
+const stepPauses = `-- name: StepPauses :exec
+UPDATE connections SET paused_at = CAST(?1 AS INTEGER) WHERE paused_at > CAST(?1 AS INTEGER)
+`
+
+func (q *Queries) StepPauses(ctx context.Context, now int64) error {
+	_, err := q.exec(ctx, q.stepPausesStmt, stepPauses, now)
+	return err
+}
+
 const stepRenewals = `-- name: StepRenewals :exec
-UPDATE oauth_renewals SET until = until + CAST(?1 AS INTEGER) WHERE until > CAST(?2 AS INTEGER)
+UPDATE oauth_renewals SET
+    until = CASE WHEN until > CAST(?1 AS INTEGER) THEN until + CAST(?2 AS INTEGER) ELSE until END,
+    begun_at = begun_at + CAST(?2 AS INTEGER), before_at = before_at + CAST(?2 AS INTEGER)
 `
 
 type StepRenewalsParams struct {
-	By  int64
-	Old int64
+	Over int64
+	By   int64
 }
 
+// A lease or a rest, and how long ago the last leases began.
 func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) error {
-	_, err := q.exec(ctx, q.stepRenewalsStmt, stepRenewals, arg.By, arg.Old)
+	_, err := q.exec(ctx, q.stepRenewalsStmt, stepRenewals, arg.Over, arg.By)
+	return err
+}
+
+const stepSchedules = `-- name: StepSchedules :exec
+UPDATE schedules SET next_at = CAST(?1 AS INTEGER)
+WHERE next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER)
+`
+
+type StepSchedulesParams struct {
+	Now  int64
+	Soon int64
+}
+
+// After a step back: a decision that was to be made again within store.BufferedLook cannot be
+// told from the next firing. So all that were due soon are made now, which changes nothing
+// where nothing is due.
+func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
+	_, err := q.exec(ctx, q.stepSchedulesStmt, stepSchedules, arg.Now, arg.Soon)
+	return err
+}
+
+const stepUnasked = `-- name: StepUnasked :exec
+UPDATE job_state SET
+    schedule_time = CASE WHEN unasked & 1 THEN schedule_time + CAST(?1 AS INTEGER) ELSE schedule_time END,
+    start_deadline = CASE WHEN unasked & 2 THEN start_deadline + CAST(?1 AS INTEGER) ELSE start_deadline END,
+    next_at = CASE WHEN unasked & 2 AND state IN (1, 6) THEN next_at + CAST(?1 AS INTEGER) ELSE next_at END
+WHERE unasked > 0 AND state BETWEEN 1 AND 7
+`
+
+// The times of jobs that start as soon as possible.
+func (q *Queries) StepUnasked(ctx context.Context, by int64) error {
+	_, err := q.exec(ctx, q.stepUnaskedStmt, stepUnasked, by)
+	return err
+}
+
+const stepUses = `-- name: StepUses :exec
+UPDATE api_keys SET last_used_at = CAST(?1 AS INTEGER) WHERE last_used_at > CAST(?1 AS INTEGER)
+`
+
+func (q *Queries) StepUses(ctx context.Context, now int64) error {
+	_, err := q.exec(ctx, q.stepUsesStmt, stepUses, now)
 	return err
 }
 
 const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = max(schedule_time, next_at + CAST(?1 AS INTEGER))
-WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(?2 AS INTEGER)
+UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(?1 AS INTEGER)
+    ELSE max(schedule_time, next_at + CAST(?1 AS INTEGER)) END
+WHERE state IN (1, 6) AND waits_for IS NULL AND (unasked & 2) = 0 AND next_at > CAST(?2 AS INTEGER)
     AND start_deadline - next_at <> (
         SELECT CASE j.start_window WHEN 0 THEN CAST(?3 AS INTEGER) ELSE j.start_window END
         FROM jobs AS j WHERE j.id = job_state.job_id
@@ -233,14 +313,15 @@ WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(?2 AS INTEGER)
 
 type StepWaitsParams struct {
 	By            int64
-	Old           int64
+	Over          int64
 	DefaultWindow int64
 }
 
 // Waits that a job chooses by itself. A time that a client asked for is the beginning of its
 // start window, or of the wait of a reply, which has no other waits meanwhile.
+// A job that runs before its time, because a person said so, stays so.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
-	_, err := q.exec(ctx, q.stepWaitsStmt, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
+	_, err := q.exec(ctx, q.stepWaitsStmt, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
 	return err
 }
 

@@ -37,9 +37,9 @@ func (j Job) Decided(d Decision, now time.Time) Job {
 
 // moveDue sets when the job is next due, and the fields that follow from that.
 func (j *Job) moveDue(from State, d Decision, now time.Time) {
-	due := Micros(now.Add(max(0, d.Delay)))
-	if at := Micros(d.StartAt); !d.StartAt.IsZero() && at.After(due) {
-		due = at
+	due, unasked := Micros(now.Add(max(0, d.Delay))), true
+	if at := Micros(d.StartAt); !d.StartAt.IsZero() && !at.Before(due) {
+		due, unasked = at, false
 	}
 	keep := d.Delay == KeepDelay || from == d.To && (d.To == Sending || d.To == Claimed)
 	switch {
@@ -54,13 +54,13 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 		j.NextAt, j.ClaimToken = due, ID{}
 	}
 	if d.Reschedule {
-		j.ScheduleTime = j.NextAt
+		j.ScheduleTime, j.Unasked = j.NextAt, j.Unasked.with(UnaskedTime, unasked)
 		if d.Window > 0 {
 			j.StartWindow = d.Window
 		}
 	}
 	if d.NewWindow {
-		j.StartDeadline = j.Deadline(due)
+		j.StartDeadline, j.Unasked = j.Deadline(due), j.Unasked.with(UnaskedStart, unasked)
 	}
 }
 

@@ -47,6 +47,9 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	if attempt.Number == 1 {
 		t.lags[r.job.ID] = t.now.Sub(next.ScheduleTime)
 	}
+	if len(r.attempts) == 0 {
+		r.firstArmed = t.now
+	}
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)

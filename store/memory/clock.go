@@ -46,10 +46,10 @@ func (s *Store) Restart(opts store.ClockOptions) {
 
 func (s *Store) step(step store.ClockStep) {
 	from, to := time.UnixMicro(step.From).UTC(), time.UnixMicro(step.To).UTC()
-	by := time.Duration(step.By) * time.Microsecond
+	over, by := earlier(from, to), time.Duration(step.By)*time.Microsecond
 	for _, r := range s.all {
 		if by != 0 {
-			stepJob(r, from, to, by)
+			stepJob(r, over, to, by)
 		}
 		if step.AgesUnknown && r.job.Class == job.Keyed && !r.job.State.Terminal() {
 			for i := range r.attempts {
@@ -65,10 +65,8 @@ func (s *Store) step(step store.ClockStep) {
 		return
 	}
 	for _, row := range s.rows {
-		row.rateLimitedUntil = ahead(row.rateLimitedUntil, from, by)
-		if row.servedAt.After(to) {
-			row.servedAt = to
-		}
+		row.rateLimitedUntil = ahead(row.rateLimitedUntil, over, by)
+		row.servedAt = earlier(row.servedAt, to)
 	}
 	for _, c := range s.connOrder {
 		if c.bucketAt > 0 {
@@ -80,26 +78,65 @@ func (s *Store) step(step store.ClockStep) {
 		s.cooling[owner] = mark
 	}
 	for id, row := range s.renewals {
-		row.Until = ahead(row.Until, from, by)
+		row.Until = ahead(row.Until, over, by)
+		row.Begun, row.Before = moved(row.Begun, by), moved(row.Before, by)
 		s.renewals[id] = row
+	}
+	for state, login := range s.logins {
+		login.Expires = ahead(login.Expires, over, by)
+		s.logins[state] = login
+	}
+	s.stepPast(from, to)
+}
+
+// stepPast moves times that a step back has left in the future, although they have passed.
+func (s *Store) stepPast(from, to time.Time) {
+	for _, r := range s.all {
+		r.firstArmed = earlier(r.firstArmed, to)
+	}
+	for _, c := range s.schedules {
+		if c.Next.After(to) && !c.Next.After(from.Add(store.BufferedLook)) {
+			c.Next = to
+		}
+	}
+	for _, c := range s.connOrder {
+		c.PausedAt = earlier(c.PausedAt, to)
+	}
+	for _, k := range s.apiKeys {
+		k.LastUsed = earlier(k.LastUsed, to)
 	}
 }
 
-// ahead moves a time that has not come yet.
-func ahead(t, now time.Time, by time.Duration) time.Time {
-	if t.After(now) {
+// ahead moves a bound that was not over before the step.
+func ahead(t, over time.Time, by time.Duration) time.Time {
+	if t.After(over) {
 		return t.Add(by)
 	}
 	return t
 }
 
+// moved moves a time, if there is one.
+func moved(t time.Time, by time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(by)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // stepJob moves those of a job's times that were computed from durations.
-func stepJob(r *record, from, to time.Time, by time.Duration) {
+func stepJob(r *record, over, to time.Time, by time.Duration) {
 	j := &r.job
 	under := j.State >= job.Claimed && j.State <= job.NeedsResolution
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		if a.ArmedAt.Equal(store.AgeUnknown) || !under && !a.Fence.After(from) {
+		if a.ArmedAt.Equal(store.AgeUnknown) || !under && !a.Fence.After(over) {
 			continue
 		}
 		a.ArmedAt, a.SendDeadline = a.ArmedAt.Add(by), a.SendDeadline.Add(by)
@@ -110,10 +147,23 @@ func stepJob(r *record, from, to time.Time, by time.Duration) {
 		j.NextAt = j.NextAt.Add(by)
 	case j.State == job.Ambiguous || j.State == job.Accepted:
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
-	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(from) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
+	case j.State.Runnable() && j.Unasked.Has(job.UnaskedStart):
+		j.NextAt = j.NextAt.Add(by)
+	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
 		// The job's own wait. A time that a client asked for is the beginning of its window,
-		// or of its wait, and a job that waits for a predecessor has no other wait.
-		j.NextAt = later(j.ScheduleTime, j.NextAt.Add(by))
+		// or of its wait, and a job that waits for a predecessor has no other wait. A job that
+		// runs before its time, because a person said so, stays so.
+		next := j.NextAt.Add(by)
+		if !j.NextAt.Before(j.ScheduleTime) {
+			next = later(j.ScheduleTime, next)
+		}
+		j.NextAt = next
+	}
+	if j.Unasked.Has(job.UnaskedTime) && !j.State.Terminal() {
+		j.ScheduleTime = j.ScheduleTime.Add(by)
+	}
+	if j.Unasked.Has(job.UnaskedStart) && !j.State.Terminal() {
+		j.StartDeadline = j.StartDeadline.Add(by)
 	}
 	if j.Ended.After(to) {
 		j.Ended = to

@@ -13,7 +13,7 @@ import (
 )
 
 func TestClockConformance(t *testing.T) {
-	storetest.RunClock(t, storetest.Clocked{
+	engine := storetest.Clocked{
 		Open: func(_ *testing.T, clock store.ClockOptions) store.Store {
 			return memory.Open(memory.Options{Clock: clock})
 		},
@@ -22,7 +22,9 @@ func TestClockConformance(t *testing.T) {
 			m.Restart(clock)
 			return m
 		},
-	})
+	}
+	storetest.RunClock(t, engine)
+	storetest.RunClockLimits(t, engine)
 }
 
 func TestConformance(t *testing.T) {

@@ -17,8 +17,10 @@ type record struct {
 	job       job.Job
 	claimedAt time.Time
 	attempts  []Attempt
-	events    []job.Event
-	looks     []job.Observation
+	// firstArmed is when the first attempt was armed. Only a step back of the clock changes it.
+	firstArmed time.Time
+	events     []job.Event
+	looks      []job.Observation
 	// recipients are NewJob.Recipients, or those of the content since.
 	recipients []string
 	effect     *Effect

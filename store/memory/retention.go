@@ -127,8 +127,8 @@ func (t *tx) forgetKeys() (forgotten int) {
 func (t *tx) forgetObjects() (forgotten int) {
 	first := t.now
 	for _, r := range t.all {
-		if len(r.attempts) > 0 && r.attempts[0].ArmedAt.Before(first) {
-			first = r.attempts[0].ArmedAt
+		if len(r.attempts) > 0 {
+			first = earlier(r.firstArmed, first)
 		}
 	}
 	for id, e := range t.removedEffects {

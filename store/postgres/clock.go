@@ -317,33 +317,47 @@ func (s *Store) stepped(step store.ClockStep, steps int64) {
 // stepParts returns the statements of a step.
 func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) error {
 	old, now := time.UnixMicro(step.From), time.UnixMicro(step.To)
-	by := pgtype.Interval{Microseconds: step.By, Valid: true}
+	over, by := time.UnixMicro(min(step.From, step.To)), pgtype.Interval{Microseconds: step.By, Valid: true}
 	parts := []func(context.Context) error{q.AllowStep}
 	if step.By != 0 {
 		parts = append(parts,
 			func(ctx context.Context) error {
-				return q.StepAttempts(ctx, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Old: old})
+				return q.StepAttempts(ctx, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over})
 			},
 			func(ctx context.Context) error {
-				return q.StepNewest(ctx, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Old: old})
+				return q.StepNewest(ctx, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Over: over})
 			},
 			func(ctx context.Context) error { return q.StepLeases(ctx, by) },
+			func(ctx context.Context) error { return q.StepUnasked(ctx, by) },
 			func(ctx context.Context) error {
-				return q.StepWaits(ctx, pgdb.StepWaitsParams{By: by, Old: old, DefaultWindow: micros(job.DefaultWindow)})
+				return q.StepWaits(ctx, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)})
 			},
 			func(ctx context.Context) error { return q.StepEnds(ctx, now) },
 			func(ctx context.Context) error {
-				return q.StepHolds(ctx, pgdb.StepHoldsParams{By: by, Old: old, Now: now})
+				return q.StepHolds(ctx, pgdb.StepHoldsParams{By: by, Over: over, Now: now})
 			},
 			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
 			func(ctx context.Context) error { return q.StepCoolDowns(ctx, by) },
 			func(ctx context.Context) error {
-				return q.StepRenewals(ctx, pgdb.StepRenewalsParams{By: by, Old: old})
+				return q.StepRenewals(ctx, pgdb.StepRenewalsParams{By: by, Over: over})
 			},
 			func(ctx context.Context) error {
-				return q.StepRetention(ctx, pgdb.StepRetentionParams{By: by, Old: old})
+				return q.StepLogins(ctx, pgdb.StepLoginsParams{By: by, Over: over})
 			},
-			func(ctx context.Context) error { return q.StepRoll(ctx, pgdb.StepRollParams{By: by, Old: old}) },
+			func(ctx context.Context) error {
+				return q.StepRetention(ctx, pgdb.StepRetentionParams{By: by, Over: over})
+			},
+			func(ctx context.Context) error { return q.StepRoll(ctx, pgdb.StepRollParams{By: by, Over: over}) },
+		)
+	}
+	if step.By < 0 {
+		parts = append(parts,
+			func(ctx context.Context) error {
+				return q.StepSchedules(ctx, pgdb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)})
+			},
+			func(ctx context.Context) error { return q.StepFirstArms(ctx, now) },
+			func(ctx context.Context) error { return q.StepPauses(ctx, now) },
+			func(ctx context.Context) error { return q.StepUses(ctx, now) },
 		)
 	}
 	if step.AgesUnknown {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -40,4 +41,18 @@ func TestAStepHasATimeLimitOfItsOwn(t *testing.T) {
 	if n := f.count("SELECT clock_steps FROM meta"); n != 1 {
 		t.Errorf("%d steps were written", n)
 	}
+}
+
+func TestClockColumns(t *testing.T) {
+	f := newFleet(t, 1)
+	var columns []string
+	f.sql(`SELECT array_agg(c.table_name || '.' || c.column_name) FROM information_schema.columns AS c
+		JOIN information_schema.tables AS t USING (table_schema, table_name)
+		WHERE t.table_type = 'BASE TABLE' AND c.table_schema = current_schema() AND c.table_name NOT LIKE 'goose_%'
+			AND (c.data_type LIKE 'timestamp%' OR c.column_name = 'bucket_at')`, nil, &columns)
+	queries, err := os.ReadFile("queries_clock.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.ClockColumns(t, columns, string(queries))
 }

@@ -47,7 +47,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobHead{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
 		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
-		Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, StartWindow: d.StartWindow,
+		Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked, StartWindow: d.StartWindow,
 		WaitWindow: d.WaitWindow, StartDeadline: d.StartDeadline,
 		Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
 		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
@@ -152,6 +152,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Misses = append(p.Misses, int64(j.Misses))
 	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
 	p.ScheduleTimes = append(p.ScheduleTimes, j.ScheduleTime)
+	p.Unaskeds = append(p.Unaskeds, int16(j.Unasked))
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 	p.NextAts = append(p.NextAts, j.NextAt)
@@ -206,7 +207,7 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobHead{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
-		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime,
+		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
 		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,

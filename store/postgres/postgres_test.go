@@ -22,7 +22,7 @@ func TestClockConformance(t *testing.T) {
 		return s
 	}
 	urls := make(map[store.Store]string)
-	storetest.RunClock(t, storetest.Clocked{
+	engine := storetest.Clocked{
 		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
 			t.Helper()
 			url := pgtest.NewFrom(t, postgres.Migrate)
@@ -39,7 +39,9 @@ func TestClockConformance(t *testing.T) {
 			urls[next] = urls[s]
 			return next
 		},
-	})
+	}
+	storetest.RunClock(t, engine)
+	storetest.RunClockLimits(t, engine)
 }
 
 func TestConformance(t *testing.T) {

@@ -144,7 +144,7 @@ WITH u AS (
         unnest(@reply_tos::uuid[]) AS reply_to, unnest(@schedules::uuid[]) AS schedule_id,
         unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@payloads::bytea[]) AS payload,
         unnest(@hold_keys::text[]) AS hold_key, @before::bigint AS before, generate_subscripts(@ids::uuid[], 1) AS place,
-        unnest(@schedule_times::timestamptz[]) AS schedule_time,
+        unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::smallint[]) AS unasked,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
@@ -170,12 +170,12 @@ used AS (
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
+    schedule_time, unasked, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
     history, state_since
 )
 SELECT
     id, project, connection_id, schedule_id, hold_key, 1, 1, before + place,
-    schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
+    schedule_time, unasked, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
     @now::timestamptz, history, @now::timestamptz
 FROM u;
 

@@ -1,5 +1,7 @@
 -- The clock: what servers believe, and what a step changes (see store.ClockStep). The
--- times of a step are: "old" before it, "now" after it, and "by" between them.
+-- times of a step are: "old" before it, "now" after it, and "by" between them. "over" is the
+-- earlier of old and now: a bound that ends later than that moves by "by". So one that was
+-- over stays over, and a running one keeps what is left of it.
 
 -- name: GetClock :one
 SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
@@ -30,7 +32,7 @@ UPDATE attempts AS a SET
     armed_at = a.armed_at + @by::interval, send_deadline = a.send_deadline + @by::interval,
     answer_deadline = a.answer_deadline + @by::interval, fence_at = a.fence_at + @by::interval
 WHERE a.armed_at <> @unknown::timestamptz AND (
-    a.fence_at > @old::timestamptz
+    a.fence_at > @over::timestamptz
     OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 4, 5, 6, 7))
 );
 
@@ -39,10 +41,9 @@ WHERE a.armed_at <> @unknown::timestamptz AND (
 UPDATE job_state SET
     armed_at = CASE armed_at WHEN @unknown::timestamptz THEN armed_at ELSE armed_at + @by::interval END,
     round_armed_at = CASE round_armed_at WHEN @unknown::timestamptz THEN round_armed_at ELSE round_armed_at + @by::interval END,
-    first_armed_at = first_armed_at + @by::interval,
     send_deadline = send_deadline + @by::interval, answer_deadline = answer_deadline + @by::interval,
     fence_at = fence_at + @by::interval
-WHERE attempt > 0 AND armed_at <> @unknown::timestamptz AND (fence_at > @old::timestamptz OR state IN (2, 3, 4, 5, 6, 7));
+WHERE attempt > 0 AND armed_at <> @unknown::timestamptz AND (fence_at > @over::timestamptz OR state IN (2, 3, 4, 5, 6, 7));
 
 -- name: ForgetKeyAges :exec
 UPDATE attempts AS a SET armed_at = @unknown::timestamptz
@@ -58,11 +59,21 @@ UPDATE job_state SET
     next_at = next_at + @by::interval, claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
 WHERE state IN (2, 3, 4, 5);
 
+-- name: StepUnasked :exec
+-- The times of jobs that start as soon as possible.
+UPDATE job_state SET
+    schedule_time = CASE WHEN unasked & 1 > 0 THEN schedule_time + @by::interval ELSE schedule_time END,
+    start_deadline = CASE WHEN unasked & 2 > 0 THEN start_deadline + @by::interval ELSE start_deadline END,
+    next_at = CASE WHEN unasked & 2 > 0 AND state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
+WHERE unasked > 0 AND state IN (1, 2, 3, 4, 5, 6, 7);
+
 -- name: StepWaits :exec
 -- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
 -- start window, or of the wait of a reply, which has no other waits meanwhile.
-UPDATE job_state SET next_at = greatest(schedule_time, next_at + @by::interval)
-WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > @old::timestamptz AND start_deadline < 'infinity'
+-- A job that runs before its time, because a person said so, stays so.
+UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + @by::interval
+    ELSE greatest(schedule_time, next_at + @by::interval) END
+WHERE state IN (1, 6) AND waits_for IS NULL AND unasked & 2 = 0 AND next_at > @over::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
 
@@ -77,8 +88,8 @@ UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timesta
 
 -- name: StepHolds :exec
 UPDATE connection_ready AS r SET
-    rate_limited_until = CASE WHEN r.rate_limited_until > @old::timestamptz THEN r.rate_limited_until + @by::interval ELSE r.rate_limited_until END,
-    paced_until = CASE WHEN r.paced_until > @old::timestamptz THEN r.paced_until + @by::interval ELSE r.paced_until END,
+    rate_limited_until = CASE WHEN r.rate_limited_until > @over::timestamptz THEN r.rate_limited_until + @by::interval ELSE r.rate_limited_until END,
+    paced_until = CASE WHEN r.paced_until > @over::timestamptz THEN r.paced_until + @by::interval ELSE r.paced_until END,
     served_at = least(r.served_at, @now::timestamptz),
     next_at = (
         SELECT s.next_at FROM job_state AS s
@@ -94,10 +105,33 @@ UPDATE connection_claims SET bucket_at = bucket_at + @by_micros::bigint WHERE bu
 UPDATE cool_downs SET armed_at = armed_at + @by::interval WHERE armed_at > 'epoch';
 
 -- name: StepRenewals :exec
-UPDATE oauth_renewals SET until = until + @by::interval WHERE until > @old::timestamptz;
+-- A lease or a rest, and how long ago the last leases began.
+UPDATE oauth_renewals SET
+    until = CASE WHEN until > @over::timestamptz THEN until + @by::interval ELSE until END,
+    begun_at = begun_at + @by::interval, before_at = before_at + @by::interval;
+
+-- name: StepLogins :exec
+UPDATE oauth_logins SET expires_at = expires_at + @by::interval WHERE expires_at > @over::timestamptz;
+
+-- name: StepSchedules :exec
+-- After a step back: a decision that was to be made again within store.BufferedLook cannot be
+-- told from the next firing. So all that were due soon are made now, which changes nothing
+-- where nothing is due.
+UPDATE schedules SET next_at = @now::timestamptz
+WHERE next_at > @now::timestamptz AND next_at <= @soon::timestamptz;
+
+-- name: StepFirstArms :exec
+-- What happened before a step back did not happen after it.
+UPDATE job_state SET first_armed_at = @now::timestamptz WHERE first_armed_at > @now::timestamptz;
+
+-- name: StepPauses :exec
+UPDATE connections SET paused_at = @now::timestamptz WHERE paused_at > @now::timestamptz;
+
+-- name: StepUses :exec
+UPDATE api_keys SET last_used_at = @now::timestamptz WHERE last_used_at > @now::timestamptz;
 
 -- name: StepRetention :exec
-UPDATE retention SET lease_until = lease_until + @by::interval WHERE lease_until > @old::timestamptz;
+UPDATE retention SET lease_until = lease_until + @by::interval WHERE lease_until > @over::timestamptz;
 
 -- name: StepRoll :exec
-UPDATE rollup_place SET lease_until = lease_until + @by::interval WHERE lease_until > @old::timestamptz;
+UPDATE rollup_place SET lease_until = lease_until + @by::interval WHERE lease_until > @over::timestamptz;

@@ -25,13 +25,13 @@ func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
 	if len(j.Labels) == 0 {
 		j.Labels = nil
 	}
-	due := now
+	due, unasked := now, job.UnaskedTime|job.UnaskedStart
 	if !n.ScheduleTime.IsZero() {
-		due = job.Micros(n.ScheduleTime)
+		due, unasked = job.Micros(n.ScheduleTime), 0
 	}
 	j.Status = job.Status{
 		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, StartDeadline: due.Add(j.Window()),
-		NextAt: due, Class: cmp.Or(n.Class, class), Updated: now,
+		NextAt: due, Unasked: unasked, Class: cmp.Or(n.Class, class), Updated: now,
 	}
 	return j, nil
 }

@@ -153,6 +153,7 @@ func (w *writer) writeStep(ctx context.Context, m store.ClockMoment) error {
 // stepParts are the statements of a step.
 func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	step, q := *m.Step, w.q
+	over := min(step.From, step.To)
 	unknown := store.AgeUnknown.UnixMicro()
 	parts := []func(context.Context) error{
 		func(ctx context.Context) error {
@@ -163,24 +164,38 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	if step.By != 0 {
 		parts = append(parts,
 			func(ctx context.Context) error {
-				return q.StepEarlierAttempts(ctx, sqlitedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+				return q.StepEarlierAttempts(ctx, sqlitedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Over: over})
 			},
 			func(ctx context.Context) error {
-				return q.StepAttempts(ctx, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+				return q.StepAttempts(ctx, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over})
 			},
 			func(ctx context.Context) error { return q.StepLeases(ctx, step.By) },
+			func(ctx context.Context) error { return q.StepUnasked(ctx, step.By) },
 			func(ctx context.Context) error {
-				return q.StepWaits(ctx, sqlitedb.StepWaitsParams{By: step.By, Old: step.From, DefaultWindow: micros(job.DefaultWindow)})
+				return q.StepWaits(ctx, sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)})
 			},
 			func(ctx context.Context) error { return q.StepEnds(ctx, step.To) },
 			func(ctx context.Context) error {
-				return q.StepHolds(ctx, sqlitedb.StepHoldsParams{By: step.By, Old: step.From, Now: step.To})
+				return q.StepHolds(ctx, sqlitedb.StepHoldsParams{By: step.By, Over: over, Now: step.To})
 			},
 			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
 			func(ctx context.Context) error { return q.StepCoolDowns(ctx, step.By) },
 			func(ctx context.Context) error {
-				return q.StepRenewals(ctx, sqlitedb.StepRenewalsParams{By: step.By, Old: step.From})
+				return q.StepRenewals(ctx, sqlitedb.StepRenewalsParams{By: step.By, Over: over})
 			},
+			func(ctx context.Context) error {
+				return q.StepLogins(ctx, sqlitedb.StepLoginsParams{By: step.By, Over: over})
+			},
+		)
+	}
+	if step.By < 0 {
+		parts = append(parts,
+			func(ctx context.Context) error {
+				return q.StepSchedules(ctx, sqlitedb.StepSchedulesParams{Now: step.To, Soon: step.From + micros(store.BufferedLook)})
+			},
+			func(ctx context.Context) error { return q.StepFirstArms(ctx, step.To) },
+			func(ctx context.Context) error { return q.StepPauses(ctx, step.To) },
+			func(ctx context.Context) error { return q.StepUses(ctx, step.To) },
 		)
 	}
 	if step.AgesUnknown {

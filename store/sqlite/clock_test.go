@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -161,4 +162,26 @@ func TestADoubtIsSaved(t *testing.T) {
 			t.Errorf("set by %v between: believed: %v", set, believed)
 		}
 	}
+}
+
+func TestClockColumns(t *testing.T) {
+	path := testPath(t)
+	must(t, mustOpen(t, Options{Path: path}).Close())
+	db := raw(t, path)
+	rows, err := db.Query(`SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c
+		WHERE m.type = 'table' AND c.type LIKE 'INTEGER%' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose_%'`)
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	var columns []string
+	for rows.Next() {
+		var table, column string
+		must(t, rows.Scan(&table, &column))
+		if storetest.TimeColumn.MatchString(column) {
+			columns = append(columns, table+"."+column)
+		}
+	}
+	must(t, rows.Err())
+	queries, err := os.ReadFile("queries_clock.sql")
+	must(t, err)
+	storetest.ClockColumns(t, columns, string(queries))
 }

@@ -135,7 +135,7 @@ func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 	}
 	st := sqlitedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(),
+		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(), Unasked: int64(n.Unasked),
 		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
 		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
 	}
@@ -145,7 +145,7 @@ func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 func insertStateParams(st sqlitedb.JobState) sqlitedb.InsertStateParams {
 	return sqlitedb.InsertStateParams{
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
-		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
+		ScheduleTime: st.ScheduleTime, Unasked: st.Unasked, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
 		Class: st.Class, WaitsFor: st.WaitsFor, PredecessorEnd: st.PredecessorEnd, WaitWindow: st.WaitWindow,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, StateSince: st.StateSince, History: st.History,
 	}
@@ -155,7 +155,7 @@ func setStateParams(st sqlitedb.JobState, history []byte) sqlitedb.SetStateParam
 	return sqlitedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
 		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, HoldKey: st.HoldKey,
-		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline,
+		ScheduleTime: st.ScheduleTime, Unasked: st.Unasked, StartDeadline: st.StartDeadline,
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
 		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
@@ -190,7 +190,7 @@ func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.RunnableRowsRow) (sqlitedb.Jo
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
 		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime,
-		StartDeadline: r.StartDeadline, WaitWindow: r.WaitWindow, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
+		Unasked: r.Unasked, StartDeadline: r.StartDeadline, WaitWindow: r.WaitWindow, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, ResolutionID: r.ResolutionID,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -254,7 +254,7 @@ func toStatus(st sqlitedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), StartDeadline: fromMicros(st.StartDeadline),
+		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), Unasked: job.Unasked(st.Unasked), StartDeadline: fromMicros(st.StartDeadline),
 		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
 		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
@@ -307,7 +307,7 @@ func setStatus(st *sqlitedb.JobState, s job.Status) {
 	}
 	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
 	st.Looks, st.Negatives, st.Misses, st.Blocked = int64(s.Looks), int64(s.Negatives), int64(s.Misses), s.Blocked
-	st.ScheduleTime, st.StartDeadline = s.ScheduleTime.UnixMicro(), s.StartDeadline.UnixMicro()
+	st.ScheduleTime, st.Unasked, st.StartDeadline = s.ScheduleTime.UnixMicro(), int64(s.Unasked), s.StartDeadline.UnixMicro()
 	st.NextAt, st.ClaimToken = toMicros(s.NextAt), fromOptionalID(s.ClaimToken)
 	st.CancelAskedAt, st.UpdatedAt, st.EndedAt = toMicros(s.CancelAsked), s.Updated.UnixMicro(), toMicros(s.Ended)
 	if f := s.LastError; f != nil {
@@ -452,9 +452,9 @@ func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 // success changes.
 func onlySucceeded(st, old sqlitedb.JobState) bool {
 	texts := func(s sqlitedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
-	numbers := func(s sqlitedb.JobState) [10]int64 {
+	numbers := func(s sqlitedb.JobState) [11]int64 {
 		return [...]int64{
-			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduleTime, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
+			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduleTime, s.Unasked, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
 		}
 	}
 	times := func(s sqlitedb.JobState) [3]sql.NullInt64 {

@@ -65,9 +65,9 @@ INSERT INTO jobs (
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
+    schedule_time, unasked, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
     state_since, history
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetJob :one
 SELECT sqlc.embed(jobs), sqlc.embed(job_state)
@@ -96,7 +96,7 @@ SELECT * FROM job_state WHERE job_id = ?;
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
-    hold_key = @hold_key, schedule_time = @schedule_time,
+    hold_key = @hold_key, schedule_time = @schedule_time, unasked = @unasked,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
@@ -178,7 +178,7 @@ SELECT
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
     jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,

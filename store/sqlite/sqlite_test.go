@@ -21,7 +21,7 @@ func TestClockConformance(t *testing.T) {
 		return s
 	}
 	paths := make(map[store.Store]string)
-	storetest.RunClock(t, storetest.Clocked{
+	engine := storetest.Clocked{
 		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
 			t.Helper()
 			path := litetest.New(t)
@@ -38,7 +38,9 @@ func TestClockConformance(t *testing.T) {
 			paths[next] = paths[s]
 			return next
 		},
-	})
+	}
+	storetest.RunClock(t, engine)
+	storetest.RunClockLimits(t, engine)
 }
 
 // TestConformance uses a copy of one migrated database for every subtest, because migrating

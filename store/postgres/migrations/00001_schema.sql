@@ -378,6 +378,8 @@ CREATE TABLE job_state (
     negatives       bigint      NOT NULL DEFAULT 0,
     misses          bigint      NOT NULL DEFAULT 0,
     schedule_time   timestamptz NOT NULL,
+    -- job.Unasked, a set: 1 schedule_time, 2 the beginning of the window.
+    unasked         smallint    NOT NULL,
     start_window    bigint      NOT NULL,
     -- The end of start_window, or of wait_window while the job waits.
     start_deadline  timestamptz NOT NULL,
@@ -452,7 +454,8 @@ CREATE TABLE job_state (
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             bytea,
     attempt_ended_at   timestamptz,
-    -- When the first attempt of armed_round was armed, and when the job's first one was.
+    -- When the first attempt of armed_round was armed, and when the job's first one was. Only
+    -- a step back of the clock changes first_armed_at, to the time after it.
     round_armed_at     timestamptz,
     first_armed_at     timestamptz,
 
@@ -460,7 +463,7 @@ CREATE TABLE job_state (
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
         AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
-        AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
+        AND start_window >= 0 AND unasked BETWEEN 0 AND 3 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
         -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
         AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
         AND (claim_token IS NULL OR state IN (2, 4, 5))
@@ -566,7 +569,7 @@ CREATE INDEX job_state_unresolved ON job_state (schedule_id, job_id)
 CREATE VIEW job_head AS
 SELECT
     job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims,
-    looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
+    looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
     class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status,
     error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at,
     fence_at, effect_key, request_digest, handle, result, round_armed_at

@@ -299,6 +299,8 @@ CREATE TABLE job_state (
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
     misses          INTEGER NOT NULL DEFAULT 0 CHECK (misses >= 0),
     schedule_time   INTEGER NOT NULL,
+    -- job.Unasked, a set: 1 schedule_time, 2 the beginning of the window.
+    unasked         INTEGER NOT NULL CHECK (unasked BETWEEN 0 AND 3),
     -- The end of jobs.start_window, or of wait_window while the job waits.
     start_deadline  INTEGER NOT NULL,
     -- When the job is due: the start, the lease's end, the fence, or the next look.
@@ -335,7 +337,7 @@ CREATE TABLE job_state (
     updated_at      INTEGER NOT NULL,
     -- When the job entered its state.
     state_since     INTEGER NOT NULL,
-    -- When its first attempt was armed. A step of the clock does not change it.
+    -- When its first attempt was armed. Only a step back changes it, to the time after it.
     first_armed_at  INTEGER,
     ended_at        INTEGER,
     -- The job's newest events (store/logpage), each written with the change that it

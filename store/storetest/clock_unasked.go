@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+func clockUnaskedForward(c *clockFixture) { clockUnasked(c, time.Hour) }
+
+func clockUnaskedBack(c *clockFixture) { clockUnasked(c, -time.Hour) }
+
+// clockUnasked: a job that starts as soon as possible does not wait because the clock was set,
+// and its windows keep what is left of them. Requested times stay.
+func clockUnasked(c *clockFixture, by time.Duration) {
+	later := at(start.Add(3 * time.Hour))
+	c.conn = c.connect(store.Connection{MaxInFlight: 10})
+	soon, asked := c.submit(holding("soon")), c.submit(holding("asked"), at(start.Add(90*time.Minute)))
+	waits := c.submit(replying(soon.ID), holding("reply"))
+	moved := c.apply(c.submit(holding("moved"), later), job.RescheduleAsked{}).Snapshot
+	run := c.apply(c.submit(holding("run"), later), job.RunNowAsked{}).Snapshot
+	times := func(s job.Snapshot, by time.Duration) []time.Time {
+		return []time.Time{s.ScheduleTime.Add(by), s.StartDeadline.Add(by), s.NextAt.Add(by)}
+	}
+	c.fixture.clock.advance(10 * time.Second)
+	c.machine.Set(by)
+	c.step()
+	for what, s := range map[string]job.Snapshot{"a job": soon, "a reply": waits, "a rescheduled job": moved} {
+		c.is(times(c.job(s.ID), 0), times(s, by), "times of %s", what)
+	}
+	c.is(times(c.job(asked.ID), 0), times(asked, 0), "requested times")
+	c.is(times(c.job(run.ID), 0)[:2], times(run, 0)[:2], "requested times of a job that runs now")
+	started := make(map[job.ID]bool)
+	for _, l := range c.tried() {
+		started[l.ID] = true
+	}
+	c.is(started, map[job.ID]bool{soon.ID: true, moved.ID: true, run.ID: true}, "jobs claimed")
+}
+
+// clockRetried: a retry for which no time was requested starts as soon as possible too, and
+// the time that was requested for the job stays.
+func clockRetried(c *clockFixture) {
+	failed := c.sending(at(start.Add(-time.Minute)))
+	ended := c.apply(failed.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent, Message: "no"})
+	again := c.apply(ended.Snapshot, job.RetryAsked{}).Snapshot
+	c.is(again.Unasked, job.UnaskedStart, "times that were not requested")
+	c.machine.Set(-time.Hour)
+	c.step()
+	got := c.job(again.ID)
+	c.is([]time.Time{got.ScheduleTime, got.StartDeadline}, []time.Time{again.ScheduleTime, again.StartDeadline.Add(-time.Hour)}, "times")
+	c.is(c.claims(again.ID)(), true, "claimed")
+}
+
+// clockEcho: a repeat of a request is the same request after a step, and is answered with the
+// times that the job has now.
+func clockEcho(c *clockFixture) {
+	n := c.new()
+	made := c.create(n)[0]
+	c.machine.Set(-time.Hour)
+	c.step()
+	again := c.create(n)[0]
+	c.is([]any{made.Created, again.Created, again.Snapshot.ID}, []any{true, false, n.Spec.ID}, "created, created, id")
+	c.is(again.Snapshot.ScheduleTime, made.Snapshot.ScheduleTime.Add(-time.Hour), "time in the answer to the repeat")
+}
+
+// clockPast: what happened before a step back is never later than now.
+func clockPast(c *clockFixture) {
+	paused := c.connect(store.Connection{})
+	why := "why"
+	paused = c.revise(paused, store.ConnectionChange{Pause: &why})
+	_, err := c.s.CreateAPIKey(c.ctx, newKey("a"))
+	c.ok(err)
+	_, err = c.s.TouchAPIKey(c.ctx, "a", time.Minute)
+	c.ok(err)
+	// One is to be looked at again, one has its next firing later.
+	look := c.schedule(func(s *store.Schedule) { s.Next = start.Add(store.BufferedLook) })
+	far := c.schedule(func(s *store.Schedule) { s.Next = start.Add(2 * store.BufferedLook) })
+	c.machine.Set(-time.Hour)
+	c.step()
+	now := start.Add(-time.Hour)
+	c.is(c.connection(paused.ID).PausedAt, now, "the pause")
+	k, err := c.s.APIKey(c.ctx, "a")
+	c.ok(err)
+	c.is(k.LastUsed, now, "the last use")
+	c.is(c.readSchedule(look.ID).Next, now, "the next decision")
+	c.is(c.readSchedule(far.ID).Next, far.Next, "the next firing")
+}
