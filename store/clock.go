@@ -195,6 +195,13 @@ func (c *Clock) Adopt(r ClockReading, because string) ClockMoment {
 	return m
 }
 
+// Release records that the clock is not suspect to any other process. See Timeline.Release.
+func (c *Clock) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line.Release()
+}
+
 // Suspect describes the clock now, as far as the readings so far show.
 func (c *Clock) Suspect() SuspectClock {
 	c.mu.Lock()

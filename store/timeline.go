@@ -52,7 +52,7 @@ type Timeline struct {
 	// it is known.
 	floor int64
 	// elsewhere reports that a clock past the floor is no proof either, because another
-	// process suspects it.
+	// process suspects it (see Release).
 	elsewhere bool
 	// last is the newest believed time. It belongs to the newest reading that was judged,
 	// which began at judged on the boot clock and had ended at seen.
@@ -77,6 +77,8 @@ type ClockMoment struct {
 	Step *ClockStep
 	// Ended is why a clock is believed again without a step.
 	Ended string
+	// Jumped reports that a suspect clock has jumped again.
+	Jumped bool
 	// Late reports that a newer reading was judged before. Now and Suspect are those of the
 	// newer one.
 	Late bool
@@ -110,6 +112,17 @@ func (t Timeline) Suspect() Timeline {
 	t.elsewhere = t.floor != 0
 	return t
 }
+
+// Release ends what Suspect began: no other process suspects the clock any more, and none has
+// believed it. A clock that has jumped meanwhile stays suspect.
+func (t *Timeline) Release() {
+	if !t.jumped() {
+		t.elsewhere = false
+	}
+}
+
+// jumped reports whether a suspect clock has jumped since it became suspect.
+func (t *Timeline) jumped() bool { return t.suspected && t.since != t.suspectSince }
 
 // Resume returns the timeline of a process that continues where an earlier one stopped.
 func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
@@ -147,12 +160,13 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if t.floor == 0 && fromMicros(off).Abs() <= t.tolerance(r) {
 		return t.agree(r)
 	}
+	jumped := t.suspected && apart(fromMicros(off), fromMicros(t.off))
 	if !t.suspected {
 		t.suspected, t.since, t.suspectSince, t.began, t.off = true, r.Boot, r.Boot, t.at(r), off
-	} else if apart(fromMicros(off), fromMicros(t.off)) {
-		t.since, t.off = r.Boot, off // another jump: it has not lasted yet
+	} else if jumped {
+		t.since, t.off = r.Boot, off // it has not lasted yet
 	}
-	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Suspect: t.describe(off)}
+	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Suspect: t.describe(off), Jumped: jumped}
 	if because := t.convinced(r, off); because != "" {
 		m.Step = t.step(r, off, because)
 	}
@@ -268,6 +282,7 @@ func (t *Timeline) describe(off int64) SuspectClock {
 	}
 	d.Why = fmt.Sprintf("the clock is %v %s the time that is believed", d.Off.Abs().Round(time.Millisecond), ahead)
 	switch {
+	case t.elsewhere && t.jumped(): // suspect to this process too
 	case t.elsewhere:
 		d.Kind, d.Why = SuspectElsewhere, "the clock is suspect to another server, and nothing has proved it right since"
 	case t.floor != 0:

@@ -22,6 +22,11 @@ type ApiKey struct {
 	RevokedAt  *time.Time
 }
 
+type ClockDoubt struct {
+	Server string
+	Beats  int64
+}
+
 type Connection struct {
 	ID                    pgtype.UUID
 	Project               string

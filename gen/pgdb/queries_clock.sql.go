@@ -35,8 +35,9 @@ func (q *Queries) BeginStep(ctx context.Context, steps int64) (int64, error) {
 }
 
 const believeClock = `-- name: BelieveClock :exec
-UPDATE clock AS c SET at = $1::timestamptz, doubted = false
-FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = $2::bigint AND (c.at <> $1::timestamptz OR c.doubted)
+WITH known AS (SELECT 1 FROM meta WHERE id = 1 AND clock_steps = $2::bigint),
+ended AS (DELETE FROM clock_doubts WHERE EXISTS (SELECT 1 FROM known))
+UPDATE clock SET at = $1::timestamptz WHERE id = 1 AND at <> $1::timestamptz AND EXISTS (SELECT 1 FROM known)
 `
 
 type BelieveClockParams struct {
@@ -50,8 +51,83 @@ func (q *Queries) BelieveClock(ctx context.Context, arg BelieveClockParams) erro
 	return err
 }
 
+const clockDoubts = `-- name: ClockDoubts :many
+SELECT server, beats FROM clock_doubts ORDER BY server LIMIT 1000
+`
+
+func (q *Queries) ClockDoubts(ctx context.Context) ([]ClockDoubt, error) {
+	rows, err := q.db.Query(ctx, clockDoubts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClockDoubt
+	for rows.Next() {
+		var i ClockDoubt
+		if err := rows.Scan(&i.Server, &i.Beats); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const doubtClock = `-- name: DoubtClock :exec
+INSERT INTO clock_doubts (server, beats) SELECT $1::text, 1 FROM meta WHERE id = 1 AND clock_steps = $2::bigint
+ON CONFLICT (server) DO UPDATE SET beats = clock_doubts.beats + 1
+`
+
+type DoubtClockParams struct {
+	Server string
+	Steps  int64
+}
+
+func (q *Queries) DoubtClock(ctx context.Context, arg DoubtClockParams) error {
+	_, err := q.db.Exec(ctx, doubtClock, arg.Server, arg.Steps)
+	return err
+}
+
+const endDoubt = `-- name: EndDoubt :execrows
+DELETE FROM clock_doubts WHERE server = $1 AND beats = $2
+`
+
+type EndDoubtParams struct {
+	Server string
+	Beats  int64
+}
+
+// Of a server that has ended, unless it has beaten meanwhile.
+func (q *Queries) EndDoubt(ctx context.Context, arg EndDoubtParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endDoubt, arg.Server, arg.Beats)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endDoubts = `-- name: EndDoubts :exec
+DELETE FROM clock_doubts
+`
+
+func (q *Queries) EndDoubts(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, endDoubts)
+	return err
+}
+
+const endOwnDoubt = `-- name: EndOwnDoubt :exec
+DELETE FROM clock_doubts WHERE server = $1
+`
+
+func (q *Queries) EndOwnDoubt(ctx context.Context, server string) error {
+	_, err := q.db.Exec(ctx, endOwnDoubt, server)
+	return err
+}
+
 const endStep = `-- name: EndStep :exec
-UPDATE clock SET at = $1::timestamptz, doubted = false WHERE id = 1
+UPDATE clock SET at = $1::timestamptz WHERE id = 1
 `
 
 func (q *Queries) EndStep(ctx context.Context, now time.Time) error {
@@ -91,7 +167,7 @@ func (q *Queries) ForgetNewestKeyAges(ctx context.Context, arg ForgetNewestKeyAg
 
 const getClock = `-- name: GetClock :one
 
-SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
+SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, EXISTS (SELECT 1 FROM clock_doubts) AS doubted
 FROM clock AS c CROSS JOIN meta AS m WHERE c.id = 1 AND m.id = 1
 `
 
@@ -380,15 +456,5 @@ type StepWindowsParams struct {
 // Windows that were open while work was suspended.
 func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
 	_, err := q.db.Exec(ctx, stepWindows, arg.Stood, arg.Now, arg.Since)
-	return err
-}
-
-const suspectClock = `-- name: SuspectClock :exec
-UPDATE clock AS c SET doubted = true
-FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = $1::bigint AND NOT c.doubted
-`
-
-func (q *Queries) SuspectClock(ctx context.Context, steps int64) error {
-	_, err := q.db.Exec(ctx, suspectClock, steps)
 	return err
 }

@@ -159,13 +159,21 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		}
 		j.NextAt = next
 	}
-	if j.Unasked.Has(job.UnaskedTime) && !j.State.Terminal() {
-		j.ScheduleTime = j.ScheduleTime.Add(by)
-	}
-	if j.Unasked.Has(job.UnaskedStart) && !j.State.Terminal() {
-		j.StartDeadline = j.StartDeadline.Add(by)
-	}
+	stepUnasked(j, by)
 	if j.Ended.After(to) {
 		j.Ended = to
+	}
+}
+
+// stepUnasked moves the times that no caller asked for.
+func stepUnasked(j *job.Job, by time.Duration) {
+	if j.State.Terminal() {
+		return
+	}
+	if j.Unasked.Has(job.UnaskedTime) {
+		j.ScheduleTime = j.ScheduleTime.Add(by)
+	}
+	if j.Unasked.Has(job.UnaskedStart) {
+		j.StartDeadline = j.StartDeadline.Add(by)
 	}
 }

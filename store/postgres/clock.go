@@ -23,8 +23,8 @@ import (
 //     read, by its own line.
 //   - The clock is believed again when another server believes it, when this machine's clock,
 //     which is another one, agrees with it, or when store.ClockOptions.SuspectFor has passed.
-//     The table clock prevents a server that starts meanwhile from believing the clock as it
-//     is.
+//     The table clock_doubts prevents a server that starts meanwhile from believing the clock
+//     as it is (clock_doubts.go).
 //   - A step changes what is stored once, whichever server writes it: its number is in meta,
 //     which every writing transaction reads and so locks. The other servers then believe the
 //     clock as it is.
@@ -62,6 +62,7 @@ type clock struct {
 	skew      time.Duration
 	skewKnown bool
 	apart     int
+	doubts    doubts
 }
 
 // reading returns a reading of the database's clock that was requested when the boot clock
@@ -94,9 +95,11 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// A clock that another server suspects, or that differs from this machine's synchronized
 	// one, is not believed as it is.
-	if row.Doubted || s.real() && hostclock.Synchronized() && row.Now.Sub(hostclock.Wall()).Abs() > mostApart {
+	differs := s.real() && hostclock.Synchronized() && row.Now.Sub(hostclock.Wall()).Abs() > mostApart
+	if row.Doubted || differs {
 		line = line.Suspect()
 	}
+	s.clock.doubts = newDoubts(row.Doubted && !differs)
 	s.clock.belief, s.clock.steps = store.NewClock(s.opts.Clock, line), row.ClockSteps
 	m := s.moment(row.Now, begun, row.ClockSteps)
 	if s.real() {
@@ -132,7 +135,7 @@ func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
 	switch {
 	case m.Suspect.Why == "":
 		c.suspectSince = time.Time{}
-	case c.suspectSince.IsZero():
+	case c.suspectSince.IsZero() || m.Jumped:
 		c.suspectSince = time.UnixMicro(r.Wall)
 	}
 	if !m.Late {
@@ -214,7 +217,7 @@ func (s *Store) compareClocks(ctx context.Context) error {
 	case s.othersBelieve(row, r):
 		return nil
 	default:
-		return q.SuspectClock(ctx, row.ClockSteps)
+		return s.doubt(ctx, q, row, m.Suspect, r)
 	}
 }
 
@@ -290,6 +293,9 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 			if err := part(ctx); err != nil {
 				return err
 			}
+		}
+		if err := q.EndDoubts(ctx); err != nil {
+			return err
 		}
 		return q.EndStep(ctx, time.UnixMicro(step.To))
 	})

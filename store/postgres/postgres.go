@@ -201,6 +201,7 @@ func (s *Store) Close() error {
 		s.growth.close()
 		s.endNotes()
 		s.watched.close()
+		s.endDoubt()
 		s.pool.Close()
 	})
 	return nil

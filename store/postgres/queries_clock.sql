@@ -4,23 +4,37 @@
 -- over stays over, and a running one keeps what is left of it.
 
 -- name: GetClock :one
-SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
+SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, EXISTS (SELECT 1 FROM clock_doubts) AS doubted
 FROM clock AS c CROSS JOIN meta AS m WHERE c.id = 1 AND m.id = 1;
 
 -- name: BelieveClock :exec
 -- A server that believes the clock ends the suspicion of the others too.
-UPDATE clock AS c SET at = @now::timestamptz, doubted = false
-FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND (c.at <> @now::timestamptz OR c.doubted);
+WITH known AS (SELECT 1 FROM meta WHERE id = 1 AND clock_steps = @steps::bigint),
+ended AS (DELETE FROM clock_doubts WHERE EXISTS (SELECT 1 FROM known))
+UPDATE clock SET at = @now::timestamptz WHERE id = 1 AND at <> @now::timestamptz AND EXISTS (SELECT 1 FROM known);
 
--- name: SuspectClock :exec
-UPDATE clock AS c SET doubted = true
-FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND NOT c.doubted;
+-- name: DoubtClock :exec
+INSERT INTO clock_doubts (server, beats) SELECT @server::text, 1 FROM meta WHERE id = 1 AND clock_steps = @steps::bigint
+ON CONFLICT (server) DO UPDATE SET beats = clock_doubts.beats + 1;
+
+-- name: ClockDoubts :many
+SELECT server, beats FROM clock_doubts ORDER BY server LIMIT 1000;
+
+-- name: EndDoubt :execrows
+-- Of a server that has ended, unless it has beaten meanwhile.
+DELETE FROM clock_doubts WHERE server = @server AND beats = @beats;
+
+-- name: EndOwnDoubt :exec
+DELETE FROM clock_doubts WHERE server = @server;
+
+-- name: EndDoubts :exec
+DELETE FROM clock_doubts;
 
 -- name: BeginStep :execrows
 UPDATE meta SET clock_steps = clock_steps + 1 WHERE id = 1 AND clock_steps = @steps::bigint;
 
 -- name: EndStep :exec
-UPDATE clock SET at = @now::timestamptz, doubted = false WHERE id = 1;
+UPDATE clock SET at = @now::timestamptz WHERE id = 1;
 
 -- name: AllowStep :exec
 -- Lets this transaction move fences back; see the triggers.

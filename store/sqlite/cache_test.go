@@ -143,7 +143,8 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 		"RemoveState":    "ended, and so not remembered", "RemoveJob": "ended, and so not remembered",
 		"StepAttempts": "all is dropped", "StepEarlierAttempts": "all is dropped", "ForgetEarlierKeyAges": "all is dropped", "ForgetKeyAges": "all is dropped", "StepLeases": "all is dropped",
 		"StepWaits": "all is dropped", "StepWindows": "all is dropped", "StepEnds": "all is dropped",
-		"StepHolds": "all is dropped", "StepBuckets": "all is dropped",
+		"StepHolds": "all is dropped", "StepBuckets": "all is dropped", "StepUnasked": "all is dropped",
+		"StepFirstArms": "all is dropped", "StepPauses": "all is dropped",
 	}
 	own := make(map[string]bool)
 	for _, decl := range parsed(t, "queries.go").Decls {

@@ -39,7 +39,7 @@ func (r ClockRule) writes() bool { return r == ClockMoves || r == ClockBounds ||
 
 // clockRules has the columns of all engines that store a time. A new one states its rule
 // here, and one that a step changes gets a case in the clock's conformance suite.
-var clockRules = map[ClockRule]string{
+var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no credentials
 	ClockMoves: `
 		job_state: schedule_time start_deadline next_at armed_at round_armed_at send_deadline answer_deadline fence_at
 		attempts: armed_at send_deadline answer_deadline fence_at

@@ -82,12 +82,18 @@ CREATE TABLE meta (
 CREATE TABLE clock (
     id      smallint    PRIMARY KEY CHECK (id = 1),
     -- The newest time that any server believed.
-    at      timestamptz NOT NULL DEFAULT 'epoch',
-    -- The clock is suspect to a server, and no server has believed it since.
-    doubted boolean     NOT NULL DEFAULT false
+    at      timestamptz NOT NULL DEFAULT 'epoch'
 );
 
 INSERT INTO clock (id) VALUES (1);
+
+-- The servers to which the clock is suspect, since any server has believed it last. A row
+-- counts while its server lives (see clock_doubts.go).
+CREATE TABLE clock_doubts (
+    server text   PRIMARY KEY,
+    -- Rises with each comparison of the server.
+    beats  bigint NOT NULL
+);
 
 --
 -- Projects, connections and their credentials
