@@ -76,7 +76,7 @@ func (d *doubting) ended(ahead time.Duration) {
 	}
 }
 
-// TestADoubtEndsWithItsServer: nobody doubts the clock any more.
+// TestADoubtEndsWithItsServer: no server doubts the clock any more.
 func TestADoubtEndsWithItsServer(t *testing.T) {
 	d := newDoubting(t)
 	d.ended(time.Hour)
