@@ -21,7 +21,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	from, until, err := s.backfillSpan(req)
+	from, until, err := s.backfillSpan(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +116,17 @@ func idOfTaken(items int) (id job.ID) {
 func itemsTaken(id job.ID) int { return int(binary.BigEndian.Uint64(id[8:])) }
 
 // backfillSpan reads the range of a backfill.
-func (s *scheduleService) backfillSpan(req *fireoncev1.BackfillScheduleRequest) (from, until time.Time, err error) {
+func (s *scheduleService) backfillSpan(ctx context.Context, req *fireoncev1.BackfillScheduleRequest) (from, until time.Time, err error) {
 	if from, err = timeFromWire("start_time", req.GetStartTime()); err != nil {
 		return from, until, err
 	}
 	if until, err = timeFromWire("end_time", req.GetEndTime()); err != nil {
 		return from, until, err
 	}
-	switch now := s.cfg.Now(); {
+	now, err := s.storeNow(ctx)
+	switch {
+	case err != nil:
+		return from, until, err
 	case until.After(now):
 		return from, until, backfillRange("end_time", "end_time is in the future")
 	case !from.Before(until):

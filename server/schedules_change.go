@@ -165,14 +165,10 @@ func (s *scheduleService) passDue(ctx context.Context, c *store.ScheduleChange, 
 	return nil
 }
 
-// begin puts a schedule where it fires from now on. What waits in the buffer stays there, unless
-// no job may be made any more.
-func (s *scheduleService) begin(ctx context.Context, c *store.ScheduleChange, times *recur.Schedule, maxFirings int64) error {
+// begin puts a schedule where it fires after an instant, which passed returned. What waits in the
+// buffer stays there, unless no job may be made any more.
+func (s *scheduleService) begin(c *store.ScheduleChange, times *recur.Schedule, maxFirings int64, from time.Time) error {
 	to := &c.Schedule
-	from, err := s.passed(ctx, *to)
-	if err != nil {
-		return err
-	}
 	cursor, next, left, err := schedule.Begin(times, maxFirings, to.Run, from)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)

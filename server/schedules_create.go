@@ -199,7 +199,11 @@ func (s *scheduleService) checkTemplate(ctx context.Context, in *validator, of s
 	if err := checkSize(plain); err != nil {
 		return inPart(partTemplate, err)
 	}
-	beat := schedule.Example(times, s.cfg.Now())
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return err
+	}
+	beat := schedule.Example(times, now)
 	made, err := schedule.JobOf(of.ID, times, d.template, beat, of.Run+1)
 	if errors.Is(err, schedule.ErrTooLarge) {
 		return tooLarge(err)
@@ -255,13 +259,17 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, err
 	}
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return nil, err
+	}
 	fresh.ID = job.ID{}
 	out, err := scheduleToWire(fresh)
 	if err != nil {
 		return nil, err
 	}
 	out.NextFireTime = timeToWire(fresh.Next)
-	beats, _ := schedule.Preview(times, s.cfg.Now().Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
+	beats, _ := schedule.Preview(times, now.Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
 	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(schedule.Due(beats, d.template))}, nil
 }
 

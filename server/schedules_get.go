@@ -26,8 +26,8 @@ type scheduleService struct {
 // shownFirings is how many firings, past ones and ones to come, an answer has with its schedule.
 const shownFirings = 10
 
-// storeNow is the time by which schedules fire. This server's own clock may be another one, and
-// a schedule that began by a clock that is ahead would pass times that have not come.
+// storeNow returns the time by which schedules fire. All handlers of schedules use it: a time that has
+// passed by this server's own clock may not have fired.
 func (s *scheduleService) storeNow(ctx context.Context) (time.Time, error) {
 	meta, err := s.store.Meta(ctx)
 	if err != nil {
@@ -79,11 +79,15 @@ func (s *scheduleService) readSchedule(ctx context.Context, req scheduleNamed) (
 
 // withNext converts a schedule, with its next firings.
 func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fireoncev1.Schedule, []*fireoncev1.PlannedFiring, error) {
-	out, err := s.scheduleWire(ctx, of)
+	now, err := s.storeNow(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := s.cfg.Scheduler.Upcoming(of, s.cfg.Now(), shownFirings)
+	out, err := s.scheduleAt(ctx, of, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := s.cfg.Scheduler.Upcoming(of, now, shownFirings)
 	if err != nil {
 		s.unreadable(ctx, of, err)
 	}
@@ -118,15 +122,24 @@ func (s *scheduleService) assign(ctx context.Context, of store.Schedule, next []
 	return nil
 }
 
-// scheduleWire converts a schedule.
+// scheduleWire converts a schedule as it is now.
 func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (*fireoncev1.Schedule, error) {
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.scheduleAt(ctx, of, now)
+}
+
+// scheduleAt converts a schedule as it is at a time.
+func (s *scheduleService) scheduleAt(ctx context.Context, of store.Schedule, now time.Time) (*fireoncev1.Schedule, error) {
 	out, err := scheduleToWire(of)
 	if err != nil {
 		return nil, fmt.Errorf("read the stored schedule %s: %w", of.ID, err)
 	}
 	if of.State == store.ScheduleActive {
-		out.NextFireTime = timeToWire(s.nextFire(ctx, of))
-		if !of.Next.IsZero() && s.cfg.Now().Sub(of.Next) > firing.Late {
+		out.NextFireTime = timeToWire(s.nextFire(ctx, of, now))
+		if !of.Next.IsZero() && now.Sub(of.Next) > firing.Late {
 			out.OverdueTime = timeToWire(of.Next)
 		}
 	}
@@ -135,8 +148,7 @@ func (s *scheduleService) scheduleWire(ctx context.Context, of store.Schedule) (
 
 // nextFire is when the next firing of an ACTIVE schedule that is not skipped is due; zero: not
 // known. Mostly that is when the schedule is decided about next.
-func (s *scheduleService) nextFire(ctx context.Context, of store.Schedule) time.Time {
-	now := s.cfg.Now()
+func (s *scheduleService) nextFire(ctx context.Context, of store.Schedule, now time.Time) time.Time {
 	if of.Buffered == nil && len(of.Skips) == 0 && of.Next.After(now) {
 		return of.Next
 	}

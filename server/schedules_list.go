@@ -30,9 +30,13 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	if err != nil {
 		return nil, err
 	}
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out, size := &fireoncev1.ListSchedulesResponse{}, 0
 	for i, of := range page.Schedules {
-		wire, err := s.scheduleWire(ctx, of)
+		wire, err := s.scheduleAt(ctx, of, now)
 		if err != nil {
 			return nil, err
 		}

@@ -67,14 +67,17 @@ func (s *scheduleService) resuming(etag, note string) scheduleChange {
 			if err != nil {
 				return evaluated(*to, err)
 			}
-			left, err := s.skipsLeft(*to)
+			from, err := s.passed(ctx, *to)
+			if err != nil {
+				return err
+			}
+			left, err := s.skipsLeft(*to, from)
 			if err != nil {
 				return evaluated(*to, err)
 			}
 			to.State, to.PauseCause, to.Note, to.Skips = store.ScheduleActive, 0, note, left
-			err = s.begin(ctx, c, plan.Times, plan.Spec.GetMaxFirings())
-			to.HeldUntil = time.Time{} // after begin, which passes the lost time
-			return err
+			to.HeldUntil = time.Time{} // begin passes the lost time
+			return s.begin(c, plan.Times, plan.Spec.GetMaxFirings(), from)
 		},
 	}
 }

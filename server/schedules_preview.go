@@ -41,7 +41,9 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 		if err != nil {
 			return nil, err
 		}
-		list, out.More = s.previewed(times, nil, from, until, n, spec.GetMaxFirings())
+		if list, out.More, err = s.previewed(ctx, times, nil, from, until, n, spec.GetMaxFirings()); err != nil {
+			return nil, err
+		}
 	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
 		return nil, err
 	}
@@ -52,14 +54,18 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 // previewed are the firings of times from an instant on, zero: from now on. limit, if it is
 // set, bounds all firings. template is that of a stored schedule.
 func (s *scheduleService) previewed(
-	times *recur.Schedule, template *fireoncev1.JobTemplate, from, until time.Time, n int, limit int64,
-) ([]schedule.Planned, bool) {
+	ctx context.Context, times *recur.Schedule, template *fireoncev1.JobTemplate, from, until time.Time, n int, limit int64,
+) ([]schedule.Planned, bool, error) {
 	if from.IsZero() {
-		from = s.cfg.Now().Add(time.Nanosecond) // a time that is now has passed
+		now, err := s.storeNow(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		from = now.Add(time.Nanosecond) // a time that is now has passed
 	}
 	most := fewest(n, limit)
 	beats, more := schedule.Preview(times, from, until, most)
-	return schedule.Due(beats, template), more && (len(beats) < most || most == n && int64(n) != limit)
+	return schedule.Due(beats, template), more && (len(beats) < most || most == n && int64(n) != limit), nil
 }
 
 // previewStored are the firings of a stored schedule, from where it stands or, by its present
@@ -70,7 +76,11 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 		return nil, false, err
 	}
 	if from.IsZero() {
-		list, more, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), until, n)
+		now, err := s.storeNow(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		list, more, err := s.cfg.Scheduler.UpcomingUntil(of, now, until, n)
 		if err != nil {
 			return nil, false, evaluated(of, err)
 		}
@@ -80,7 +90,10 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 	if err != nil {
 		return nil, false, evaluated(of, err)
 	}
-	list, more := s.previewed(plan.Times, plan.Template, from, until, n, 0)
+	list, more, err := s.previewed(ctx, plan.Times, plan.Template, from, until, n, 0)
+	if err != nil {
+		return nil, false, err
+	}
 	for i := range list {
 		list[i].Skipped = slices.Contains(of.Skips, list[i].Name)
 	}
@@ -96,7 +109,11 @@ func (s *scheduleService) assignLater(ctx context.Context, of store.Schedule, li
 	if !of.Queued || len(list) == 0 {
 		return nil
 	}
-	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), list[len(list)-1].Instant.Add(time.Nanosecond), maxAssigned)
+	now, err := s.storeNow(ctx)
+	if err != nil {
+		return err
+	}
+	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, now, list[len(list)-1].Instant.Add(time.Nanosecond), maxAssigned)
 	if err != nil {
 		return evaluated(of, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -28,13 +29,17 @@ func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFi
 				to.Skips = slices.Delete(to.Skips, at, at+1)
 				return nil
 			}
-			if err := s.mayComeYet(ctx, *to, name); err != nil {
+			now, err := s.storeNow(ctx)
+			if err != nil {
+				return err
+			}
+			if err := s.mayComeYet(ctx, *to, name, now); err != nil {
 				return err
 			}
 			if undo {
 				return errInPlace
 			}
-			return s.skip(to, name)
+			return s.skip(to, name, now)
 		},
 	})
 	if err != nil && !errors.Is(err, errInPlace) {
@@ -48,8 +53,8 @@ func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFi
 var errInPlace = errors.New("nothing to change")
 
 // mayComeYet refuses a name that no firing to come has.
-func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, name string) error {
-	next, err := s.cfg.Scheduler.Upcoming(of, s.cfg.Now(), searchedFirings)
+func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, name string, now time.Time) error {
+	next, err := s.cfg.Scheduler.Upcoming(of, now, searchedFirings)
 	if err != nil {
 		return evaluated(of, err)
 	}
@@ -66,7 +71,7 @@ func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, nam
 		if err != nil {
 			return evaluated(of, err)
 		}
-		decided = known != nil || schedule.Passed(plan.Times, name, s.cfg.Now())
+		decided = known != nil || schedule.Passed(plan.Times, name, now)
 	}
 	if decided {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_DECIDED,
@@ -77,8 +82,8 @@ func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, nam
 }
 
 // skip takes a firing out. Of a paused schedule's skips those go whose time has passed.
-func (s *scheduleService) skip(to *store.Schedule, name string) error {
-	left, err := s.skipsLeft(*to)
+func (s *scheduleService) skip(to *store.Schedule, name string, now time.Time) error {
+	left, err := s.skipsLeft(*to, now)
 	if err != nil {
 		return evaluated(*to, err)
 	}
@@ -91,8 +96,8 @@ func (s *scheduleService) skip(to *store.Schedule, name string) error {
 	return nil
 }
 
-// skipsLeft are the skips of a schedule whose times are to come.
-func (s *scheduleService) skipsLeft(of store.Schedule) ([]string, error) {
+// skipsLeft returns the skips of a schedule whose times are after an instant.
+func (s *scheduleService) skipsLeft(of store.Schedule, passed time.Time) ([]string, error) {
 	if len(of.Skips) == 0 || of.State == store.ScheduleActive {
 		return of.Skips, nil
 	}
@@ -100,6 +105,5 @@ func (s *scheduleService) skipsLeft(of store.Schedule) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := s.cfg.Now()
-	return slices.DeleteFunc(slices.Clone(of.Skips), func(name string) bool { return schedule.Passed(plan.Times, name, now) }), nil
+	return slices.DeleteFunc(slices.Clone(of.Skips), func(name string) bool { return schedule.Passed(plan.Times, name, passed) }), nil
 }

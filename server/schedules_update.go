@@ -130,7 +130,11 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	}
 	if d.spec != nil {
 		to.Skips = nil
-		if err := u.schedules.begin(ctx, c, times, spec.GetMaxFirings()); err != nil {
+		from, err := u.schedules.passed(ctx, *to)
+		if err != nil {
+			return err
+		}
+		if err := u.schedules.begin(c, times, spec.GetMaxFirings(), from); err != nil {
 			return err
 		}
 	}
