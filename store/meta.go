@@ -20,7 +20,10 @@ type Monitoring interface {
 // Meta describes a database.
 type Meta struct {
 	// Now is the time that counts as the present in the store.
-	Now     time.Time
+	Now time.Time
+	// Steady is Now without the steps of the clock: what passes between two values is the time
+	// that has passed, whatever the clock was set to meanwhile. Only differences count.
+	Steady  time.Time
 	StoreID job.ID
 	// Engine is "sqlite" or "postgres".
 	Engine  string

@@ -203,6 +203,7 @@ type Meta struct {
 	XidOffset   int64
 	EventsFrom  int64
 	ClockSteps  int64
+	ClockMoved  int64
 	ArmedBefore bool
 }
 

@@ -395,7 +395,7 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgt
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, clock_moved, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -418,6 +418,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.XidOffset,
 		&i.EventsFrom,
 		&i.ClockSteps,
+		&i.ClockMoved,
 		&i.ArmedBefore,
 	)
 	return i, err

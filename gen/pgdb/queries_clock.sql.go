@@ -23,11 +23,16 @@ func (q *Queries) AllowStep(ctx context.Context) error {
 }
 
 const beginStep = `-- name: BeginStep :execrows
-UPDATE meta SET clock_steps = clock_steps + 1 WHERE id = 1 AND clock_steps = $1::bigint
+UPDATE meta SET clock_steps = clock_steps + 1, clock_moved = clock_moved + $1::bigint WHERE id = 1 AND clock_steps = $2::bigint
 `
 
-func (q *Queries) BeginStep(ctx context.Context, steps int64) (int64, error) {
-	result, err := q.db.Exec(ctx, beginStep, steps)
+type BeginStepParams struct {
+	By    int64
+	Steps int64
+}
+
+func (q *Queries) BeginStep(ctx context.Context, arg BeginStepParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginStep, arg.By, arg.Steps)
 	if err != nil {
 		return 0, err
 	}

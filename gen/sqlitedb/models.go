@@ -57,6 +57,7 @@ type Clock struct {
 	Off      int64
 	Floor    int64
 	Steps    int64
+	Moved    int64
 	Stepping int64
 }
 

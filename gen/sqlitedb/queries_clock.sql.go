@@ -10,11 +10,11 @@ import (
 )
 
 const beginStep = `-- name: BeginStep :exec
-UPDATE clock SET stepping = 1, steps = steps + 1 WHERE id = 1
+UPDATE clock SET stepping = 1, steps = steps + 1, moved = moved + CAST(?1 AS INTEGER) WHERE id = 1
 `
 
-func (q *Queries) BeginStep(ctx context.Context) error {
-	_, err := q.exec(ctx, q.beginStepStmt, beginStep)
+func (q *Queries) BeginStep(ctx context.Context, by int64) error {
+	_, err := q.exec(ctx, q.beginStepStmt, beginStep, by)
 	return err
 }
 
@@ -59,7 +59,7 @@ func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) er
 
 const getClock = `-- name: GetClock :one
 
-SELECT id, boot_id, at, boot, since, off, floor, steps, stepping FROM clock WHERE id = 1
+SELECT id, boot_id, at, boot, since, off, floor, steps, moved, stepping FROM clock WHERE id = 1
 `
 
 // The clock: what is believed, and what a step changes (see store.ClockStep). The times
@@ -78,6 +78,7 @@ func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 		&i.Off,
 		&i.Floor,
 		&i.Steps,
+		&i.Moved,
 		&i.Stepping,
 	)
 	return i, err

@@ -262,6 +262,10 @@ type Opening struct {
 	// Fresh asks for a connection that was never used: the peer can reset a reused one
 	// as the request starts, which is ambiguous. KEYED may reuse.
 	Fresh bool
+	// Steady reads a clock that runs like true time whatever this machine's clock is set to,
+	// the same at all servers. Only differences count. Nil: there is none, as in the test of
+	// a connection.
+	Steady func(ctx context.Context) (time.Time, error)
 }
 
 // Commit is the one commit request of one attempt.

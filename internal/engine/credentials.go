@@ -102,7 +102,15 @@ func (o *credentials) open(ctx context.Context, l *store.Leased) (target, *job.D
 			o.cache.put(&l.Connection, cred, capability)
 		}
 	}
-	return newTarget(c, l, cred, capability), nil
+	to := newTarget(c, l, cred, capability)
+	to.opening.Steady = o.steady
+	return to, nil
+}
+
+// steady reads the store's steady clock.
+func (o *credentials) steady(ctx context.Context) (time.Time, error) {
+	m, err := o.Store.Meta(ctx)
+	return m.Steady, err
 }
 
 // known returns what is known of a connection without I/O. A connection without a

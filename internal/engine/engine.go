@@ -39,6 +39,7 @@ type Store interface {
 	Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error)
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
+	Meta(ctx context.Context) (store.Meta, error)
 }
 
 // Opener decrypts a connection's credential.

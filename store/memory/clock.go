@@ -16,6 +16,7 @@ func (s *Store) moment() store.ClockMoment {
 	if m.Step != nil {
 		s.step(*m.Step)
 		s.steps++
+		s.moved += time.Duration(m.Step.By) * time.Microsecond
 		s.clock.Follow(*m.Step)
 		m = s.clock.Read(s.opts.Clock.Read())
 	}

@@ -56,6 +56,8 @@ type Store struct {
 	clock  *store.Clock
 	saved  store.SavedClock
 	steps  int
+	// moved is by how much all steps have moved what is stored.
+	moved time.Duration
 	meta   store.Meta
 	// released is when the store was last released from a quarantine.
 	released time.Time

@@ -14,7 +14,7 @@ import (
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
 		m := t.meta
-		m.Now, m.Clock = t.now, t.suspect
+		m.Now, m.Steady, m.Clock = t.now, t.now.Add(-t.moved), t.suspect
 		return m, nil
 	})
 }

@@ -282,7 +282,7 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 			return err
 		}
 		q := pgdb.New(tx)
-		n, err := q.BeginStep(ctx, steps)
+		n, err := q.BeginStep(ctx, pgdb.BeginStepParams{By: step.By, Steps: steps})
 		if err == nil && n == 0 {
 			err = errStepped
 		}

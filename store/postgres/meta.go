@@ -38,6 +38,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		}
 		m := toMeta(row)
 		m.Now, m.Clock = v.at(now).UTC(), s.clock.belief.Suspect()
+		m.Steady = m.Now.Add(-fromMicros(row.ClockMoved))
 		if lag != nil {
 			m.EventLag = max(0, *lag)
 		}

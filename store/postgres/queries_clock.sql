@@ -31,7 +31,7 @@ DELETE FROM clock_doubts WHERE server = @server;
 DELETE FROM clock_doubts;
 
 -- name: BeginStep :execrows
-UPDATE meta SET clock_steps = clock_steps + 1 WHERE id = 1 AND clock_steps = @steps::bigint;
+UPDATE meta SET clock_steps = clock_steps + 1, clock_moved = clock_moved + @by::bigint WHERE id = 1 AND clock_steps = @steps::bigint;
 
 -- name: EndStep :exec
 UPDATE clock SET at = @now::timestamptz WHERE id = 1;

@@ -159,7 +159,7 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 		func(ctx context.Context) error {
 			return q.SaveClock(ctx, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()}))
 		},
-		q.BeginStep,
+		func(ctx context.Context) error { return q.BeginStep(ctx, step.By) },
 	}
 	if step.By != 0 {
 		parts = append(parts,

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	crand "crypto/rand"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -188,8 +190,12 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if err != nil {
 			return store.Meta{}, err
 		}
+		clock, err := v.q.GetClock(ctx)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return store.Meta{}, err
+		}
 		meta := metaOf(m)
-		meta.Now, meta.Clock = fromMicros(v.now), v.suspect
+		meta.Now, meta.Steady, meta.Clock = fromMicros(v.now), fromMicros(v.now-clock.Moved), v.suspect
 		return meta, nil
 	})
 }

@@ -12,7 +12,7 @@ ON CONFLICT (id) DO UPDATE SET
     boot_id = excluded.boot_id, at = excluded.at, boot = excluded.boot, since = excluded.since, off = excluded.off, floor = excluded.floor;
 
 -- name: BeginStep :exec
-UPDATE clock SET stepping = 1, steps = steps + 1 WHERE id = 1;
+UPDATE clock SET stepping = 1, steps = steps + 1, moved = moved + CAST(@by AS INTEGER) WHERE id = 1;
 
 -- name: EndStep :exec
 UPDATE clock SET stepping = 0 WHERE id = 1;

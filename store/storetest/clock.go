@@ -37,6 +37,7 @@ func RunClock(t *testing.T, engine Clocked) {
 		{"a job without a requested time, and a step back", clockUnaskedBack},
 		{"a retry without a requested time", clockRetried},
 		{"a repeated request after a step", clockEcho},
+		{"the steady clock", clockSteady},
 		{"what happened stays in the past", clockPast},
 		{"a look under way proves nothing after a step", clockLook},
 		{"a jump that lasts is followed", clockBound},

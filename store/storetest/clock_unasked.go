@@ -86,3 +86,23 @@ func clockPast(c *clockFixture) {
 	c.is(c.readSchedule(look.ID).Next, now, "the next decision")
 	c.is(c.readSchedule(far.ID).Next, far.Next, "the next firing")
 }
+
+// clockSteady: the steady clock advances by what passes, through jumps, steps and restarts.
+func clockSteady(c *clockFixture) {
+	last, passed := c.meta().Steady, time.Duration(0)
+	pass := func(when string) {
+		c.Helper()
+		c.fixture.clock.advance(time.Second)
+		passed += time.Second
+		c.is(c.meta().Steady.Sub(last), passed, "time that passed %s", when)
+	}
+	pass("at first")
+	for _, off := range []time.Duration{time.Hour, -time.Hour, 0} {
+		c.machine.Set(off)
+		pass("after a jump")
+		c.step()
+		pass("after a step")
+	}
+	c.restart(true)
+	pass("after a restart")
+}

@@ -31,11 +31,15 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return "", err
+	}
 	l, err := c.page(ctx, a, "", watermarkSize, true)
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), l, c.now().UTC()))
+	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), l, local().UTC()))
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the platform's time is not usable", Err: err}
 	}
@@ -90,13 +94,17 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err := lookup.CheckTimes(l); err != nil {
 		return nil, err
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return nil, err
+	}
 	s := newSearch(m, want, l)
 	err = s.ReadPages(func(cursor string) (string, bool, error) {
 		page, err := c.page(ctx, a, cursor, pageSize, false)
 		if err != nil {
 			return "", false, err
 		}
-		done, err := s.add(page, c.now())
+		done, err := s.add(page, local())
 		return page.next, done, err
 	})
 	if err != nil {

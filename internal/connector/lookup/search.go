@@ -17,7 +17,7 @@ import (
 //   - An absence rests on a complete read: every page back to the time before which no
 //     object can be ours, without an object twice, in a list from after the fence.
 //   - Clocks count only as far as they can be checked: between watermark and look the
-//     platform's clock and ours must have advanced alike.
+//     platform's clock and the store's steady one must have advanced alike.
 //   - The platform decides which objects are certainly ours, and which need a person's
 //     decision.
 
@@ -106,7 +106,8 @@ func CheckTimes(l connector.Look) error {
 	return nil
 }
 
-// Steady compares the platform's clock, read at local by ours, with the watermark's.
+// Steady compares the platform's clock, read at local by the local one (LocalClock), with the
+// watermark's.
 func (s *Search[T]) Steady(now, local time.Time) error {
 	if apart := now.Sub(s.watermark.At) - local.Sub(s.watermark.Local); apart > s.Slack || apart < -s.Slack {
 		return Because(ErrUnsteady, s.Clock+", or ours, was set since the send; times cannot be compared")

@@ -1,13 +1,32 @@
 package lookup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
-// Clocks are the platform's clock and this process's, read at the same time. Watermarks
-// embed them.
+// LocalClock returns the clock that a look compares the platform's with: the store's steady
+// clock (connector.Opening.Steady), and wall where there is none. This machine's wall clock
+// may be set between a watermark and its look, and may be disbelieved all the time.
+func LocalClock(ctx context.Context, o connector.Opening, wall func() time.Time) (func() time.Time, error) {
+	if o.Steady == nil {
+		return wall, nil
+	}
+	read := time.Now()
+	at, err := o.Steady(ctx)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: "the store's clock could not be read", Err: err}
+	}
+	return func() time.Time { return at.Add(time.Since(read)) }, nil
+}
+
+// Clocks are the platform's clock and the local one (LocalClock), read at the same time.
+// Watermarks embed them.
 type Clocks struct {
 	At    time.Time `json:"at"`
 	Local time.Time `json:"local"`

@@ -34,11 +34,15 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	l, err := c.page(ctx, a, p.id, "", true)
+	local, err := lookup.LocalClock(ctx, o, c.now)
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, c.now().UTC()))
+	l, err := c.page(ctx, a, p.id, "", local, true)
+	if err != nil {
+		return "", err
+	}
+	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, local().UTC()))
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the server's time is not usable", Err: err}
 	}
@@ -104,13 +108,17 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	} else if p.id != m.ID {
 		return nil, connector.ErrForeign
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return nil, err
+	}
 	s := newSearch(m, want, l)
 	err = s.ReadPages(func(before string) (string, bool, error) {
-		page, err := c.page(ctx, a, m.ID, before, false)
+		page, err := c.page(ctx, a, m.ID, before, local, false)
 		if err != nil {
 			return "", false, err
 		}
-		done, err := s.add(page, c.now())
+		done, err := s.add(page, local())
 		return s.last, done, err
 	})
 	if err != nil {
@@ -126,7 +134,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 }
 
 // page reads the posts that are older than the one named, the newest if none is.
-func (c *Connector) page(ctx context.Context, a account, id, before string, fresh bool) (listing, error) {
+func (c *Connector) page(ctx context.Context, a account, id, before string, local func() time.Time, fresh bool) (listing, error) {
 	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if before != "" {
 		q.Set("max_id", before)
@@ -139,7 +147,7 @@ func (c *Connector) page(ctx context.Context, a account, id, before string, fres
 	if err != nil {
 		return listing{}, err
 	}
-	l, err := parseListing(answer, pageSize, c.now())
+	l, err := parseListing(answer, pageSize, local())
 	if err != nil {
 		return listing{}, &connector.Refusal{Kind: job.FailTransient, Msg: err.Error()}
 	}

@@ -37,11 +37,15 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", kit.UnreadableFrozen("message", err)
 	}
+	clock, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return "", err
+	}
 	owner, at, err := c.readOwner(ctx, auth)
 	if err != nil {
 		return "", err
 	}
-	local := c.now().UTC()
+	local := clock().UTC()
 	channel, err := c.conversation(ctx, auth, want)
 	if err != nil {
 		return "", err
@@ -196,8 +200,12 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	} else if owner.identity() != m.identity() {
 		return nil, connector.ErrForeign
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return nil, err
+	}
 	s := newSearch(m, want, l)
-	if err := c.pages(ctx, auth, s); err != nil {
+	if err := c.pages(ctx, auth, s, local); err != nil {
 		return nil, err
 	}
 	if _, err := s.DropTaken(ctx); err != nil {
@@ -208,7 +216,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 
 // pages reads page after page: of the conversation, or of a thread, whose messages the
 // conversation does not list.
-func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
+func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search, local func() time.Time) error {
 	method, query := "conversations.history", url.Values{
 		"channel": {s.watermark.Channel}, "oldest": {stampOf(s.watermark.At.Add(-slack))}, "include_all_metadata": {"true"},
 	}
@@ -224,7 +232,7 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 		if err != nil {
 			return "", false, err
 		}
-		if err := s.Steady(page.at, c.now()); err != nil {
+		if err := s.Steady(page.at, local()); err != nil {
 			return "", false, err
 		}
 		l, err := parseListing(page.body)

@@ -151,7 +151,8 @@ func Unread(a Response, who string, secrets Secrets) string {
 }
 
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
-// clamped. stated reports whether there was a usable one.
+// clamped. stated reports whether there was a usable one. A time is compared with the answer's
+// own Date, because our clock may be wrong, and with now only if it has none.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
@@ -167,6 +168,9 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	at, err := http.ParseTime(v)
 	if err != nil {
 		return 0, false
+	}
+	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = sent
 	}
 	return clamp(at.Sub(now)), true
 }

@@ -27,12 +27,16 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return "", err
+	}
 	owner, at, err := c.readOwner(ctx, auth, true)
 	if err != nil {
 		return "", err
 	}
 	text, err := lookup.EncodeWatermark(watermark{
-		Version: watermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: c.now().UTC()},
+		Version: watermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: local().UTC()},
 	})
 	if err != nil {
 		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of X is not usable", Err: err}
@@ -138,8 +142,12 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err := lookup.CheckTimes(l); err != nil {
 		return nil, err
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return nil, err
+	}
 	s := newSearch(m, want, l)
-	if err := c.pages(ctx, auth, s); err != nil {
+	if err := c.pages(ctx, auth, s, local); err != nil {
 		return nil, err
 	}
 	dropped, err := s.DropTaken(ctx)
@@ -156,7 +164,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 //
 // The asker must be the account of the send: a conversation is the one with the asker,
 // and others may not be shown all of an account's posts.
-func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
+func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search, local func() time.Time) error {
 	if user, err := c.owner(ctx, auth); err != nil {
 		return err
 	} else if user != s.watermark.Account {
@@ -180,7 +188,7 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search) error {
 		if err != nil {
 			return "", false, err
 		}
-		if err := s.Steady(at, c.now()); err != nil {
+		if err := s.Steady(at, local()); err != nil {
 			return "", false, err
 		}
 		l, err := parseListing(answer, s.want.Recipient != "")

@@ -73,6 +73,8 @@ CREATE TABLE meta (
     events_from  bigint      NOT NULL DEFAULT 0,
     -- Rises with each step of the clock.
     clock_steps  bigint      NOT NULL DEFAULT 0,
+    -- By how much all steps have moved what is stored, in microseconds.
+    clock_moved  bigint      NOT NULL DEFAULT 0,
     -- Set with the first arm ever: from then on the namespace is fixed.
     armed_before boolean     NOT NULL DEFAULT false
 );

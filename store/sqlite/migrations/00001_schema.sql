@@ -57,6 +57,8 @@ CREATE TABLE clock (
     floor    INTEGER NOT NULL,
     -- Rises with each step.
     steps    INTEGER NOT NULL DEFAULT 0,
+    -- By how much all steps have moved what is stored.
+    moved    INTEGER NOT NULL DEFAULT 0,
     -- 1 while a step is written, which may move fences back.
     stepping INTEGER NOT NULL DEFAULT 0 CHECK (stepping IN (0, 1))
 ) STRICT;
