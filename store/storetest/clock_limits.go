@@ -32,26 +32,31 @@ var clockLimits = []struct {
 // forward or back. A bound that is over stays over, and a running one keeps what is left.
 func RunClockLimits(t *testing.T, engine Clocked) {
 	for _, limit := range clockLimits {
-		for _, tt := range []struct {
-			name   string
-			by     time.Duration
-			passed time.Duration
-		}{
-			{"over, and a step back", -time.Hour, 2 * time.Minute},
-			{"over, and a short step back", -90 * time.Second, 2 * time.Minute},
-			{"running, and a step back", -time.Hour, 20 * time.Second},
-			{"over, and a step forward", time.Hour, 2 * time.Minute},
-			{"running, and a step forward", time.Hour, 20 * time.Second},
-		} {
-			t.Run(limit.name+"/"+tt.name, func(t *testing.T) {
-				c := newClockFixture(t, engine)
-				left := limit.begin(c)
-				c.fixture.clock.advance(tt.passed)
-				c.machine.Set(tt.by)
-				c.step()
-				c.is(left(), max(0, time.Minute-tt.passed), "left after the step")
-			})
-		}
+		t.Run(limit.name, func(t *testing.T) { runClockLimit(t, engine, limit.begin) })
+	}
+}
+
+func runClockLimit(t *testing.T, engine Clocked, begin func(*clockFixture) func() time.Duration) {
+	t.Helper()
+	for _, tt := range []struct {
+		name   string
+		by     time.Duration
+		passed time.Duration
+	}{
+		{"over, and a step back", -time.Hour, 2 * time.Minute},
+		{"over, and a short step back", -90 * time.Second, 2 * time.Minute},
+		{"running, and a step back", -time.Hour, 20 * time.Second},
+		{"over, and a step forward", time.Hour, 2 * time.Minute},
+		{"running, and a step forward", time.Hour, 20 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClockFixture(t, engine)
+			left := begin(c)
+			c.fixture.clock.advance(tt.passed)
+			c.machine.Set(tt.by)
+			c.step()
+			c.is(left(), max(0, time.Minute-tt.passed), "left after the step")
+		})
 	}
 }
 
