@@ -58,7 +58,7 @@ type Store struct {
 	steps  int
 	// moved is by how much all steps have moved what is stored.
 	moved time.Duration
-	meta   store.Meta
+	meta  store.Meta
 	// released is when the store was last released from a quarantine.
 	released time.Time
 

@@ -145,6 +145,12 @@ func (s nodeStore) Credential(ctx context.Context, id job.ID) (store.Sealed, err
 		func(ctx context.Context) (store.Sealed, error) { return s.w.store.Credential(ctx, id) })
 }
 
+// Meta reads the steady clock for looks.
+func (s nodeStore) Meta(ctx context.Context) (store.Meta, error) {
+	return parkCall(s.node, call{op: "Meta", ctx: ctx},
+		func(ctx context.Context) (store.Meta, error) { return s.w.store.Meta(ctx) })
+}
+
 // NextDue alone does not park: a node's three loops ask it alike, and nothing hangs
 // on whose question comes first. Its failures are drawn from the time.
 func (s nodeStore) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
