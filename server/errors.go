@@ -111,6 +111,7 @@ var sentinels = []struct {
 	{store.ErrStale, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH, "the job keeps changing; read it again"},
 	{store.ErrCursorExpired, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED, "the cursor is older than the events that are kept; call ListJobs and stream from its events_cursor"},
 	{store.ErrQuarantined, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED, "the database may be a copy or an old state; an operator must release it"},
+	{store.ErrBadText, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID, "a text has a character that cannot be stored, such as NUL"},
 	{store.ErrClockSuspect, fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED, "the time of the database is in doubt; repeat the call later"},
 }
 

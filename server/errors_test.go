@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -187,6 +188,7 @@ func TestStoreErrors(t *testing.T) {
 		"quarantined":   {store.ErrQuarantined, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED},
 		"clock doubted": {store.ErrClockSuspect, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED},
 		"expired":       {store.ErrCursorExpired, connect.CodeOutOfRange, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED},
+		"bad text":      {fmt.Errorf("%w: %w", store.ErrIllegal, store.ErrBadText), connect.CodeInvalidArgument, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID},
 		"illegal":       {store.ErrIllegal, connect.CodeInternal, 0},
 		"other":         {errors.New("disk on fire at /var/secret"), connect.CodeInternal, 0},
 		"late":          {context.DeadlineExceeded, connect.CodeDeadlineExceeded, 0},

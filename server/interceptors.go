@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
 )
 
 // Rules of this file: the interceptors, from the outside in: panics, span, log,
@@ -142,7 +143,11 @@ func (s *Server) mapErrors() interceptor {
 		}
 		wire, hidden := toWire(inRequest(err, spec.Procedure), requestID(ctx))
 		if hidden != nil && s.causes.logs(err, s.cfg.Now()) {
-			s.log.ErrorContext(ctx, "call failed", "request_id", requestID(ctx),
+			level := slog.LevelError
+			if errors.Is(err, store.ErrBadText) { // the request's fault
+				level = slog.LevelInfo
+			}
+			s.log.Log(ctx, level, "call failed", "request_id", requestID(ctx),
 				"procedure", spec.Procedure, "cause", hidden.Error())
 		}
 		return wire

@@ -40,6 +40,8 @@ var (
 	ErrStale = errors.New("stale version")
 	// ErrIllegal: the database refused a transition. A bug in the caller.
 	ErrIllegal = errors.New("illegal transition")
+	// ErrBadText: a text has a character that this database cannot store; an ErrIllegal, too.
+	ErrBadText = errors.New("a text that the database cannot store")
 	// ErrUnconfirmed: the commit's own outcome is unknown. Read back.
 	ErrUnconfirmed = errors.New("commit unconfirmed")
 	// ErrUnavailable: the database could not be reached or is shutting down. Nothing was

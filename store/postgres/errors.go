@@ -35,6 +35,8 @@ func translate(err error) error {
 		return err
 	case errors.Is(err, pgx.ErrNoRows):
 		return store.ErrNotFound
+	case badText(err):
+		return fmt.Errorf("%w: %w: %w", store.ErrIllegal, store.ErrBadText, err)
 	case refused(err):
 		return fmt.Errorf("%w: %w", store.ErrIllegal, err)
 	default:
@@ -58,6 +60,18 @@ func sqlState(err error) string {
 func refused(err error) bool {
 	code := sqlState(err)
 	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23" || code[:2] == "54")
+}
+
+// badText reports whether the server refused a character of a text: PostgreSQL's texts have no
+// NUL and are UTF-8. The contract's patterns keep such characters out of requests, so this is
+// the second line of defense.
+func badText(err error) bool {
+	switch sqlState(err) {
+	case "22021", "22P05":
+		return true
+	default:
+		return false
+	}
 }
 
 // repeatable reports whether the same transaction may succeed if it runs again: it lost to

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ var connectionListTests = []test{
 	{"labels that change", listsRelabeled},
 	{"states", listsByState},
 	{"a page ends where its scan does", listsScan},
+	{"a text with NUL", listsByNUL},
 }
 
 // listed reads all pages of a query.
@@ -32,6 +34,15 @@ func (f *fixture) listed(q store.ConnectionQuery) []job.ID {
 	}
 	f.Fatal("the list has no end")
 	return nil
+}
+
+// listsByNUL checks that a text that a database cannot store is no bug of the caller: it matches
+// nothing, or fails with ErrBadText.
+func listsByNUL(f *fixture) {
+	page, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, AccountIdentity: "a\x00b"})
+	if len(page.Connections) > 0 || err != nil && !errors.Is(err, store.ErrBadText) {
+		f.Errorf("%d connections, %v", len(page.Connections), err)
+	}
 }
 
 func listsByFilter(f *fixture) {

@@ -1069,13 +1069,13 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +
 	"\x14CreateApiKeyResponse\x12,\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xa8\x01\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xbd\x01\n" +
 	"\x12ListApiKeysRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12$\n" +
-	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"m\n" +
+	"page_token\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"m\n" +
 	"\x13ListApiKeysResponse\x12.\n" +
 	"\bapi_keys\x18\x01 \x03(\v2\x13.fireonce.v1.ApiKeyR\aapiKeys\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"J\n" +
@@ -1094,22 +1094,22 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x16ListSealingKeysRequest\"\x84\x01\n" +
 	"\x17ListSealingKeysResponse\x12:\n" +
 	"\fsealing_keys\x18\x01 \x03(\v2\x17.fireonce.v1.SealingKeyR\vsealingKeys\x12-\n" +
-	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"h\n" +
+	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"}\n" +
 	"\x17RotateSealingKeyRequest\x12$\n" +
-	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xe8\x01\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\xe8\x01\n" +
 	"\x18RotateSealingKeyResponse\x12$\n" +
 	"\x0esealing_key_id\x18\x01 \x01(\tR\fsealingKeyId\x12%\n" +
 	"\x0eresealed_count\x18\x02 \x01(\x05R\rresealedCount\x12#\n" +
 	"\rchanged_count\x18\x03 \x01(\x05R\fchangedCount\x122\n" +
 	"\x15failed_connection_ids\x18\x04 \x03(\tR\x13failedConnectionIds\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x80\x01\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x95\x01\n" +
 	"\x13EraseProjectRequest\x12@\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12'\n" +
+	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12<\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xae\x04\n" +
+	"page_token\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\xae\x04\n" +
 	"\x14EraseProjectResponse\x12(\n" +
 	"\x10erased_job_count\x18\x01 \x01(\x05R\x0eerasedJobCount\x12.\n" +
 	"\x13blanked_event_count\x18\x02 \x01(\x05R\x11blankedEventCount\x126\n" +

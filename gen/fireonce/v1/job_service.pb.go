@@ -3901,13 +3901,13 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x01\n" +
 	"\x0fListJobsRequest\x12.\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x125\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x15.fireonce.v1.JobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12$\n" +
-	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x85\x01\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\"\x85\x01\n" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.fireonce.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
@@ -3924,11 +3924,10 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x0fconnection_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
 	"\x16StreamJobEventsRequest\x120\n" +
-	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12/\n" +
-	"\fafter_cursor\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02H\x00R\vafterCursor\x12$\n" +
+	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12D\n" +
+	"\fafter_cursor\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$H\x00R\vafterCursor\x12$\n" +
 	"\bfrom_now\x18\x03 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\afromNow\x120\n" +
 	"\x0efrom_beginning\x18\x04 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\rfromBeginning\x12\x1f\n" +
 	"\vinclude_job\x18\x05 \x01(\bR\n" +
@@ -3936,10 +3935,10 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\fmax_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x84\a2\x02\b\x01R\vmaxDurationB\a\n" +
 	"\x05start\"F\n" +
 	"\x17StreamJobEventsResponse\x12+\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\xbc\x01\n" +
+	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\xd1\x01\n" +
 	"\x14ListJobEventsRequest\x120\n" +
-	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12+\n" +
-	"\fafter_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vafterCursor\x12$\n" +
+	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12@\n" +
+	"\fafter_cursor\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\vafterCursor\x12$\n" +
 	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1f\n" +
 	"\vinclude_job\x18\x04 \x01(\bR\n" +
 	"includeJob\"\x82\x01\n" +
@@ -3947,11 +3946,11 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x15.fireonce.v1.JobEventR\x06events\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xb2\b\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xc7\b\n" +
 	"\x10UpdateJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
-	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12\x93\x01\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12\x93\x01\n" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBV\xbaHS\xc8\x01\x01\xe2\x01M\x12\apayload\x12\x06labels\x12\x10ambiguity_policy\x12\fretry_policy\x12\x0fattempt_timeout\x12\ttime_zoneR\n" +
 	"updateMask\x12.\n" +
 	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12\x85\x01\n" +
@@ -3969,55 +3968,55 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x12update_job.payload\x12-payload must be set when update_mask names it\x1a;!('payload' in this.update_mask.paths) || has(this.payload)B\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11UpdateJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd8\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xed\x01\n" +
 	"\x10CancelJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
-	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x125\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x125\n" +
 	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reasonB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"U\n" +
 	"\x11CancelJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x1c\n" +
-	"\tprevented\x18\x02 \x01(\bR\tprevented\"\xa1\x01\n" +
+	"\tprevented\x18\x02 \x01(\bR\tprevented\"\xb6\x01\n" +
 	"\x10DeleteJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
-	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\f\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"=\n" +
 	"\x11DeleteJobResponse\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xea\x03\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xff\x03\n" +
 	"\x14RescheduleJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12?\n" +
 	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x125\n" +
 	"\n" +
 	"local_time\x18\x04 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12M\n" +
-	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12\x1b\n" +
-	"\x04etag\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag:|\xbaHy\x1aw\n" +
+	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x120\n" +
+	"\x04etag\x18\x06 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag:|\xbaHy\x1aw\n" +
 	"\x13reschedule_job.time\x12/set exactly one of schedule_time and local_time\x1a/has(this.schedule_time) != has(this.local_time)B\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"z\n" +
 	"\x15RescheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12=\n" +
-	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"\xa1\x01\n" +
+	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"\xb6\x01\n" +
 	"\x10RunJobNowRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
-	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\f\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x120\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etagB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11RunJobNowResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xea\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xff\x01\n" +
 	"\x0fRetryJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
-	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12F\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12F\n" +
 	"\x11next_attempt_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTimeB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd5\x04\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xea\x04\n" +
 	"\x11ResolveJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
-	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12H\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x122\n" +
+	"\x04etag\x18\x03 \x01(\tB\x1e\xbaH\x1br\x19\x10\x01\x18@2\x13^[^\\x00-\\x1f\\x7f]*$R\x04etag\x12H\n" +
 	"\bdecision\x18\x04 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
 	"\x04note\x18\x05 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12>\n" +
@@ -4029,37 +4028,37 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1B\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"8\n" +
 	"\x12ResolveJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xb6\b\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xcb\b\n" +
 	"\x15BulkCancelJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x125\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x125\n" +
 	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xb1\x06\xbaH\xad\x06\x1a\xaa\x06\n" +
 	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\"I\n" +
 	"\x16BulkCancelJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xef\b\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x84\t\n" +
 	"\x14BulkRetryJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken:\xa2\a\xbaH\x9e\a\x1a\xa9\x06\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken:\xa2\a\xbaH\x9e\a\x1a\xa9\x06\n" +
 	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ap\n" +
 	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
 	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xb6\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xcb\n" +
 	"\n" +
 	"\x16BulkResolveJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12H\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageToken\x12H\n" +
 	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
 	"\x04note\x18\x06 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
@@ -4085,23 +4084,23 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x0eRunDueResponse\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12\x14\n" +
 	"\x05fired\x18\x02 \x01(\x05R\x05fired\x12>\n" +
-	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\xd9\x01\n" +
+	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\xee\x01\n" +
 	"\x16ListJobAttemptsRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
-	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"s\n" +
 	"\x17ListJobAttemptsResponse\x120\n" +
 	"\battempts\x18\x01 \x03(\v2\x14.fireonce.v1.AttemptR\battempts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdd\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf2\x01\n" +
 	"\x1aListJobObservationsRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
-	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12<\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"page_token\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\tpageTokenB\f\n" +
 	"\x03job\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
 	"\x1bListJobObservationsResponse\x12<\n" +
 	"\fobservations\x18\x01 \x03(\v2\x18.fireonce.v1.ObservationR\fobservations\x12&\n" +
