@@ -18,7 +18,8 @@ import (
 // Rules of this file: placeholders may be in texts that people read and in bodies. Fields that
 // determine the target (addresses, URLs, names of headers, ids) may have none, so that no value
 // changes the target. Values consist of letters, digits and "_+-:/." only, so they need no
-// quoting in JSON, HTML or a query.
+// quoting in a JSON string or in HTML. The contract keeps all others out of the two values that
+// callers choose: a zone's name and a trigger's key.
 
 // filled is the whole table of the fields that may have placeholders, by their messages.
 var filled = map[protoreflect.FullName][]protoreflect.Name{

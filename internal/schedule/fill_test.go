@@ -1,9 +1,13 @@
 package schedule_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +15,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -139,6 +148,84 @@ func TestCheckTexts(t *testing.T) {
 	}}}
 	if err := schedule.CheckTexts(binary); err != nil {
 		t.Errorf("bytes that are not text: %v", err)
+	}
+}
+
+// TestValuesNeedNoQuoting checks that whatever key a trigger may have, and whatever times a spec
+// names, JSON and HTML take the filled-in values as they are.
+func TestValuesNeedNoQuoting(t *testing.T) {
+	rules, err := contract.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 3, 29, 0, 59, 0, 0, time.UTC)
+	names := make(map[string]bool)
+	check := func(times *recur.Schedule, beat recur.Beat) {
+		names[beat.Name] = true
+		all := "{{" + strings.Join(recur.Placeholders, "}} {{") + "}}"
+		one, err := schedule.JobOf(newID(), times, template(`{"all":"`+all+`"}`), beat, math.MaxInt64)
+		var payload fireoncev1.Payload
+		if err == nil {
+			err = proto.Unmarshal(one.Spec.Payload, &payload)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := payload.GetWebhook().GetBodyText()
+		if body == "" {
+			body = string(payload.GetWebhook().GetBody())
+		}
+		values := strings.TrimSuffix(strings.TrimPrefix(body, `{"all":"`), `"}`)
+		var got struct{ All string }
+		if err := json.Unmarshal([]byte(body), &got); err != nil || got.All != values || html.EscapeString(values) != values {
+			t.Errorf("%s: %v", body, err)
+		}
+		if fields := strings.Split(values, " "); len(fields) != len(recur.Placeholders) || !strings.Contains(values, beat.Name) {
+			t.Errorf("%q has not one value for each placeholder", values)
+		}
+	}
+	times := make(map[string]*recur.Schedule)
+	start := timestamppb.New(at.Add(-time.Hour))
+	for name, spec := range map[string]*fireoncev1.ScheduleSpec{
+		"cron":     {TimeZone: "Etc/GMT+5", CronExpressions: []string{"* * * * *"}},
+		"rule":     {TimeZone: "America/Port-au-Prince", RecurrenceRules: []*fireoncev1.RecurrenceRule{{Rule: "FREQ=DAILY", Start: "2026-03-01T00:00:00"}}},
+		"interval": {TimeZone: "UTC", StartTime: start, Intervals: []*fireoncev1.ScheduleInterval{{Every: durationpb.New(time.Minute)}}},
+	} {
+		compiled, err := schedule.Compile(newID(), 3, spec, recur.NewZones(""))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		times[name] = compiled
+		cursor := compiled.After(at)
+		for range 150 { // the end of winter time is among them
+			beat, next, ok := compiled.Next(cursor)
+			if !ok {
+				t.Fatalf("%s has no beat", name)
+			}
+			check(compiled, beat)
+			cursor = next
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	accepted := 0
+	for i := range 20_000 {
+		key := make([]byte, 1+random.IntN(3))
+		for j := range key {
+			key[j] = byte('!' + random.IntN(0x7f-'!'))
+		}
+		if '!' <= i && i < 0x7f {
+			key = []byte{byte(i)}
+		}
+		if rules.Validate(&fireoncev1.TriggerScheduleRequest{
+			Schedule:   &fireoncev1.TriggerScheduleRequest_IdempotencyKey{IdempotencyKey: "k"},
+			TriggerKey: string(key),
+		}) == nil {
+			accepted++
+			check(times["cron"], firing.BeatAt(times["cron"], firing.TriggerName(string(key)), at))
+		}
+	}
+	if accepted < 1000 || len(names) < 1000 {
+		t.Errorf("%d keys were accepted, %d names were seen", accepted, len(names))
 	}
 }
 

@@ -1553,7 +1553,8 @@ type TriggerScheduleRequest struct {
 	//	*TriggerScheduleRequest_IdempotencyKey
 	Schedule isTriggerScheduleRequest_Schedule `protobuf_oneof:"schedule"`
 	// Names this trigger, unique in the schedule for as long as firings are kept (400 days).
-	// 1 to 128 printable ASCII characters without space.
+	// 1 to 128 letters, digits and "_+-:/.": {{nominal_name}} puts it into JSON and HTML as
+	// it is.
 	TriggerKey string `protobuf:"bytes,3,opt,name=trigger_key,json=triggerKey,proto3" json:"trigger_key,omitempty"`
 	// Make the job although an earlier one has not ended.
 	AllowOverlap  bool `protobuf:"varint,4,opt,name=allow_overlap,json=allowOverlap,proto3" json:"allow_overlap,omitempty"`

@@ -1554,7 +1554,8 @@ type TriggerScheduleRequest struct {
 	//	*TriggerScheduleRequest_IdempotencyKey
 	Schedule isTriggerScheduleRequest_Schedule `protobuf_oneof:"schedule"`
 	// Names this trigger, unique in the schedule for as long as firings are kept (400 days).
-	// 1 to 128 printable ASCII characters without space.
+	// 1 to 128 letters, digits and "_+-:/.": {{nominal_name}} puts it into JSON and HTML as
+	// it is.
 	TriggerKey string `protobuf:"bytes,3,opt,name=trigger_key,json=triggerKey,proto3" json:"trigger_key,omitempty"`
 	// Make the job although an earlier one has not ended.
 	AllowOverlap  bool `protobuf:"varint,4,opt,name=allow_overlap,json=allowOverlap,proto3" json:"allow_overlap,omitempty"`
@@ -3390,12 +3391,12 @@ const file_fireonce_v1_schedule_service_proto_rawDesc = "" +
 	"\x13BulkScheduleFailure\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\xf5\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\x81\x02\n" +
 	"\x16TriggerScheduleRequest\x12+\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\n" +
 	"scheduleId\x12?\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
-	"\vtrigger_key\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80\x012\b^[!-~]+$R\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12A\n" +
+	"\vtrigger_key\x18\x03 \x01(\tB \xbaH\x1dr\x1b\x10\x01\x18\x80\x012\x14^[A-Za-z0-9_.:/+-]+$R\n" +
 	"triggerKey\x12#\n" +
 	"\rallow_overlap\x18\x04 \x01(\bR\fallowOverlapB\x11\n" +
 	"\bschedule\x12\x05\xbaH\x02\b\x01\"`\n" +

@@ -790,7 +790,8 @@ export type TriggerScheduleRequest = Message<"fireonce.v1.TriggerScheduleRequest
 
   /**
    * Names this trigger, unique in the schedule for as long as firings are kept (400 days).
-   * 1 to 128 printable ASCII characters without space.
+   * 1 to 128 letters, digits and "_+-:/.": {{nominal_name}} puts it into JSON and HTML as
+   * it is.
    *
    * @generated from field: string trigger_key = 3;
    */
