@@ -33,7 +33,7 @@ func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, 
 // credentialOf opens a connection's credential; it may have none. It fails with a fault
 // that is vault.ErrKeyID or vault.ErrSealed, or with store.ErrStale when the connection
 // was changed since it was read.
-func (s *connectionService) credentialOf(ctx context.Context, conn store.Connection) (connector.Credential, error) {
+func (s *Server) credentialOf(ctx context.Context, conn store.Connection) (connector.Credential, error) {
 	if conn.CredentialVersion == 0 {
 		return connector.Credential{}, nil
 	}

@@ -191,6 +191,7 @@ func (in *validator) prepare(ctx context.Context, conn *store.Connection, spec j
 	prepared, err := code.Prepare(connector.Request{
 		EffectKey: job.EffectKey(in.server.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
 		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
+		Credential: func() (connector.Credential, error) { return in.server.credentialOf(ctx, *conn) },
 	})
 	var away *connector.Refusal
 	switch {

@@ -227,6 +227,9 @@ type Request struct {
 	// Due is the job's start time, the same for each of its attempts unless a person
 	// moves it. Zero: not known, as while a job is being scheduled.
 	Due time.Time
+	// Credential opens the connection's credential. Prepare calls it only to remove secrets
+	// from what another program says about the request. Nil: it cannot be opened.
+	Credential func() (Credential, error)
 	// Offline keeps Prepare from asking another program: a connector that needs one
 	// fails as if it could not be reached.
 	Offline bool

@@ -95,6 +95,7 @@ func (a *attempt) freeze(ctx context.Context, to *target) *job.Deferred {
 	prepared, err := to.connector.Prepare(connector.Request{
 		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
 		ReplyTo: l.ReplyTo, Due: l.ScheduleTime,
+		Credential: func() (connector.Credential, error) { return to.opening.Credential, nil },
 	})
 	if err != nil {
 		return refusal(err, job.FailPermanent, to.opening.Credential)

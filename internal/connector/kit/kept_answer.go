@@ -80,7 +80,7 @@ func keptName(name string) (canonical, why string) {
 func KeepTold(told job.Answer, hide transport.Secrets) *job.Answer {
 	out := &job.Answer{Status: told.Status}
 	for _, h := range told.Headers {
-		if name, why := keptName(h.Name); why == "" && len(out.Headers) < maxKeptHeaders {
+		if name, why := keptName(h.Name); why == "" && h.Name == hide.Redact(h.Name) && len(out.Headers) < maxKeptHeaders {
 			out.Headers = append(out.Headers, job.AnswerHeader{Name: name, Value: hide.Quote(h.Value, maxKeptValue)})
 		}
 	}

@@ -13,12 +13,25 @@ import (
 	"github.com/fireonce/fireonce/internal/redact"
 )
 
-// secret is an opened credential, and what no message may show of it.
+// Rules of this file: a service is handed the operator's token with each call, and the secrets of
+// a connection's credential with most. It may repeat them in a later answer, too. So
+// its words are shown and logged only where both are known and removed. hide always has the token;
+// only opened makes it. A nil hide means that the connection's secrets are not known: then nothing
+// is quoted.
+
+// secret is an opened credential, and what no message may show.
 type secret struct {
 	redact.All
 
 	credential *fireoncev1.Credential // nil: there is none
 	hide       transport.Secrets
+}
+
+// opened reads a credential, and adds the operator's token to what no message may show.
+func (c *Connector) opened(cred connector.Credential) (secret, error) {
+	sec, err := connector.Opened(cred, openSecret)
+	sec.hide = append(transport.Secrets{}, sec.hide...).With(c.token)
+	return sec, err
 }
 
 func openSecret(c connector.Credential) (secret, error) {
@@ -72,12 +85,12 @@ func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
 }
 
 // account is what a call has about its connection.
-func account(o connector.Opening) (*connectorv1.Account, secret, error) {
+func (c *Connector) account(o connector.Opening) (*connectorv1.Account, secret, error) {
 	s, err := readSettings(o.Settings)
 	if err != nil {
 		return nil, secret{}, kit.UnusableSettings(err)
 	}
-	sec, err := connector.Opened(o.Credential, openSecret)
+	sec, err := c.opened(o.Credential)
 	if err != nil {
 		return nil, secret{}, kit.UnusableCredential(err)
 	}

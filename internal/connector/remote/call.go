@@ -135,13 +135,15 @@ func parse(a transport.Response, out proto.Message) error {
 	return nil
 }
 
-// unread returns why a call has no answer.
+// unread returns why a call has no answer. It quotes nothing of it if hide is nil.
 func (c *Connector) unread(a transport.Response, method string, hide transport.Secrets) string {
-	hide = hide.With(c.token)
-	if code, said := rpcError(a); said {
+	code, said := rpcError(a)
+	switch {
+	case hide == nil && a.Complete && a.Status != 200:
+		return fmt.Sprintf("%s answered %s with an error (HTTP status %d)", c.who, method, a.Status)
+	case said:
 		return transport.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Quote(code, transport.MaxMessage)), transport.MaxMessage)
-	}
-	if a.Complete && a.Status == 200 {
+	case a.Complete && a.Status == 200:
 		return c.who + " answered " + method + " with something that is not a message of the protocol"
 	}
 	return transport.Unread(a, c.who, hide)

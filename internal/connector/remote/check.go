@@ -47,19 +47,25 @@ var payloadKinds = (&fireoncev1.Payload{}).ProtoReflect().Descriptor().Oneofs().
 // describe asks what the service is. It fails with *connector.Refusal.
 func (c *Connector) describe(ctx context.Context) (connector.Description, error) {
 	var out connectorv1.DescribeResponse
+	hide := transport.Secrets(nil).With(c.token) // it describes no connection
 	if err := c.ask(ctx, "Describe", c.askFor, &connectorv1.DescribeRequest{}, &out, nil); err != nil {
 		return connector.Description{}, err
 	}
 	d := connector.Description{
 		Name: c.name, Payloads: out.GetPayloadKinds(), Credentials: out.GetCredentialKinds(), Replies: out.GetReplies(),
-		Promise: transport.Clean(out.GetPromise(), transport.MaxMessage),
+		Promise: hide.Quote(out.GetPromise(), transport.MaxMessage),
 	}
 	bad := func(what string) (connector.Description, error) {
 		return connector.Description{}, &connector.Refusal{Kind: job.FailTransient, Msg: c.who + " describes itself with " + what}
 	}
 	for _, kind := range d.Payloads {
 		if payloadKinds.ByName(protoreflect.Name(kind)) == nil {
-			return bad("a kind of payload that there is not: " + transport.Clean(kind, maxIdentity))
+			return bad("a kind of payload that there is not: " + hide.Quote(kind, maxIdentity))
+		}
+	}
+	for _, kind := range d.Credentials {
+		if kind != hide.Quote(kind, maxIdentity) {
+			return bad("a kind of credential that cannot be shown")
 		}
 	}
 	for _, class := range out.GetEffectClasses() {
@@ -82,7 +88,7 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 	if err != nil {
 		return connector.Capability{}, err
 	}
-	sec, err := connector.Opened(cred, openSecret)
+	sec, err := c.opened(cred)
 	if err != nil {
 		return connector.Capability{}, err
 	}
@@ -118,7 +124,7 @@ func (c *Connector) check(encoded []byte, sec secret, in *connectorv1.CheckReque
 // identity keeps the accounts of two connectors apart. An identity that holds a secret
 // counts as none.
 func (c *Connector) identity(said string, hide transport.Secrets) string {
-	if said = transport.Clean(said, maxIdentity); said == "" || said != hide.With(c.token).Redact(said) {
+	if said = transport.Clean(said, maxIdentity); said == "" || said != hide.Redact(said) {
 		return ""
 	}
 	return c.name + ":" + said
@@ -242,7 +248,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	}
 	switch made := out.GetResult().(type) {
 	case *connectorv1.PrepareResponse_Invalid:
-		return connector.Prepared{}, c.invalid(made.Invalid, connector.BadPayload, nil)
+		return connector.Prepared{}, c.unprepared(made.Invalid, r)
 	case *connectorv1.PrepareResponse_Prepared:
 		return c.prepared(r, made.Prepared)
 	default:
@@ -309,13 +315,38 @@ func (c *Connector) invalid(in *connectorv1.InvalidInput, otherwise connector.In
 		reason = otherwise
 	}
 	msg := words(in.GetMessage(), hide)
-	if msg == "" {
+	switch {
+	case msg != "":
+	case hide == nil:
+		msg = "refused by " + c.who + "; its reason is not shown, because it may have secrets of the connection"
+	default:
 		msg = "refused by " + c.who + ", which does not say why"
 	}
-	return &connector.InputError{Reason: reason, Field: transport.Clean(in.GetField(), maxIdentity), Msg: msg}
+	field := transport.Clean(in.GetField(), maxIdentity)
+	if hide == nil || field != hide.Redact(field) {
+		field = ""
+	}
+	return &connector.InputError{Reason: reason, Field: field, Msg: msg}
 }
 
-// words are a service's, fit for a user.
+// unprepared is what a service finds wrong with a job. The service is not handed the credential
+// in Prepare, and may remember it from another call.
+func (c *Connector) unprepared(in *connectorv1.InvalidInput, r connector.Request) error {
+	var hide transport.Secrets
+	if r.Credential != nil {
+		if cred, err := r.Credential(); err == nil {
+			if sec, err := c.opened(cred); err == nil {
+				hide = sec.hide
+			}
+		}
+	}
+	return c.invalid(in, connector.BadPayload, hide)
+}
+
+// words are a service's, fit for a user: none for a nil hide.
 func words(text string, hide transport.Secrets) string {
+	if hide == nil {
+		return ""
+	}
 	return hide.Quote(text, transport.MaxMessage)
 }

@@ -35,7 +35,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", kit.UnreadableFrozen("request", err)
 	}
-	who, sec, err := account(o)
+	who, sec, err := c.account(o)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Lo
 	if err != nil {
 		return nil, err
 	}
-	who, sec, err := account(o)
+	who, sec, err := c.account(o)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 	unknown := func(why string) job.Outcome {
 		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: transport.Clean(why, transport.MaxMessage)}
 	}
-	who, sec, err := account(o)
+	who, sec, err := c.account(o)
 	if err != nil {
 		return unknown(err.Error())
 	}
@@ -224,7 +224,7 @@ func unasked(o job.Outcome) job.Outcome {
 
 // Test implements connector.Tester.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
-	who, sec, err := account(o)
+	who, sec, err := c.account(o)
 	if err != nil {
 		return connector.Tested{}, err
 	}

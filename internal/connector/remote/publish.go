@@ -34,7 +34,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, kit.UnreadableFrozen("request", err)
 	}
-	who, sec, err := account(o)
+	who, sec, err := c.account(o)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 	if handle == "" || len(handle) > maxHandle || strings.ContainsRune(handle, 0) { // no database keeps a zero in a text
 		return ended(notSent("nothing was published: " + s.c.who + " answered Stage without a handle of 1 to 4096 bytes, none of them zero"))
 	}
-	if handle != s.secret.hide.With(s.c.token).Redact(handle) { // attempts show it
+	if handle != s.secret.hide.Redact(handle) { // attempts show it
 		return ended(notSent("nothing was published: " + s.c.who + " answered Stage with a handle that has a secret in it"))
 	}
 	if err := c.SaveHandle(handle); err != nil {
@@ -164,7 +164,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 
 // classify judges the answer to Publish.
 func (s *session) classify(a transport.Response) job.Outcome {
-	o := transport.Classify(a, s.c.who, s.secret.hide.With(s.c.token))
+	o := transport.Classify(a, s.c.who, s.secret.hide)
 	if a.Written == 0 || !a.Complete {
 		return o // not sent, or unknown
 	}
@@ -197,7 +197,7 @@ func (s *session) kept(in *connectorv1.Answer) *job.Answer {
 	for _, h := range in.GetHeaders() {
 		told.Headers = append(told.Headers, job.AnswerHeader{Name: h.GetName(), Value: h.GetValue()})
 	}
-	return kit.KeepTold(told, s.secret.hide.With(s.c.token))
+	return kit.KeepTold(told, s.secret.hide)
 }
 
 // typed reads a result that the service has set; a zero Result: it cannot be used.
@@ -255,13 +255,13 @@ func (c *Connector) published(p *connectorv1.Published, hide transport.Secrets) 
 // nameable reports whether an object's name can be stored and shown: the platform may
 // have made it from the request.
 func (c *Connector) nameable(id string, hide transport.Secrets) bool {
-	return id != "" && len(id) <= maxExternalID && id == transport.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
+	return id != "" && len(id) <= maxExternalID && id == transport.Clean(id, maxExternalID) && id == hide.Redact(id)
 }
 
 // webURL returns a URL that can be shown to a user, or nothing.
 func (c *Connector) webURL(raw string, hide transport.Secrets) string {
 	u, err := transport.ParseURL(raw)
-	if err != nil || u.String() != hide.With(c.token).Redact(u.String()) {
+	if err != nil || u.String() != hide.Redact(u.String()) {
 		return ""
 	}
 	return u.String()

@@ -149,9 +149,20 @@ func TestInvalid(t *testing.T) {
 		if !errors.As(err, &input) || input.Reason != want[0] || err.Error() != "a.b: too long: [redacted]" {
 			t.Errorf("%s: %v", kind, err)
 		}
-		_, err = c.Prepare(requestOf(t, "x"))
-		if !errors.As(err, &input) || input.Reason != want[1] || input.Field != "a.b" {
+		r := requestOf(t, "x")
+		r.Credential = func() (connector.Credential, error) { return credential(t), nil }
+		_, err = c.Prepare(r)
+		if !errors.As(err, &input) || input.Reason != want[1] || err.Error() != "a.b: too long: [redacted]" {
 			t.Errorf("%s: %v", kind, err)
+		}
+		for name, open := range map[string]func() (connector.Credential, error){
+			"no credential": nil, "a broken seal": func() (connector.Credential, error) { return connector.Credential{}, errors.New("broken") },
+		} {
+			r.Credential = open
+			_, err = c.Prepare(r)
+			if !errors.As(err, &input) || input.Reason != want[1] || strings.Contains(err.Error(), "too") || input.Field != "" {
+				t.Errorf("%s, %s: %v", kind, name, err)
+			}
 		}
 	}
 }
