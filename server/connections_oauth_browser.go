@@ -173,6 +173,9 @@ func (s *connectionService) handOver(w http.ResponseWriter, r *http.Request, to 
 		return new(mismatchPage())
 	}
 	q := u.Query()
+	for _, name := range []string{"code", "error", "error_description", "error_uri", "iss"} {
+		q.Del(name) // what the stored URL has must not pass as the authorization server's answer
+	}
 	q.Set("state", back.state)
 	if back.said != "" || len(back.code) > maxCode || !codeForm.MatchString(back.code) {
 		if !errorForm.MatchString(back.said) {

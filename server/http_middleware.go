@@ -198,8 +198,10 @@ func (s *Server) checkSite(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		site := r.Header.Get("Sec-Fetch-Site")
-		foreign := r.Method == http.MethodGet && (site == "cross-site" || site == "same-site")
-		if foreign && !slices.Contains(s.cfg.AllowedOrigins, r.Header.Get("Origin")) {
+		origin := r.Header.Get("Origin")
+		foreign := site == "cross-site" || site == "same-site" ||
+			site == "" && origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host // a browser without fetch metadata
+		if r.Method == http.MethodGet && foreign && !slices.Contains(s.cfg.AllowedOrigins, origin) {
 			http.Error(w, "Fireonce runs without an API key and therefore answers no page of another site. "+
 				"Set an API key, or list the page's origin as allowed.", http.StatusForbidden)
 			return

@@ -19,6 +19,9 @@ const (
 	readyWait = 2 * time.Second
 )
 
+// opsIdle is short, because few connections are allowed: idle ones must not keep out a monitor.
+const opsIdle = 15 * time.Second
+
 // Ops answers on the operations listener: GET /metrics, /status, /livez and /readyz.
 type Ops struct {
 	metrics http.Handler
@@ -52,7 +55,7 @@ func (o *Ops) HTTPServer() *http.Server {
 	})
 	return &http.Server{
 		Handler:           o.guarded(mux),
-		ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: opsTime, WriteTimeout: opsTime, IdleTimeout: IdleTimeout,
+		ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: opsTime, WriteTimeout: opsTime, IdleTimeout: opsIdle,
 		MaxHeaderBytes: maxHeaderBytes,
 	}
 }

@@ -255,6 +255,8 @@ func TestOtherSites(t *testing.T) {
 		"an image of the same site": {nil, list, map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
 		"the status":                {nil, "/status", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
 		"our own page":              {nil, list, map[string]string{"Sec-Fetch-Site": "same-origin"}, http.StatusOK},
+		"an old browser":            {nil, list, map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		"an old browser's frame":    {nil, list, map[string]string{"Origin": "null"}, http.StatusForbidden},
 		"no browser":                {nil, list, nil, http.StatusOK},
 		"a page that is listed": {
 			func(c *server.Config) { c.AllowedOrigins = []string{"https://app.example.org"} }, list,

@@ -82,3 +82,11 @@ func TestVariables(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCoreDumps checks that the service's unit allows no core dump: it would have secrets in it.
+func TestNoCoreDumps(t *testing.T) {
+	unit, err := os.ReadFile("../systemd/fireonce.service")
+	if err != nil || !strings.Contains(string(unit), "\nLimitCORE=0\n") {
+		t.Errorf("fireonce.service has no LimitCORE=0, %v", err)
+	}
+}

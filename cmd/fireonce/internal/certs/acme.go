@@ -21,6 +21,8 @@ import (
 const (
 	// acmeRequest bounds one request to the authority.
 	acmeRequest = 30 * time.Second
+	// maxAnswer bounds the body of an answer of the authority: the library reads all of it.
+	maxAnswer = 1 << 20
 	// obtainAgain is the time between two tries to obtain a first certificate. Authorities
 	// limit the failures per hour.
 	obtainAgain = 15 * time.Minute
@@ -78,6 +80,7 @@ func OpenACME(a ACME, log *slog.Logger) (*Authority, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = secure
+	bounded := boundedAnswers{transport}
 	directory := a.Directory
 	if directory == "" {
 		directory = acme.LetsEncryptURL
@@ -86,10 +89,22 @@ func OpenACME(a ACME, log *slog.Logger) (*Authority, error) {
 		manager: &autocert.Manager{
 			Prompt: func(string) bool { return a.AcceptTerms }, Cache: autocert.DirCache(a.Cache), Email: a.Email,
 			HostPolicy: autocert.HostWhitelist(a.Domains...),
-			Client:     &acme.Client{DirectoryURL: directory, HTTPClient: &http.Client{Transport: transport, Timeout: acmeRequest}, UserAgent: "Fireonce"},
+			Client:     &acme.Client{DirectoryURL: directory, HTTPClient: &http.Client{Transport: bounded, Timeout: acmeRequest}, UserAgent: "Fireonce"},
 		},
 		domains: a.Domains, log: log,
 	}, nil
+}
+
+// boundedAnswers fails the reading of a body after maxAnswer bytes.
+type boundedAnswers struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(r)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxAnswer)
+	}
+	return res, err
 }
 
 // Certificate returns the certificate for a handshake. It obtains one if there is none.

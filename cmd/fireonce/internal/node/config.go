@@ -126,6 +126,8 @@ type Remote struct {
 	Token string
 	// TLS has the authorities of its certificate, and the certificate that it is shown.
 	TLS certs.Client
+	// TokenFile is the file that has Token; empty: none.
+	TokenFile string
 }
 
 // leastGrace is the socket timeout of a sender, which the grace must exceed: a

@@ -140,6 +140,9 @@ func (d *doctor) obtained(now time.Time) {
 // connectorFiles looks at the files by which a connector is reached.
 func (d *doctor) connectorFiles(r Remote, now time.Time) {
 	check := "connector " + r.Name
+	if info, err := os.Stat(r.TokenFile); r.TokenFile != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+		d.warn(check, "chmod 600 "+r.TokenFile, "others of this machine may read its token in %s (%v)", r.TokenFile, info.Mode().Perm())
+	}
 	if r.TLS.CA != "" {
 		if _, err := certs.ReadPool(r.TLS.CA); err != nil {
 			d.fail(check, "--connector-ca-file is a PEM file of certificates", "%v", err)

@@ -96,7 +96,7 @@ func remotesOf(connectors, tokens []string) ([]Remote, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--connector-token-file %s: %w", name, err)
 		}
-		out[i].Token = token
+		out[i].Token, out[i].TokenFile = token, file
 	}
 	return out, nil
 }
