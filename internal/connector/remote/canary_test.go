@@ -22,7 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-// returned lists the texts that are given back to the service, and shown to nobody.
+// returned lists the texts that are given back to the service, and are not shown.
 var returned = []string{"Prepared.frozen", "Prepared.fingerprint", "WatermarkRead.watermark"}
 
 // answers has every method of the service, with answers that set every text of the protocol.
