@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,9 +18,10 @@ import (
 //   - every writing call is one operation, run in a transaction that it shares with the
 //     operations that came at the same time;
 //   - one commit, one fsync, answers all of them, and none is answered before it;
-//   - an operation that is refused before its first write just gets its answer. Most refusals
-//     are of that kind, so the group runs without savepoints, for which SQLite would copy
-//     every page that it changes;
+//   - an operation that is refused before its first write undoes nothing. Most refusals are of
+//     that kind, so the group runs without savepoints, for which SQLite would copy every page
+//     that it changes. A refusal is an answer too: what it saw of the group must be what its
+//     caller reads next;
 //   - when an operation fails later, the transaction is rolled back and the group runs once
 //     more, carefully: each operation, and each item of a batch, in a savepoint of its own,
 //     so that a failure undoes only itself;
@@ -53,7 +55,9 @@ const (
 type op struct {
 	run   func(context.Context, *tx) error
 	state atomic.Int32
-	done  chan error
+	// refused is its own error, where it was refused in a group that wrote before.
+	refused error
+	done    chan error
 }
 
 // writer owns the one connection that writes.
@@ -207,10 +211,11 @@ func (w *writer) group(first *op) (following *op) {
 		if spoiled {
 			return w.again(ctx, append(ran, o), taken, nil)
 		}
-		if err != nil {
-			o.done <- err
+		if err != nil && len(ran) == 0 {
+			o.done <- err // it saw what is durable
 			continue
 		}
+		o.refused = err
 		ran = append(ran, o)
 	}
 	if w.usage.flush(ctx, w.q.Queries) != nil {
@@ -275,8 +280,12 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 			return following
 		}
 		if err != nil {
-			o.done <- w.because(err)
+			err = w.because(err)
+		}
+		if err != nil && len(ran) == 0 {
+			o.done <- err
 		} else {
+			o.refused = err
 			ran = append(ran, o)
 		}
 		if ops = ops[1:]; len(ops) == 0 && following == nil {
@@ -371,7 +380,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 	// Hints go first, so that a caller that has its answer finds its own hint.
 	w.s.hints.Notify(t.hint)
 	for _, o := range ops {
-		o.done <- err
+		o.done <- cmp.Or(err, o.refused)
 	}
 }
 

@@ -126,11 +126,10 @@ func TestGroupCommitFails(t *testing.T) {
 		},
 		func(context.Context, *tx) error { return store.ErrNotFound },
 	)
-	for _, err := range errs[:2] {
+	for _, err := range errs { // the refused one too: what it saw is gone
 		wantErr(t, err, store.ErrUnconfirmed)
 		wantErr(t, err, broken)
 	}
-	wantErr(t, errs[2], store.ErrNotFound)
 	must(t, group(t, s, addProject("after"))[0])
 	wantProjects(t, s, "after")
 }
@@ -236,5 +235,46 @@ func TestItemVerdictsShareAGroup(t *testing.T) {
 		if e.Position != int64(i+1) {
 			t.Errorf("event %d has position %d", i+1, e.Position)
 		}
+	}
+}
+
+// TestARefusalIsAnsweredAfterWhatItSaw refuses an operation for what an earlier one of its group has
+// written. Its caller must read that when it has its answer.
+func TestARefusalIsAnsweredAfterWhatItSaw(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil error
+	}{{"at the first try", nil}, {"in a group that runs again", errors.New("broken")}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := mustOpen(t, Options{Path: testPath(t)})
+			refused := &op{done: make(chan error, 1), run: func(context.Context, *tx) error { return store.ErrStale }}
+			early := false
+			inner := s.writer.commit
+			last := &op{done: make(chan error, 1), run: func(ctx context.Context, t *tx) error {
+				return errors.Join(addProject("last")(ctx, t), tt.spoil)
+			}}
+			follow := sync.OnceFunc(func() { // a group may run twice
+				s.writer.queue <- refused
+				s.writer.queue <- last
+			})
+			errs := group(t, s, func(ctx context.Context, t *tx) error {
+				s.writer.commit = func(ctx context.Context) error {
+					early = early || len(refused.done) > 0
+					return inner(ctx)
+				}
+				follow()
+				return addProject("first")(ctx, t)
+			})
+			must(t, errs[0])
+			if err := <-refused.done; !errors.Is(err, store.ErrStale) {
+				t.Errorf("refused with %v", err)
+			}
+			if err := <-last.done; !errors.Is(err, tt.spoil) {
+				t.Errorf("the last one: %v", err)
+			}
+			if early {
+				t.Error("the refusal was answered before the commit of what it saw")
+			}
+		})
 	}
 }
