@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/proof/chaos/commitproxy"
 	"github.com/fireonce/fireonce/internal/proof/chaos/nemesis"
@@ -45,10 +46,16 @@ func openPostgres() (_ *database, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var losing atomic.Bool
+	var losing, disturbing atomic.Bool
 	proxy, err := commitproxy.Start(commitproxy.Options{
 		Socket: cluster.Socket(),
 		Lose:   func(k commitproxy.Kind, number int) bool { return losing.Load() && drawn(k, number) < lostShare },
+		Query: func(number int) commitproxy.Fate {
+			if !disturbing.Load() {
+				return commitproxy.Fate{}
+			}
+			return disturbed(number)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -57,7 +64,7 @@ func openPostgres() (_ *database, err error) {
 		url: proxy.URL(pgtest.Role, name), lost: func() map[string]int { return byName(proxy.LostAll()) },
 		faults: nemesis.Database{
 			Crash:   func() error { return cluster.Down(pgtest.Immediate) },
-			Recover: cluster.Up, Cut: proxy.Cut, Lose: losing.Store,
+			Recover: cluster.Up, Cut: proxy.Cut, Lose: losing.Store, Disturb: disturbing.Store,
 		},
 		close: func() error { return errors.Join(proxy.Close(), cluster.Close()) },
 	}, nil
@@ -69,6 +76,25 @@ func byName(lost map[commitproxy.Kind]int) map[string]int {
 		out[string(k)] = n
 	}
 	return out
+}
+
+// While queries are disturbed, one in cutEvery ends its line, and each is slowestQuery late at most.
+const (
+	cutEvery     = 40
+	slowestQuery = 20 * time.Millisecond
+)
+
+// disturbed returns the fate of a query while queries are disturbed.
+func disturbed(number int) commitproxy.Fate {
+	share := drawn("query", number)
+	fate := commitproxy.Fate{After: time.Duration(share * float64(slowestQuery))}
+	switch number % (2 * cutEvery) {
+	case 0:
+		fate.Cut = commitproxy.BeforeQuery
+	case cutEvery:
+		fate.Cut = commitproxy.BeforeAnswer
+	}
+	return fate
 }
 
 // drawn returns a number in [0, 1) for one commit.

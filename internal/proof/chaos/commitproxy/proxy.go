@@ -1,6 +1,6 @@
 // Package commitproxy stands between servers and PostgreSQL and loses answers to
 // COMMIT: the transaction is durable, and the connection is gone before its client
-// hears of it. It can also cut all connections.
+// hears of it. It can also cut all connections, and delay or cut at single queries.
 package commitproxy
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -54,7 +55,29 @@ type Options struct {
 	// Lose reports whether the answer to a commit is lost. number counts the commits
 	// of a kind, from 1. It is called by one goroutine at a time. Nil: none is.
 	Lose func(k Kind, number int) bool
+	// Query decides about each query: a message, the first one of a connection included,
+	// that PostgreSQL answers. number counts them over all connections, from 1. It may
+	// be called concurrently. Nil: all pass.
+	Query func(number int) Fate
 }
+
+// Fate is what a proxy does with a query.
+type Fate struct {
+	// After delays it.
+	After time.Duration
+	Cut   Cut
+}
+
+// Cut is where a connection ends.
+type Cut int
+
+// The places of a cut.
+const (
+	Nowhere Cut = iota
+	// BeforeQuery is before PostgreSQL gets the query, BeforeAnswer once it has run it.
+	BeforeQuery
+	BeforeAnswer
+)
 
 // Proxy is a lossy way to PostgreSQL. It is safe for concurrent use.
 type Proxy struct {
@@ -64,6 +87,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	open    map[net.Conn]bool
+	queries int
 	commits map[Kind]int
 	lost    map[Kind]int
 }
@@ -171,6 +195,10 @@ func (p *Proxy) carry(client net.Conn) {
 	if err != nil {
 		return
 	}
+	fate := p.fate()
+	if fate.Cut == BeforeQuery {
+		return
+	}
 	server, err := new(net.Dialer).DialContext(context.Background(), "unix", p.opts.Socket)
 	if err != nil {
 		return
@@ -185,28 +213,69 @@ func (p *Proxy) carry(client net.Conn) {
 		return
 	}
 	tx := &transaction{statements: make(map[string]string)}
+	tx.cut.Store(fate.Cut == BeforeAnswer)
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		defer server.Close() //nolint:errcheck // as above
-		ask(backend, frontend, tx)
+		p.ask(backend, frontend, tx)
 	})
 	defer asking.Wait()
 	defer client.Close() //nolint:errcheck // ends the asking
 	p.answer(frontend, backend, tx)
 }
 
-// ask passes on what the client sends.
-func ask(backend *pgproto3.Backend, frontend *pgproto3.Frontend, tx *transaction) {
+// Queries counts the queries so far.
+func (p *Proxy) Queries() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queries
+}
+
+// fate counts a query, and returns what becomes of it once its delay is over.
+func (p *Proxy) fate() Fate {
+	p.mu.Lock()
+	p.queries++
+	number := p.queries
+	p.mu.Unlock()
+	if p.opts.Query == nil {
+		return Fate{}
+	}
+	f := p.opts.Query(number)
+	if f.After > 0 {
+		time.Sleep(f.After)
+	}
+	return f
+}
+
+// ask passes on what the client sends, until a query is cut.
+func (p *Proxy) ask(backend *pgproto3.Backend, frontend *pgproto3.Frontend, tx *transaction) {
 	for {
 		m, err := backend.Receive()
 		if err != nil {
 			return
+		}
+		if asks(m) {
+			fate := p.fate()
+			if fate.Cut == BeforeQuery {
+				return
+			}
+			tx.cut.Store(fate.Cut == BeforeAnswer)
 		}
 		tx.asked(m)
 		frontend.Send(m)
 		if frontend.Flush() != nil {
 			return
 		}
+	}
+}
+
+// asks reports whether PostgreSQL answers a message when it has run what came before.
+func asks(m pgproto3.FrontendMessage) bool {
+	switch m.(type) {
+	case *pgproto3.Query, *pgproto3.Sync:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -218,6 +287,9 @@ func (p *Proxy) answer(frontend *pgproto3.Frontend, backend *pgproto3.Backend, t
 			return
 		}
 		if commits := tx.answered(m); commits != nil && p.loses(commits) {
+			return
+		}
+		if _, ran := m.(*pgproto3.ReadyForQuery); ran && tx.cut.Load() {
 			return
 		}
 		backend.Send(m)

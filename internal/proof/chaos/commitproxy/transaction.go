@@ -3,6 +3,7 @@ package commitproxy
 import (
 	"regexp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -12,6 +13,9 @@ var statementName = regexp.MustCompile(`-- name: (\w+)`)
 // transaction knows the statements of the transaction under way on a connection.
 type transaction struct {
 	statements map[string]string // prepared ones: our name by theirs
+
+	// cut reports that the connection ends once the query under way has run.
+	cut atomic.Bool
 
 	mu    sync.Mutex
 	names []string

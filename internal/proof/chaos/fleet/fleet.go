@@ -118,13 +118,15 @@ func (f *Fleet) live(ctx context.Context, server int, life Life) error {
 			f.watches.Go(func() { f.watch(server, p) })
 			return nil
 		}
-		// A failpoint that is met before the server is ready is met all the same.
-		if life.Failpoint != "" {
-			life.Failpoint = ""
-		}
 		if ctx.Err() != nil || f.ctx.Err() != nil {
 			return fmt.Errorf("start server %d: %w", server, err)
 		}
+		// A start waits for its database, so its end is unexpected like any other.
+		if life.Failpoint == "" && f.opts.Died != nil {
+			f.opts.Died(server, life, fmt.Errorf("server %d ended before it was ready: %w", server, err))
+		}
+		// A failpoint that is met before the server is ready is met all the same.
+		life.Failpoint = ""
 		Pause(ctx, restartPause)
 	}
 }

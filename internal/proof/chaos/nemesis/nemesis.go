@@ -18,6 +18,8 @@ type Database struct {
 	Crash, Recover func() error
 	// Cut ends every connection to it.
 	Cut func() int
+	// Disturb delays queries and cuts lines at some, or stops that.
+	Disturb func(on bool)
 	// Lose makes answers to COMMIT be swallowed, or stops that.
 	Lose func(on bool)
 }
@@ -157,6 +159,8 @@ func (n *Nemesis) deliver(ctx context.Context, f Fault) error {
 		}
 		fleet.Pause(ctx, f.For)
 		return errors.Join(err, n.start(ctx, f.Server, ""))
+	case BadStart:
+		return n.startBadly(ctx, f)
 	case Clock:
 		return n.setClock(ctx, f)
 	default:
@@ -171,6 +175,22 @@ func (n *Nemesis) start(ctx context.Context, server int, failpoint string) error
 	life := fleet.Life{Failpoint: failpoint, Offsets: n.offsets[server].String()}
 	n.mu.Unlock()
 	return n.opts.Fleet.Start(context.WithoutCancel(ctx), server, life)
+}
+
+// startBadly kills a server, and starts it while the database is disturbed. The fleet reports a
+// start that does not wait that out.
+func (n *Nemesis) startBadly(ctx context.Context, f Fault) error {
+	ran := n.opts.Fleet.Kill(f.Server)
+	fleet.Pause(ctx, f.For)
+	n.db.Lock()
+	defer n.db.Unlock()
+	n.opts.Database.Disturb(true)
+	defer n.opts.Database.Disturb(false)
+	err := n.start(ctx, f.Server, "")
+	if ran {
+		n.count(f.Name())
+	}
+	return err
 }
 
 // freeze lets a server stand still. It counts by how long it really stood.

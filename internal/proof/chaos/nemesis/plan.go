@@ -25,11 +25,12 @@ const (
 	Clock       Kind = "clock"        // the wall clock of one server is set
 	CrashDB     Kind = "crash db"     // PostgreSQL stops immediately and recovers
 	Cut         Kind = "cut"          // all connections to PostgreSQL end together
+	BadStart    Kind = "bad start"    // SIGKILL, and a start while PostgreSQL answers slowly and lines are cut
 	LoseCommits Kind = "lose commits" // a window of time: answers to COMMIT are swallowed for a while
 )
 
 // Kinds lists every kind.
-var Kinds = []Kind{Kill, KillAll, Die, Freeze, Stop, Clock, CrashDB, Cut, LoseCommits}
+var Kinds = []Kind{Kill, KillAll, Die, Freeze, Stop, Clock, CrashDB, Cut, BadStart, LoseCommits}
 
 // Fault is one fault of a plan.
 type Fault struct {
@@ -116,6 +117,7 @@ func (w World) round() []Fault {
 	if w.Postgres {
 		add(CrashDB, 1)
 		add(Cut, 2)
+		add(BadStart, 2)
 		add(LoseCommits, 2)
 	}
 	return out
@@ -127,7 +129,7 @@ func (w World) draw(random *rand.Rand, f Fault) Fault {
 	f.Server = random.IntN(w.Servers)
 	f.Then = between(200*time.Millisecond, 1200*time.Millisecond)
 	switch f.Kind {
-	case Kill, KillAll, Stop:
+	case Kill, KillAll, Stop, BadStart:
 		f.For = between(0, time.Second)
 	case Die:
 		f.Nth = 1 + random.IntN(hits)

@@ -49,7 +49,7 @@ func TestAPlanHasEverything(t *testing.T) {
 			}
 		}
 		for _, k := range Kinds {
-			needs := map[Kind]bool{CrashDB: w.Postgres, Cut: w.Postgres, LoseCommits: w.Postgres, KillAll: w.Servers > 1}
+			needs := map[Kind]bool{CrashDB: w.Postgres, Cut: w.Postgres, BadStart: w.Postgres, LoseCommits: w.Postgres, KillAll: w.Servers > 1}
 			want, some := needs[k]
 			if want = want || !some; k != Die && seen[string(k)] != want {
 				t.Errorf("%s: %s: planned %v, want %v", name, k, seen[string(k)], want)
