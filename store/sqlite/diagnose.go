@@ -21,7 +21,7 @@ func Diagnose(ctx context.Context, path string) (d Diagnosis, err error) {
 	if d.Wanted, err = SchemaVersion(); err != nil {
 		return d, err
 	}
-	lock, err := takeLock(path)
+	lock, err := takeLock(path, false)
 	if err != nil {
 		return d, err
 	}

@@ -19,6 +19,10 @@ var ErrLocked = errors.New("the database is in use by another process")
 // ErrForeign: the file is an SQLite database, but not one of Fireonce.
 var ErrForeign = errors.New("another program's database")
 
+// ErrLost reports that a database file is missing beside its lock file. A new one in its place has
+// other effect keys, so a repeated request could take effect twice.
+var ErrLost = errors.New("the database is gone and its lock file is not")
+
 // ErrSchema: the database's schema is not the one that this program knows: newer, or older
 // and not to be migrated.
 var ErrSchema = errors.New("schema version")

@@ -14,7 +14,7 @@ type fileLock struct{ path string }
 
 // takeLock refuses: without a lock that dies with the process, two processes could send the
 // same job.
-func takeLock(string) (*fileLock, error) {
+func takeLock(string, bool) (*fileLock, error) {
 	return nil, errors.New("the sqlite store needs a Unix system; use postgres")
 }
 

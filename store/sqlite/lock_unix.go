@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -28,7 +29,9 @@ const markSize = 256
 
 // takeLock takes a database for this process. It fails with ErrLocked, ErrLinked
 // or ErrDangling.
-func takeLock(path string) (*fileLock, error) {
+//
+// With isNew a lost database may be replaced by a new one; without it that fails with ErrLost.
+func takeLock(path string, isNew bool) (*fileLock, error) {
 	path, err := Resolve(path)
 	if err != nil {
 		return nil, err
@@ -45,11 +48,33 @@ func takeLock(path string) (*fileLock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
+	if !isNew {
+		if err := notLost(path, f); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	data, err := openFile(path)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &fileLock{path: path, file: f, data: data}, nil
+}
+
+// notLost fails with ErrLost when a lock file has the record of a database, and the database is not
+// there, or empty. A record is written once its database is durable.
+func notLost(path string, lock *os.File) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l := &fileLock{file: lock}
+	mark, err := l.mark()
+	if err != nil || mark.store.IsZero() {
+		return err
+	}
+	return fmt.Errorf("%w: %s records the database %s: put it back or restore a backup; or begin a new one with the namespace of the lost one "+
+		"(serve --namespace NAME; its log has it at each start), so that a repeated request keeps its effect key; or, if no client repeats a request of before, remove %[2]s",
+		ErrLost, lock.Name(), mark.store)
 }
 
 // release unlocks the database, which SQLite must have closed. The lock file stays: removing

@@ -17,7 +17,7 @@ var migrations embed.FS
 // Migrate brings the schema of a database file up to date, and creates the file if there is
 // none. It is safe to repeat and fails with ErrLocked while a process has the database open.
 func Migrate(ctx context.Context, path string) (err error) {
-	lock, err := takeLock(path)
+	lock, err := takeLock(path, false)
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", path, err)
 	}

@@ -327,6 +327,39 @@ func TestCopyAndRestoreAreNoticed(t *testing.T) {
 
 // TestIncarnation: it rises with every restore or copy that an open detects, even while the
 // database is quarantined, and never otherwise.
+// A database that is gone beside its lock file is not replaced by a new one, unless the caller names
+// the namespace or has removed the lock file.
+func TestALostDatabaseIsNoticed(t *testing.T) {
+	for _, lose := range []func(string) error{os.Remove, func(path string) error { return os.Truncate(path, 0) }} {
+		path := testPath(t)
+		must(t, mustOpen(t, Options{Path: path}).Close())
+		for _, end := range []string{"-wal", "-shm"} {
+			_ = os.Remove(path + end)
+		}
+		must(t, lose(path))
+		before, err := os.ReadFile(path + ".lock")
+		must(t, err)
+		for range 2 { // also after the first refusal
+			_, err := Open(t.Context(), Options{Path: path, Migrate: true})
+			wantErr(t, err, ErrLost)
+			wantErr(t, Migrate(t.Context(), path), ErrLost)
+		}
+		if after, err := os.ReadFile(path + ".lock"); err != nil || string(after) != string(before) {
+			t.Errorf("the refusal changed the lock file: %q, %v", after, err)
+		}
+		s := mustOpen(t, Options{Path: path, Namespace: "the-lost-one"})
+		meta, err := s.Meta(t.Context())
+		must(t, err)
+		if meta.Namespace != "the-lost-one" || meta.Quarantined != "" {
+			t.Errorf("a new database with the old namespace: %+v", meta)
+		}
+		must(t, s.Close())
+		must(t, lose(path))
+		must(t, os.Remove(path+".lock"))
+		must(t, mustOpen(t, Options{Path: path}).Close())
+	}
+}
+
 func TestIncarnation(t *testing.T) {
 	path := testPath(t)
 	want := func(path, host string, incarnation int64) {

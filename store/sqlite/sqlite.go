@@ -102,7 +102,8 @@ type reader struct {
 }
 
 // Open takes the database for this process. It fails with ErrLocked when
-// another process has it, with ErrLinked when the file has several names, and with
+// another process has it, with ErrLost when the file is gone and its lock file is not, unless
+// Options.Namespace is set, with ErrLinked when the file has several names, and with
 // ErrSchema when its schema is not the one that this program knows.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.MaxInFlight <= 0 {
@@ -114,7 +115,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.WatchEvery <= 0 {
 		opts.WatchEvery = defaultWatchEvery
 	}
-	lock, err := takeLock(opts.Path)
+	lock, err := takeLock(opts.Path, opts.Namespace != "")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", opts.Path, err)
 	}
