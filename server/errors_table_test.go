@@ -81,12 +81,13 @@ func TestNewRefuses(t *testing.T) {
 	f.must(err)
 	safe, err := vault.New(make([]byte, 32))
 	f.must(err)
-	good := server.Config{Store: f.store, Connectors: connectors, Vault: safe}
+	good := server.Config{Store: f.store, StoreID: job.ID{1}, Connectors: connectors, Vault: safe}
 	if _, err := server.New(good); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*server.Config){
 		"no store":      func(c *server.Config) { c.Store = nil },
+		"no store id":   func(c *server.Config) { c.StoreID = job.ID{} },
 		"no connectors": func(c *server.Config) { c.Connectors = nil },
 		"no vault":      func(c *server.Config) { c.Vault = nil },
 		"origin *":      func(c *server.Config) { c.AllowedOrigins = []string{"*"} },

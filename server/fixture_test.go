@@ -259,6 +259,11 @@ func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixt
 	for _, e := range edit {
 		e(&cfg)
 	}
+	meta, err := cfg.Store.Meta(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg.StoreID = meta.StoreID
 	if f.server, err = server.New(cfg); err != nil {
 		tb.Fatal(err)
 	}

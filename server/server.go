@@ -85,6 +85,8 @@ type Config struct {
 	Keep store.Keep
 	// Namespace is the installation's part of every effect key (store.Meta).
 	Namespace string
+	// StoreID is the store's identity (store.Meta), which page tokens and cursors carry.
+	StoreID job.ID
 	// Worker names the engine in this process, for GET /status.
 	Worker string
 	// RequireKey makes every call come with a key when there is no APIKey, too.
@@ -201,11 +203,13 @@ type Server struct {
 	runs chan struct{}
 }
 
-// New makes a server. It reads the store's identity, which cursors carry.
+// New makes a server. It does not use the store.
 func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Store == nil:
 		return nil, errors.New("server: no store")
+	case cfg.StoreID.IsZero():
+		return nil, errors.New("server: no store id")
 	case cfg.Connectors == nil:
 		return nil, errors.New("server: no connectors")
 	case cfg.Vault == nil:
@@ -226,12 +230,6 @@ func New(cfg Config) (*Server, error) {
 		cfg.Creator = cfg.Store
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limits.DefaultDeadline)
-	defer cancel()
-	meta, err := cfg.Store.Meta(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("server: read the store's identity: %w", err)
-	}
 	if cfg.Scheduler == nil {
 		cfg.Scheduler = schedule.New(schedule.Config{
 			Store: cfg.Store, Connectors: cfg.Connectors, Zones: recur.NewZones(""), Namespace: cfg.Namespace, NewID: cfg.NewID, Log: cfg.Log,
@@ -242,7 +240,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	quotaLog, causes := newQuotaLog(cfg.Log, cfg.Now), &causes{}
 	s := &Server{
-		cfg: cfg, store: cfg.Store, jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: meta.StoreID},
+		cfg: cfg, store: cfg.Store, jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: cfg.StoreID},
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
 		auth:               newAuthenticator(cfg, quotaLog, causes), causes: causes,
@@ -253,6 +251,7 @@ func New(cfg Config) (*Server, error) {
 		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), budget: newRequestBudget(cfg.Limits),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
+	var err error
 	if s.methods, err = contractMethods(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

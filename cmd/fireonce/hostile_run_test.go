@@ -152,8 +152,10 @@ func (s *stage) run() {
 		},
 	})
 	s.ok(err)
+	meta, err := s.store.Meta(t.Context())
+	s.ok(err)
 	api, err := server.New(server.Config{
-		Store: s.store, Creator: eng.DirectStart(s.store), Connectors: registry, Vault: keys, Media: media, OAuthApps: apps, OAuthClient: s.tokens,
+		Store: s.store, StoreID: meta.StoreID, Creator: eng.DirectStart(s.store), Connectors: registry, Vault: keys, Media: media, OAuthApps: apps, OAuthClient: s.tokens,
 		Refresher: s.renewer, Log: log, APIKey: hostileMark, NewID: newID,
 	})
 	s.ok(err)

@@ -154,7 +154,9 @@ func start(t *testing.T, d database, keys ...byte) *world {
 		},
 	})
 	must(t, err)
-	s, err := server.New(server.Config{Store: w.store, Connectors: registry, Vault: v, Log: log, NewID: newID})
+	meta, err := w.store.Meta(t.Context())
+	must(t, err)
+	s, err := server.New(server.Config{Store: w.store, StoreID: meta.StoreID, Connectors: registry, Vault: v, Log: log, NewID: newID})
 	must(t, err)
 	web := httptest.NewServer(s.Handler())
 	w.api = fireoncev1connect.NewConnectionServiceClient(http.DefaultClient, web.URL)

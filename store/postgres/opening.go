@@ -35,6 +35,17 @@ func opening(ctx context.Context, err error) error {
 	}
 }
 
+// within runs a part of an Open for callTimeout at most: a server that does not answer is away.
+func within(ctx context.Context, part func(context.Context) error) error {
+	short, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := part(short)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
 // passes reports whether an error may end without a change by the operator.
 func passes(err error) bool {
 	if known, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,4 +81,23 @@ func fillUp(t *testing.T, url string) (end func()) {
 	}
 	t.Fatal("the server has no limit")
 	return nil
+}
+
+// TestAnOpenDoesNotWaitForASilentServer checks that a part of an Open that gets no answer ends, as
+// one that may work later.
+func TestAnOpenDoesNotWaitForASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := within(t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return opening(ctx, errors.New("timeout"))
+		})
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("no answer: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := within(ctx, func(ctx context.Context) error { return opening(ctx, errors.New("x")) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("its caller gave up: %v", err)
+		}
+	})
 }

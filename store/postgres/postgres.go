@@ -141,7 +141,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.waker = newWaker(s.wakeSchedule) // before any work can end a job
 	s.startWork(context.Background())
 	s.growth, s.watched = s.watchGrowth(), s.watchClock()
-	if err := s.watchNewest(ctx); err != nil {
+	if err := within(ctx, s.watchNewest); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -154,25 +154,28 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 		return opening(ctx, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if err := checkServer(ctx, conn); err != nil {
+	if err := within(ctx, func(ctx context.Context) error { return checkServer(ctx, conn) }); err != nil {
 		return err
 	}
+	// A migration may rewrite tables: it has no limit of time.
 	if err := prepareSchema(ctx, conn, s.opts.Migrate); err != nil {
 		return err
 	}
-	if err := s.createMeta(ctx, conn); err != nil {
-		return opening(ctx, err)
-	}
-	if err := s.recall(ctx, conn); err != nil {
-		return err
-	}
-	if err := s.greet(ctx, conn); err != nil {
-		return opening(ctx, err)
-	}
-	if err := s.openClock(ctx, conn); err != nil {
-		return unavailable(ctx, err)
-	}
-	return nil
+	return within(ctx, func(ctx context.Context) error {
+		if err := s.createMeta(ctx, conn); err != nil {
+			return opening(ctx, err)
+		}
+		if err := s.recall(ctx, conn); err != nil {
+			return err
+		}
+		if err := s.greet(ctx, conn); err != nil {
+			return opening(ctx, err)
+		}
+		if err := s.openClock(ctx, conn); err != nil {
+			return unavailable(ctx, err)
+		}
+		return nil
+	})
 }
 
 // greet prepares a new connection.

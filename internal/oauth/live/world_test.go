@@ -149,8 +149,10 @@ func startWith(t *testing.T, s store.Store, p *provider, text string) *node {
 		},
 	})
 	must(t, err)
+	meta, err := s.Meta(t.Context())
+	must(t, err)
 	n.server, err = server.New(server.Config{
-		Store: s, Connectors: registry, Vault: n.keys, OAuthApps: n.apps, OAuthClient: n.client, Refresher: n.renewer, Log: log, NewID: newID,
+		Store: s, StoreID: meta.StoreID, Connectors: registry, Vault: n.keys, OAuthApps: n.apps, OAuthClient: n.client, Refresher: n.renewer, Log: log, NewID: newID,
 	})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

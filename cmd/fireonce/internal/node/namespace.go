@@ -67,20 +67,19 @@ func checkNamespace(text string) error {
 	return nil
 }
 
-// takeNamespace sets the database's namespace to the operator's, and logs the present one.
+// takeNamespace sets the database's namespace to the operator's.
 func (n *Node) takeNamespace(ctx context.Context) error {
-	if want := n.cfg.Namespace; want != "" && want != n.meta.Namespace {
-		err := n.store.SetNamespace(ctx, want, false)
-		if errors.Is(err, store.ErrNamespaceFixed) {
-			return fmt.Errorf("--namespace %s: the database has the namespace %s, and has sent under it: changing it would let a repeat "+
-				"take effect twice; leave the flag out, or name another --database: %w", want, n.meta.Namespace, err)
-		}
-		if err != nil {
-			return err
-		}
+	want := n.cfg.Namespace
+	if want == "" || want == n.meta.Namespace {
+		return nil
+	}
+	err := n.store.SetNamespace(ctx, want, false)
+	if errors.Is(err, store.ErrNamespaceFixed) {
+		return fmt.Errorf("--namespace %s: the database has the namespace %s, and has sent under it: changing it would let a repeat "+
+			"take effect twice; leave the flag out, or name another --database: %w", want, n.meta.Namespace, err)
+	}
+	if err == nil {
 		n.meta.Namespace = want
 	}
-	n.cfg.Log.Info("effect keys use this namespace: back it up apart from the database, and give it to no other installation",
-		"namespace", n.meta.Namespace)
-	return nil
+	return err
 }

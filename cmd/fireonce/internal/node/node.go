@@ -136,24 +136,12 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err := n.openPorts(listen); err != nil {
 		return err
 	}
-	if err := n.openDatabase(ctx); err != nil {
-		return err
-	}
-	if err := n.takeNamespace(ctx); err != nil {
-		return err
-	}
-	if n.cfg.Quarantined {
-		if err := n.quarantine(ctx); err != nil {
-			return err
-		}
-	}
-	keys, err := source.open(ctx, n.store, time.Now, n.cfg.Log)
+	keys, err := n.openDatabase(ctx, source)
 	if err != nil {
 		return err
 	}
-	if err := n.warnOfKeys(ctx); err != nil {
-		return err
-	}
+	n.cfg.Log.Info("effect keys use this namespace: back it up apart from the database, and give it to no other installation",
+		"namespace", n.meta.Namespace)
 	n.sender = transport.NewSender(transport.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
 	media := kit.NewMedia(kit.MediaConfig{
 		Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: n.cfg.httpsOnly(),
@@ -180,7 +168,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.server, err = server.New(server.Config{
 		Store: n.store, Creator: n.cfg.creator(eng.DirectStart(n.store)), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Tracer: n.tracer, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
+		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, StoreID: n.meta.StoreID, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
 	}); err != nil {
 		return err
@@ -215,26 +203,6 @@ func (n *Node) connectors(media *kit.Media) (*connector.Registry, error) {
 	return connector.NewRegistry(all...)
 }
 
-// warnOfKeys warns that API keys guard nothing where calls need none, and that every call fails
-// where one is required and none exists.
-func (n *Node) warnOfKeys(ctx context.Context) error {
-	if n.cfg.APIKey != "" {
-		return nil
-	}
-	keys, err := n.store.ListAPIKeys(ctx, "", "", 1)
-	if err != nil {
-		return fmt.Errorf("read the API keys: %w", err)
-	}
-	switch {
-	case len(keys) == 0 && n.cfg.RequireAPIKey:
-		n.cfg.Log.Warn("every call needs an API key, and there is none: make the first one with `fireonce apikeys create --database`, " +
-			"on SQLite while no server runs, or set FIREONCE_API_KEY")
-	case len(keys) > 0 && !n.cfg.RequireAPIKey:
-		n.cfg.Log.Warn("there are API keys, and calls without one may do everything in the default project: see --require-api-key")
-	}
-	return nil
-}
-
 // keep returns how long each kind of record is kept.
 func (n *Node) keep(registry *connector.Registry) store.Keep {
 	keep := n.cfg.keep()
@@ -266,6 +234,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	})
 	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
+	beside.Go(func() { n.warnOfKeys(ctx) })
 	if n.authority != nil {
 		// The shutdown does not wait for an order that is under way.
 		go n.authority.Obtain(ctx)

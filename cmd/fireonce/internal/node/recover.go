@@ -140,9 +140,9 @@ func recoverFlags(cmd *cli.Command, now time.Time) (since time.Time, as string, 
 	return since, as, nil
 }
 
-// quarantine stops sending before the engine runs, at the operator's request.
-func (n *Node) quarantine(ctx context.Context) error {
-	if n.meta.Quarantined != "" {
+// takeQuarantine stops sending before the engine runs, if the operator requests that.
+func (n *Node) takeQuarantine(ctx context.Context) error {
+	if !n.cfg.Quarantined || n.meta.Quarantined != "" {
 		return nil
 	}
 	if err := n.store.Quarantine(ctx, "an operator started a server with --quarantined"); err != nil {
