@@ -114,6 +114,7 @@ type vitalsReport struct {
 	NeedsResolution       int64   `json:"needs_resolution"`
 	OldestUnknownSeconds  float64 `json:"oldest_unknown_seconds"`
 	OldestScheduleSeconds float64 `json:"oldest_schedule_seconds"`
+	RefusedSchedules      int64   `json:"refused_schedules"`
 	HeldConnections       int64   `json:"held_connections"`
 }
 
@@ -127,6 +128,7 @@ func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
 		AgeSeconds: time.Since(r.At).Seconds(), Waiting: r.Waiting, Due: r.Due, OldestDueSeconds: r.OldestDue.Seconds(),
 		InFlight: r.InFlight, Accepted: r.Accepted, Ambiguous: r.Ambiguous, NeedsResolution: r.NeedsResolution,
 		OldestUnknownSeconds: r.OldestUnknown.Seconds(), OldestScheduleSeconds: r.OldestFiring.Seconds(),
+		RefusedSchedules: r.RefusedSchedules,
 	}
 	for _, n := range r.Holds {
 		out.HeldConnections += n

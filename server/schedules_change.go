@@ -141,13 +141,15 @@ func missBuffered(c *store.ScheduleChange, reason string) {
 }
 
 // passDue takes the firings out of an ACTIVE schedule whose times have come and that no server
-// has decided about: they make no job. Where the schedule cannot be evaluated, they stay unknown.
+// has decided about: they make no job. That the next decision is later does not mean that there are
+// none: those of a catch-up wait their turn. Where the schedule cannot be evaluated, they stay
+// unknown.
 func (s *scheduleService) passDue(ctx context.Context, c *store.ScheduleChange, reason string) error {
-	if c.Schedule.State != store.ScheduleActive || c.Schedule.Next.IsZero() {
+	if c.Schedule.State != store.ScheduleActive {
 		return nil
 	}
 	now, err := s.storeNow(ctx)
-	if err != nil || c.Schedule.Next.After(now) {
+	if err != nil {
 		return err
 	}
 	plan, err := s.cfg.Scheduler.Plan(c.Schedule)

@@ -70,6 +70,9 @@ func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 		f := scheduleState(of, err.Error())
 		f.metadata["pause_cause"] = causeName(store.PausedByRestore) // also of one that has ended
 		return f
+	case errors.Is(err, schedule.ErrRefused):
+		return scheduleState(of, fmt.Sprintf("firings whose time has come cannot be decided: %d decisions in a row were refused. "+
+			"PauseSchedule passes those firings, then repeat the call; the server's log has the error", of.RefusedDecisions))
 	case errors.Is(err, schedule.ErrUndecided), errors.Is(err, store.ErrUndecided):
 		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED,
 			fmt.Sprintf("schedule %s is about to decide about firings whose time has come; repeat the call", id), "schedule_id", id)

@@ -28,7 +28,7 @@ func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
 		ScheduleId: idToWire(s.ID), ProjectId: s.Project, IdempotencyKey: s.Key, DisplayName: s.DisplayName,
 		Spec: &fireoncev1.ScheduleSpec{}, Policies: &fireoncev1.SchedulePolicies{}, Labels: s.Labels,
 		State: fireoncev1.ScheduleState(s.State), PauseCause: fireoncev1.SchedulePauseCause(s.Cause()),
-		Note: text(s.Note), PauseTime: timeToWire(s.PausedAt), SkippedNames: s.Skips, Counts: firingCountsToWire(s.Counts),
+		Note: text(s.Note), RefusedDecisions: s.RefusedDecisions, PauseTime: timeToWire(s.PausedAt), SkippedNames: s.Skips, Counts: firingCountsToWire(s.Counts),
 		CreateTime: timeToWire(s.Created), UpdateTime: timeToWire(s.Updated), DeleteTime: timeToWire(s.Deleted),
 		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
 	}

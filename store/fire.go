@@ -20,7 +20,8 @@ type DueSchedules interface {
 	// Create does, firings, and the schedules, in one transaction. A call that fails has
 	// written nothing, and repeating it makes no job twice. A refused decision is the
 	// exception: the others are written without it, and its verdict is in Fired.Err. Its
-	// schedule is due again after BufferedLook.
+	// schedule stays due and is postponed: it is decided about again after BufferedLook, and
+	// its RefusedDecisions rises.
 	//
 	// A schedule that another call has locked is left out, but Fire waits for one that Only
 	// names. A job whose key is bound is not made: its firing names the job that the key is
@@ -127,8 +128,8 @@ type EndedJob struct {
 // FireDecision is what Fire writes for one schedule.
 type FireDecision struct {
 	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run, Counts,
-	// Day, DayCount, RefusedInRow and HeldUntil, and possibly another State, PauseCause and
-	// Note. No other field is written. HeldUntil is unchanged, or zero if there is no queue.
+	// Day, DayCount, RefusedInRow, CatchUp and HeldUntil, and possibly another State,
+	// PauseCause and Note. No other field is written. HeldUntil is unchanged, or zero if there is no queue.
 	Schedule Schedule
 	// Firings are the decided firings, oldest first, each name once.
 	Firings []FiringDecision
@@ -216,6 +217,7 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	s := was
 	s.Cursor, s.Next, s.Buffered, s.Skips, s.Run, s.Counts = in.Cursor, in.Next, in.Buffered, in.Skips, in.Run, in.Counts
 	s.Day, s.DayCount, s.RefusedInRow, s.HeldUntil = in.Day, in.DayCount, in.RefusedInRow, in.HeldUntil
+	s.CatchUp, s.PostponedUntil, s.RefusedDecisions = in.CatchUp, time.Time{}, 0
 	s.State, s.PauseCause, s.Note, s.Revision = in.State, in.PauseCause, in.Note, was.Revision+1
 	if s.State != was.State {
 		s.Version, s.Updated = was.Version+1, due.Now

@@ -134,8 +134,17 @@ type Schedule struct {
 	PausedAt   time.Time // with SchedulePaused only
 	// Cursor records which firings were decided. The store does not interpret it.
 	Cursor string
-	// Next is when Fire must decide next; zero: never. With ScheduleActive only.
+	// Next is when Fire must decide next, or since when a decision is due; zero: never. With
+	// ScheduleActive only.
 	Next time.Time
+	// PostponedUntil is when Fire decides again after a decision was refused; zero: it was
+	// not. RefusedDecisions counts the refusals in a row. Each write of the schedule clears
+	// both.
+	PostponedUntil   time.Time
+	RefusedDecisions int64
+	// CatchUp is the catch-up that goes on; zero: none does. With ScheduleActive only. A
+	// change of Cursor by a caller ends it.
+	CatchUp CatchUp
 	// Buffered is a firing that waits for the end of an earlier job. With ScheduleActive
 	// only. Such a schedule is due BufferedLook after a write at the latest, and immediately
 	// when MayRelease is true for one of its jobs.
@@ -190,8 +199,17 @@ func (s Schedule) Cause() PauseCause {
 	return s.PauseCause
 }
 
-// BufferedLook is the longest time until a schedule is due again that has a buffered firing,
-// or whose decision was refused.
+// CatchUp is a catch-up that one decision has begun and further ones continue. The store does
+// not interpret it.
+type CatchUp struct {
+	// Began is when the first of the decisions was made.
+	Began time.Time
+	// Paced is when the next of its jobs may be due.
+	Paced time.Time
+}
+
+// BufferedLook is the longest time until a schedule is decided about again that has a buffered
+// firing, or whose decision was refused.
 const BufferedLook = time.Minute
 
 // ScheduleCounts are the firings of a schedule by what became of them.
@@ -290,6 +308,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
 	s.Created, s.Updated, s.Deleted, s.LedgerBegin, s.UpdatedBy = now, now, time.Time{}, now, s.CreatedBy
 	s.Day, s.DayCount, s.RefusedInRow, s.HeldUntil = "", 0, 0, time.Time{}
+	s.PostponedUntil, s.RefusedDecisions, s.CatchUp = time.Time{}, 0, CatchUp{}
 	fp, err := job.ParseFingerprint(s.Fingerprint.Bytes())
 	switch {
 	case err != nil:
@@ -334,7 +353,9 @@ func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
 			return was, fmt.Errorf("%w: a change of a schedule makes no job", ErrIllegal)
 		}
 	}
-	s.keep(was)
+	if s.keep(was); s.Cursor != was.Cursor || s.State != ScheduleActive {
+		s.CatchUp = CatchUp{}
+	}
 	if s.State == ScheduleDeleted {
 		s.Template, s.Note, s.Cursor, s.Next, s.Buffered, s.Skips, s.PauseCause = nil, "", "", time.Time{}, nil, nil, 0
 		s.Deleted, s.HeldUntil = now, time.Time{}
@@ -352,6 +373,7 @@ func (s *Schedule) keep(was Schedule) {
 	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
 	s.Created, s.Updated, s.Deleted, s.CreatedBy, s.UpdatedBy = was.Created, was.Updated, was.Deleted, was.CreatedBy, was.UpdatedBy
 	s.Day, s.DayCount, s.RefusedInRow = was.Day, was.DayCount, 0
+	s.PostponedUntil, s.RefusedDecisions, s.CatchUp = time.Time{}, 0, was.CatchUp
 	if !s.HeldUntil.IsZero() {
 		s.HeldUntil = was.HeldUntil
 	}
@@ -375,6 +397,7 @@ func (s Schedule) normal(was Schedule, now time.Time) (Schedule, error) {
 	if !s.Next.IsZero() {
 		s.Next = job.Micros(s.Next)
 	}
+	s.CatchUp.Began, s.CatchUp.Paced = micros(s.CatchUp.Began), micros(s.CatchUp.Paced)
 	if s.Buffered != nil {
 		b := *s.Buffered
 		b.Outcome, b.Nominal, b.Job, b.Run = FiringBuffered, micros(b.Nominal), job.ID{}, 0
@@ -415,7 +438,7 @@ func (s Schedule) check(was Schedule) error {
 		return fmt.Errorf("%w: a skip of a name that is too long", ErrIllegal)
 	case (s.State == SchedulePaused) != (s.PauseCause != 0), s.PauseCause < 0, s.PauseCause > PausedByRefusal:
 		return fmt.Errorf("%w: pause cause %d in state %d", ErrIllegal, s.PauseCause, s.State)
-	case s.State != ScheduleActive && (!s.Next.IsZero() || s.Buffered != nil):
+	case s.State != ScheduleActive && (!s.Next.IsZero() || s.Buffered != nil || s.CatchUp != CatchUp{}):
 		return fmt.Errorf("%w: something is due in state %d", ErrIllegal, s.State)
 	case s.Generation < max(1, was.Generation), s.Run < was.Run, s.PauseAfterFailures < 0,
 		min(c.Fired, c.SkippedByOverlap, c.SkippedByPerson, c.Missed, c.Coalesced, c.Refused, c.NoContent, c.SkippedByLimit, c.Held) < 0,
@@ -487,8 +510,25 @@ func (s Schedule) SkipsText() (string, error) {
 	return string(text), nil
 }
 
-// SetTexts reads the results of BufferedText and SkipsText.
-func (s *Schedule) SetTexts(buffered, skips string) error {
+// CatchUpText returns CatchUp as engines store it; empty: none.
+func (s Schedule) CatchUpText() (string, error) {
+	if s.CatchUp == (CatchUp{}) {
+		return "", nil
+	}
+	text, err := json.Marshal(s.CatchUp)
+	if err != nil {
+		return "", fmt.Errorf("%w: catch-up: %w", ErrIllegal, err)
+	}
+	return string(text), nil
+}
+
+// SetTexts reads the results of BufferedText, SkipsText and CatchUpText.
+func (s *Schedule) SetTexts(buffered, skips, catchUp string) error {
+	if catchUp != "" {
+		if err := json.Unmarshal([]byte(catchUp), &s.CatchUp); err != nil {
+			return fmt.Errorf("schedule %s: catch-up: %w", s.ID, err)
+		}
+	}
 	if buffered != "" {
 		if err := json.Unmarshal([]byte(buffered), &s.Buffered); err != nil {
 			return fmt.Errorf("schedule %s: buffered firing: %w", s.ID, err)
@@ -500,6 +540,14 @@ func (s *Schedule) SetTexts(buffered, skips string) error {
 		}
 	}
 	return nil
+}
+
+// DecisionTime returns when Fire decides about a schedule; zero: never.
+func (s Schedule) DecisionTime() time.Time {
+	if s.PostponedUntil.IsZero() {
+		return s.Next
+	}
+	return s.PostponedUntil
 }
 
 // Clone returns a copy that shares no memory.

@@ -39,6 +39,9 @@ type Vitals struct {
 	// OldestFiring is how long the schedule that waits longest for its next decision has been
 	// due; zero: none waits.
 	OldestFiring time.Duration
+	// RefusedSchedules are those of which at least two decisions in a row were refused: see
+	// Schedule.RefusedDecisions.
+	RefusedSchedules int64
 }
 
 // HeldBy groups held connections.

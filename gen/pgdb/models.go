@@ -266,6 +266,9 @@ type Schedule struct {
 	PausedAt           *time.Time
 	CursorAt           string
 	NextAt             *time.Time
+	PostponedUntil     *time.Time
+	RefusedDecisions   int64
+	CatchUp            string
 	Buffered           string
 	Skips              string
 	Run                int64

@@ -118,7 +118,7 @@ func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -147,6 +147,9 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
@@ -181,7 +184,7 @@ WITH held AS MATERIALIZED (
 UPDATE schedules AS s SET
     held_until = $1::timestamptz, revision = s.revision + 1,
     version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
-    next_at = CASE WHEN s.state = 1 THEN $1::timestamptz END
+    next_at = CASE WHEN s.state = 1 THEN $1::timestamptz END, postponed_until = NULL
 FROM held WHERE s.id = held.id
 `
 
@@ -248,14 +251,14 @@ INSERT INTO schedules (
     connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
     no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
-    updated_at, deleted_at, created_by, updated_by
+    updated_at, deleted_at, created_by, updated_by, refused_decisions, catch_up
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12, $13, ($14::text)::jsonb, $15, $16, $17,
     $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
     $29, $30, $31, $32, $33, $34, $35, $36,
     $37, $38, $39, $40, $41, $42, $43, $44,
-    $45
+    $45, 0, ''
 ) ON CONFLICT (key_digest) DO NOTHING
 `
 
@@ -413,7 +416,7 @@ SELECT
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
     created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until
+    held_until, postponed_until, refused_decisions, catch_up
 FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
@@ -462,6 +465,9 @@ type ListedSchedulesRow struct {
 	Held               int64
 	RefusedInRow       int64
 	HeldUntil          *time.Time
+	PostponedUntil     *time.Time
+	RefusedDecisions   int64
+	CatchUp            string
 }
 
 // Without their templates.
@@ -519,6 +525,9 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.Held,
 			&i.RefusedInRow,
 			&i.HeldUntil,
+			&i.PostponedUntil,
+			&i.RefusedDecisions,
+			&i.CatchUp,
 		); err != nil {
 			return nil, err
 		}
@@ -532,12 +541,12 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 
 const lockDueSchedules = `-- name: LockDueSchedules :many
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= $1 AND id <> ALL ($2::uuid[])
-ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED
+WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= $1::timestamptz AND id <> ALL ($2::uuid[])
+ORDER BY coalesce(postponed_until, next_at) LIMIT $3 FOR UPDATE SKIP LOCKED
 `
 
 type LockDueSchedulesParams struct {
-	Now       *time.Time
+	Now       time.Time
 	ExceptIds []pgtype.UUID
 	MaxRows   int32
 }
@@ -570,7 +579,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 }
 
 const lockLiveSchedules = `-- name: LockLiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
 `
 
 type LockLiveSchedulesParams struct {
@@ -610,6 +619,9 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.PausedAt,
 			&i.CursorAt,
 			&i.NextAt,
+			&i.PostponedUntil,
+			&i.RefusedDecisions,
+			&i.CatchUp,
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
@@ -645,7 +657,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 }
 
 const lockSchedule = `-- name: LockSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -674,6 +686,9 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
@@ -732,12 +747,13 @@ func (q *Queries) LockSchedulesOf(ctx context.Context, arg LockSchedulesOfParams
 
 const lockTheseSchedules = `-- name: LockTheseSchedules :many
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE id = ANY ($1::uuid[]) AND next_at IS NOT NULL AND next_at <= $2 FOR UPDATE SKIP LOCKED
+WHERE id = ANY ($1::uuid[]) AND next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= $2::timestamptz
+FOR UPDATE SKIP LOCKED
 `
 
 type LockTheseSchedulesParams struct {
 	Ids []pgtype.UUID
-	Now *time.Time
+	Now time.Time
 }
 
 type LockTheseSchedulesRow struct {
@@ -767,7 +783,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 }
 
 const lockedSchedules = `-- name: LockedSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ANY ($1::uuid[])
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
 func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Schedule, error) {
@@ -802,6 +818,9 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.PausedAt,
 			&i.CursorAt,
 			&i.NextAt,
+			&i.PostponedUntil,
+			&i.RefusedDecisions,
+			&i.CatchUp,
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
@@ -837,12 +856,13 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 }
 
 const nextSchedule = `-- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND id <> ALL ($1::uuid[]) ORDER BY next_at LIMIT 1
+SELECT coalesce(postponed_until, next_at)::timestamptz AS next_at FROM schedules
+WHERE next_at IS NOT NULL AND id <> ALL ($1::uuid[]) ORDER BY coalesce(postponed_until, next_at) LIMIT 1
 `
 
-func (q *Queries) NextSchedule(ctx context.Context, exceptIds []pgtype.UUID) (*time.Time, error) {
+func (q *Queries) NextSchedule(ctx context.Context, exceptIds []pgtype.UUID) (time.Time, error) {
 	row := q.db.QueryRow(ctx, nextSchedule, exceptIds)
-	var next_at *time.Time
+	var next_at time.Time
 	err := row.Scan(&next_at)
 	return next_at, err
 }
@@ -892,17 +912,18 @@ func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRo
 }
 
 const postponeSchedules = `-- name: PostponeSchedules :exec
-UPDATE schedules SET next_at = $1 WHERE id = ANY ($2::uuid[]) AND next_at IS NOT NULL AND next_at < $1
+UPDATE schedules SET postponed_until = $1::timestamptz, refused_decisions = refused_decisions + 1
+WHERE id = ANY ($2::uuid[]) AND next_at IS NOT NULL
 `
 
 type PostponeSchedulesParams struct {
-	NextAt *time.Time
-	Ids    []pgtype.UUID
+	Until time.Time
+	Ids   []pgtype.UUID
 }
 
 // Those whose decisions were not written.
 func (q *Queries) PostponeSchedules(ctx context.Context, arg PostponeSchedulesParams) error {
-	_, err := q.db.Exec(ctx, postponeSchedules, arg.NextAt, arg.Ids)
+	_, err := q.db.Exec(ctx, postponeSchedules, arg.Until, arg.Ids)
 	return err
 }
 
@@ -967,7 +988,7 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error 
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = $1
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -996,6 +1017,9 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
@@ -1097,7 +1121,8 @@ WITH u AS (
         unnest($20::timestamptz[]) AS updated_at, unnest($21::bigint[]) AS no_content,
         unnest($22::bigint[]) AS skipped_by_limit, unnest($23::text[]) AS day,
         unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held,
-        unnest($26::bigint[]) AS refused_in_row, unnest($27::timestamptz[]) AS held_until
+        unnest($26::bigint[]) AS refused_in_row, unnest($27::timestamptz[]) AS held_until,
+        unnest($28::text[]) AS catch_up
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -1107,7 +1132,8 @@ UPDATE schedules AS s SET
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
     skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
-    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz)
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz),
+    catch_up = u.catch_up, postponed_until = NULL, refused_decisions = 0
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
 `
 
@@ -1139,6 +1165,7 @@ type SetFiredParams struct {
 	Helds       []int64
 	RefusedRows []int64
 	HeldUntils  []time.Time
+	CatchUps    []string
 }
 
 func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
@@ -1170,6 +1197,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Helds,
 		arg.RefusedRows,
 		arg.HeldUntils,
+		arg.CatchUps,
 	)
 	if err != nil {
 		return 0, err
@@ -1187,8 +1215,9 @@ UPDATE schedules SET
     skipped_by_person = $22, missed = $23, coalesced = $24, refused = $25,
     last_firing = $26, updated_at = $27, deleted_at = $28, updated_by = $29,
     queued = $30, no_content = $31, skipped_by_limit = $32, held = $33,
-    refused_in_row = $34, held_until = $35
-WHERE id = $36 AND schedules.revision = $37
+    refused_in_row = $34, held_until = $35, catch_up = $36, postponed_until = NULL,
+    refused_decisions = 0
+WHERE id = $37 AND schedules.revision = $38
 `
 
 type SetScheduleParams struct {
@@ -1227,6 +1256,7 @@ type SetScheduleParams struct {
 	Held               int64
 	RefusedInRow       int64
 	HeldUntil          *time.Time
+	CatchUp            string
 	ID                 pgtype.UUID
 	WasRevision        int64
 }
@@ -1268,6 +1298,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.Held,
 		arg.RefusedInRow,
 		arg.HeldUntil,
+		arg.CatchUp,
 		arg.ID,
 		arg.WasRevision,
 	)

@@ -52,11 +52,15 @@ func (q *Queries) VitalDue(ctx context.Context, arg VitalDueParams) (int64, erro
 }
 
 const vitalFiring = `-- name: VitalFiring :one
-SELECT coalesce((
-    SELECT s.next_at FROM schedules AS s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1
-), 'epoch')::timestamptz AS due
+SELECT coalesce(least((
+    SELECT coalesce(s.postponed_until, s.next_at) FROM schedules AS s
+    WHERE s.next_at IS NOT NULL ORDER BY coalesce(s.postponed_until, s.next_at) LIMIT 1
+), (
+    SELECT p.next_at FROM schedules AS p WHERE p.postponed_until IS NOT NULL ORDER BY p.next_at LIMIT 1
+)), 'epoch')::timestamptz AS due
 `
 
+// The earliest next_at; 'epoch': there is none. A schedule that was postponed is due all the same.
 func (q *Queries) VitalFiring(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, vitalFiring)
 	var due time.Time
@@ -190,6 +194,20 @@ func (q *Queries) VitalRefused(ctx context.Context, most int32) ([]VitalRefusedR
 		return nil, err
 	}
 	return items, nil
+}
+
+const vitalRefusedSchedules = `-- name: VitalRefusedSchedules :one
+SELECT count(*) FROM (
+    SELECT 1 FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT $1
+) AS r
+`
+
+// Schedules of which at least two decisions in a row were refused.
+func (q *Queries) VitalRefusedSchedules(ctx context.Context, most int32) (int64, error) {
+	row := q.db.QueryRow(ctx, vitalRefusedSchedules, most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const vitalUnknown = `-- name: VitalUnknown :one

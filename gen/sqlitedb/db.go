@@ -804,6 +804,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.vitalRefusedStmt, err = db.PrepareContext(ctx, vitalRefused); err != nil {
 		return nil, fmt.Errorf("error preparing query VitalRefused: %w", err)
 	}
+	if q.vitalRefusedSchedulesStmt, err = db.PrepareContext(ctx, vitalRefusedSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalRefusedSchedules: %w", err)
+	}
 	if q.vitalUnknownStmt, err = db.PrepareContext(ctx, vitalUnknown); err != nil {
 		return nil, fmt.Errorf("error preparing query VitalUnknown: %w", err)
 	}
@@ -2130,6 +2133,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing vitalRefusedStmt: %w", cerr)
 		}
 	}
+	if q.vitalRefusedSchedulesStmt != nil {
+		if cerr := q.vitalRefusedSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalRefusedSchedulesStmt: %w", cerr)
+		}
+	}
 	if q.vitalUnknownStmt != nil {
 		if cerr := q.vitalUnknownStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing vitalUnknownStmt: %w", cerr)
@@ -2464,6 +2472,7 @@ type Queries struct {
 	vitalOldestDueStmt         *sql.Stmt
 	vitalPausedStmt            *sql.Stmt
 	vitalRefusedStmt           *sql.Stmt
+	vitalRefusedSchedulesStmt  *sql.Stmt
 	vitalUnknownStmt           *sql.Stmt
 	vitalWaitingStmt           *sql.Stmt
 	waitingJobsStmt            *sql.Stmt
@@ -2737,6 +2746,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		vitalOldestDueStmt:         q.vitalOldestDueStmt,
 		vitalPausedStmt:            q.vitalPausedStmt,
 		vitalRefusedStmt:           q.vitalRefusedStmt,
+		vitalRefusedSchedulesStmt:  q.vitalRefusedSchedulesStmt,
 		vitalUnknownStmt:           q.vitalUnknownStmt,
 		vitalWaitingStmt:           q.vitalWaitingStmt,
 		waitingJobsStmt:            q.waitingJobsStmt,

@@ -340,6 +340,9 @@ type Schedule struct {
 	PausedAt           sql.NullInt64
 	CursorAt           string
 	NextAt             sql.NullInt64
+	PostponedUntil     sql.NullInt64
+	RefusedDecisions   int64
+	CatchUp            string
 	Buffered           string
 	Skips              string
 	Run                int64

@@ -38,12 +38,13 @@ func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, er
 
 const dueSchedules = `-- name: DueSchedules :many
 SELECT id FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= ?1 AND id NOT IN (SELECT unhex(value) FROM json_each(?2))
-ORDER BY next_at LIMIT ?3
+WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= +CAST(?1 AS INTEGER)
+    AND id NOT IN (SELECT unhex(value) FROM json_each(?2))
+ORDER BY coalesce(postponed_until, next_at) LIMIT ?3
 `
 
 type DueSchedulesParams struct {
-	Now       sql.NullInt64
+	Now       int64
 	ExceptIds interface{}
 	MaxRows   int64
 }
@@ -225,7 +226,7 @@ func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, e
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ?
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
@@ -254,6 +255,9 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
@@ -284,13 +288,12 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 const holdSchedules = `-- name: HoldSchedules :exec
 UPDATE schedules SET
     held_until = ?1, revision = revision + 1, version = version + (queued AND state <> 1),
-    next_at = CASE WHEN state = 1 THEN ?1 END
+    next_at = CASE WHEN state = 1 THEN ?1 END, postponed_until = NULL
 WHERE state < 4
 `
 
 // The firings of the lost time are not settled: active schedules are due for a decision now.
-// A
-// queue that is not active gets a new etag, because the cause of its pause changes.
+// A queue that is not active gets a new etag, because the cause of its pause changes.
 func (q *Queries) HoldSchedules(ctx context.Context, heldUntil sql.NullInt64) error {
 	_, err := q.exec(ctx, q.holdSchedulesStmt, holdSchedules, heldUntil)
 	return err
@@ -349,15 +352,15 @@ const insertSchedule = `-- name: InsertSchedule :exec
 INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
-    next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
-    no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
+    next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
     updated_at, deleted_at, created_by, updated_by
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29,
-    ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37,
-    ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
+    ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40,
+    ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48
 )
 `
 
@@ -384,6 +387,9 @@ type InsertScheduleParams struct {
 	PausedAt           sql.NullInt64
 	CursorAt           string
 	NextAt             sql.NullInt64
+	PostponedUntil     sql.NullInt64
+	RefusedDecisions   int64
+	CatchUp            string
 	Buffered           string
 	Skips              string
 	Run                int64
@@ -434,6 +440,9 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.PausedAt,
 		arg.CursorAt,
 		arg.NextAt,
+		arg.PostponedUntil,
+		arg.RefusedDecisions,
+		arg.CatchUp,
 		arg.Buffered,
 		arg.Skips,
 		arg.Run,
@@ -467,7 +476,7 @@ SELECT
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
     created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until
+    held_until, postponed_until, refused_decisions, catch_up
 FROM schedules WHERE id = ?
 `
 
@@ -516,6 +525,9 @@ type ListedScheduleRow struct {
 	Held               int64
 	RefusedInRow       int64
 	HeldUntil          sql.NullInt64
+	PostponedUntil     sql.NullInt64
+	RefusedDecisions   int64
+	CatchUp            string
 }
 
 // Without its template.
@@ -567,12 +579,15 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.Held,
 		&i.RefusedInRow,
 		&i.HeldUntil,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 	)
 	return i, err
 }
 
 const liveSchedules = `-- name: LiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
 `
 
 type LiveSchedulesParams struct {
@@ -612,6 +627,9 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.PausedAt,
 			&i.CursorAt,
 			&i.NextAt,
+			&i.PostponedUntil,
+			&i.RefusedDecisions,
+			&i.CatchUp,
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
@@ -672,14 +690,14 @@ func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (N
 }
 
 const nextSchedule = `-- name: NextSchedule :one
-SELECT next_at FROM schedules
+SELECT CAST(coalesce(postponed_until, next_at) AS INTEGER) AS next_at FROM schedules
 WHERE next_at IS NOT NULL AND id NOT IN (SELECT unhex(value) FROM json_each(?1))
-ORDER BY next_at LIMIT 1
+ORDER BY coalesce(postponed_until, next_at) LIMIT 1
 `
 
-func (q *Queries) NextSchedule(ctx context.Context, exceptIds interface{}) (sql.NullInt64, error) {
+func (q *Queries) NextSchedule(ctx context.Context, exceptIds interface{}) (int64, error) {
 	row := q.queryRow(ctx, q.nextScheduleStmt, nextSchedule, exceptIds)
-	var next_at sql.NullInt64
+	var next_at int64
 	err := row.Scan(&next_at)
 	return next_at, err
 }
@@ -723,17 +741,18 @@ func (q *Queries) OldFirings(ctx context.Context, arg OldFiringsParams) ([]OldFi
 }
 
 const postponeSchedule = `-- name: PostponeSchedule :exec
-UPDATE schedules SET next_at = ?1 WHERE id = ?2 AND next_at IS NOT NULL AND next_at < ?1
+UPDATE schedules SET postponed_until = CAST(?1 AS INTEGER), refused_decisions = refused_decisions + 1
+WHERE id = ?2 AND next_at IS NOT NULL
 `
 
 type PostponeScheduleParams struct {
-	NextAt sql.NullInt64
-	ID     []byte
+	Until int64
+	ID    []byte
 }
 
 // A schedule whose decision was not written.
 func (q *Queries) PostponeSchedule(ctx context.Context, arg PostponeScheduleParams) error {
-	_, err := q.exec(ctx, q.postponeScheduleStmt, postponeSchedule, arg.NextAt, arg.ID)
+	_, err := q.exec(ctx, q.postponeScheduleStmt, postponeSchedule, arg.Until, arg.ID)
 	return err
 }
 
@@ -790,7 +809,7 @@ func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobPa
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = ?
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -819,6 +838,9 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
@@ -948,8 +970,9 @@ UPDATE schedules SET
     missed = ?15, coalesced = ?16, refused = ?17, last_firing = ?18,
     updated_at = ?19, no_content = ?20, skipped_by_limit = ?21, day = ?22,
     day_count = ?23, held = ?24,
-    refused_in_row = ?25, held_until = ?26
-WHERE id = ?27 AND revision = ?2 - 1
+    refused_in_row = ?25, held_until = ?26, catch_up = ?27, postponed_until = NULL,
+    refused_decisions = 0
+WHERE id = ?28 AND revision = ?2 - 1
 `
 
 type SetFiredParams struct {
@@ -979,6 +1002,7 @@ type SetFiredParams struct {
 	Held             int64
 	RefusedInRow     int64
 	HeldUntil        sql.NullInt64
+	CatchUp          string
 	ID               []byte
 }
 
@@ -1010,6 +1034,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Held,
 		arg.RefusedInRow,
 		arg.HeldUntil,
+		arg.CatchUp,
 		arg.ID,
 	)
 	if err != nil {
@@ -1028,8 +1053,9 @@ UPDATE schedules SET
     missed = ?23, coalesced = ?24, refused = ?25, last_firing = ?26,
     updated_at = ?27, deleted_at = ?28, updated_by = ?29, queued = ?30,
     no_content = ?31, skipped_by_limit = ?32, held = ?33,
-    refused_in_row = ?34, held_until = ?35
-WHERE id = ?36 AND revision = ?2 - 1
+    refused_in_row = ?34, held_until = ?35, catch_up = ?36, postponed_until = NULL,
+    refused_decisions = 0
+WHERE id = ?37 AND revision = ?2 - 1
 `
 
 type SetScheduleParams struct {
@@ -1068,6 +1094,7 @@ type SetScheduleParams struct {
 	Held               int64
 	RefusedInRow       int64
 	HeldUntil          sql.NullInt64
+	CatchUp            string
 	ID                 []byte
 }
 
@@ -1108,6 +1135,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.Held,
 		arg.RefusedInRow,
 		arg.HeldUntil,
+		arg.CatchUp,
 		arg.ID,
 	)
 	if err != nil {

@@ -48,12 +48,19 @@ func (q *Queries) VitalDue(ctx context.Context, arg VitalDueParams) (int64, erro
 }
 
 const vitalFiring = `-- name: VitalFiring :one
-SELECT CAST(coalesce((
-    SELECT s.next_at FROM schedules AS s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1
-), 0) AS INTEGER)
+SELECT CAST(coalesce(min(d.next_at), 0) AS INTEGER) FROM (
+    SELECT next_at FROM (
+        SELECT coalesce(s.postponed_until, s.next_at) AS next_at FROM schedules AS s
+        WHERE s.next_at IS NOT NULL ORDER BY coalesce(s.postponed_until, s.next_at) LIMIT 1
+    )
+    UNION ALL
+    SELECT next_at FROM (
+        SELECT p.next_at FROM schedules AS p WHERE p.postponed_until IS NOT NULL ORDER BY p.next_at LIMIT 1
+    )
+) AS d
 `
 
-// 0: no schedule waits for anything.
+// The earliest next_at; 0: there is none. A schedule that was postponed is due all the same.
 func (q *Queries) VitalFiring(ctx context.Context) (int64, error) {
 	row := q.queryRow(ctx, q.vitalFiringStmt, vitalFiring)
 	var column_1 int64
@@ -205,6 +212,20 @@ func (q *Queries) VitalRefused(ctx context.Context, most int64) ([]VitalRefusedR
 		return nil, err
 	}
 	return items, nil
+}
+
+const vitalRefusedSchedules = `-- name: VitalRefusedSchedules :one
+SELECT count(*) FROM (
+    SELECT 1 FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT ?1
+) AS r
+`
+
+// Schedules of which at least two decisions in a row were refused.
+func (q *Queries) VitalRefusedSchedules(ctx context.Context, most int64) (int64, error) {
+	row := q.queryRow(ctx, q.vitalRefusedSchedulesStmt, vitalRefusedSchedules, most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const vitalUnknown = `-- name: VitalUnknown :one

@@ -17,9 +17,15 @@ const (
 	// maxBeats bounds the times that one decision passes. The next decision, which follows
 	// immediately, takes the rest.
 	maxBeats = 5000
-	// maxLedger bounds the firings without a job that one decision writes to the ledger: the
-	// newest ones. The others are only counted.
-	maxLedger = store.MaxFirings - 2*MaxCaughtUp
+	// keptBack are the latest times that a decision leaves to the next one if it does not have
+	// all: one of them may make a job, because people skip fewer.
+	keptBack = store.MaxSkips + 1
+	// maxLedger bounds the missed firings that one decision writes to the ledger: the newest
+	// ones. The others are only counted.
+	maxLedger = 300
+	// maxDecided bounds the other firings of a decision. The next decision, which follows
+	// immediately, takes the rest. Two rows are left for the buffered firing.
+	maxDecided = store.MaxFirings - maxLedger - 2
 )
 
 var errBadCursor = errors.New("the schedule's place in time is that of other times")
@@ -53,7 +59,10 @@ func textOf(c recur.Cursor) (string, error) {
 // Decide decides about a schedule at due.Now. A schedule that is not ACTIVE stays as it is.
 //
 //   - The buffered firing comes first: it makes its job once no other job blocks it.
-//   - Due firings are taken in the order of their times, and each is passed once.
+//   - The times that have come are one set: which of them are missed, and which of those are
+//     caught up, depends on all of them. See sort.
+//   - Due firings are taken in the order of their times, and each is passed once. What does not
+//     fit into a decision is left to the next one, which follows immediately.
 //   - When the schedule pauses itself, its due firings are MISSED.
 //   - Firings up to due.HeldUntil are HELD, whatever the other rules say.
 //   - A schedule pauses if items of its queue may have been sent before a restore.
@@ -73,6 +82,7 @@ func newDecider(due store.DueSchedule, plan Plan) *decider {
 }
 
 func (d *decider) decision() store.FireDecision {
+	d.trim()
 	return store.FireDecision{Schedule: d.s, Firings: d.firings, RefusedItems: d.refused}
 }
 
@@ -90,8 +100,8 @@ type decider struct {
 	// latest is the last of them.
 	made   int
 	latest store.OpenJob
-	// silent is the number of firings that are counted and not written to the ledger.
-	silent int
+	// decided is the number of firings in the decision that are not missed.
+	decided int
 }
 
 // dueBeat is a time that has come.
@@ -117,25 +127,16 @@ func (d *decider) decide() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadCursor, err)
 	}
-	came := d.collect(cursor)
-	d.silent = max(0, len(came.beats)-maxLedger)
-	if !d.s.Queued && d.passedLost(came) {
-		d.s.HeldUntil = time.Time{}
+	if d.due.Now.Sub(d.s.Next) > Late {
+		d.s.CatchUp = store.CatchUp{} // no server continued it: what was missed since is in a new one
 	}
+	came := d.collect(cursor, d.mostInWindow())
+	d.settle(came)
 	came.beats = d.hold(came.beats)
-	if d.s.Doubtful() {
-		d.missAll(came.beats, "The schedule paused itself.")
-		d.pause(store.PausedByRefusal, lostQueue)
-		return d.pass(came)
-	}
-	if n := d.failures(); d.policies.PauseAfterFailures > 0 && n >= d.policies.PauseAfterFailures {
-		d.missAll(came.beats, "The schedule paused itself.")
-		d.pause(store.PausedByFailures, fmt.Sprintf("The last %d jobs ended without an effect.", n))
-		return d.pass(came)
-	}
-	if d.policies.PauseOnAuthHold && !d.due.Connection.AuthHoldAt.IsZero() && (len(came.beats) > 0 || d.s.Buffered != nil) {
-		d.missAll(came.beats, "The connection is on hold for its credential.")
-		d.pause(store.PausedByAuthHold, "The connection is on hold for its credential.")
+	if cause, note, missed := d.mustPause(came); cause != 0 {
+		d.missAll(came.beats, missed)
+		came = d.missRest(came, missed)
+		d.pause(cause, note)
 		return d.pass(came)
 	}
 	if !d.release() {
@@ -144,34 +145,91 @@ func (d *decider) decide() error {
 		}
 		return d.pass(span{passed: came.passed, more: true})
 	}
+	return d.pass(d.takeAll(came))
+}
+
+// mustPause returns why the schedule pauses itself now, and the reason of its due firings; 0: it
+// does not.
+func (d *decider) mustPause(came span) (cause store.PauseCause, note, missed string) {
+	switch n := d.failures(); {
+	case d.s.Doubtful():
+		return store.PausedByRefusal, lostQueue, "The schedule paused itself."
+	case d.policies.PauseAfterFailures > 0 && n >= d.policies.PauseAfterFailures:
+		return store.PausedByFailures, fmt.Sprintf("The last %d jobs ended without an effect.", n), "The schedule paused itself."
+	case d.policies.PauseOnAuthHold && !d.due.Connection.AuthHoldAt.IsZero() && (len(came.beats) > 0 || d.s.Buffered != nil):
+		const hold = "The connection is on hold for its credential."
+		return store.PausedByAuthHold, hold, hold
+	default:
+		return 0, "", ""
+	}
+}
+
+// takeAll decides about the times that have come, and returns how far it came.
+func (d *decider) takeAll(came span) span {
+	goesOn, set := came.more, false // the catch-up, if this is one
 	for _, f := range d.sort(came) {
+		set = set || f.member
 		if d.s.State == store.ScheduleEnded {
-			break // max_firings is reached: there are no further firings, so none is missed
+			return came // max_firings is reached: there are no further firings, so none is missed
 		}
 		if d.s.State != store.ScheduleActive {
-			d.miss(f, store.FiringMissed, "The schedule paused itself before.")
+			d.miss(f, store.FiringMissed, pausedBefore)
 			continue
 		}
+		if f.outcome == store.FiringFired && (d.made == store.MaxFiringJobs || d.decided >= maxDecided) {
+			came, goesOn = span{passed: f.before, more: true}, f.member || !d.s.CatchUp.Began.IsZero()
+			break
+		}
 		if wait, passed := d.take(f); !passed {
-			came = span{passed: f.before, next: d.due.Now.Add(wait)}
+			came, goesOn = span{passed: f.before, next: d.due.Now.Add(wait)}, f.member || !d.s.CatchUp.Began.IsZero()
 			break
 		}
 	}
-	return d.pass(came)
+	// A set whose last one waits is not caught up yet. But it is not extended for ever.
+	waits := d.s.Buffered != nil && (set || !d.s.CatchUp.Began.IsZero()) && d.due.Now.Sub(d.began()) <= d.policies.CatchUpWindow
+	switch goesOn = goesOn || waits; {
+	case d.s.State == store.SchedulePaused:
+		return d.missRest(came, pausedBefore)
+	case d.s.State == store.ScheduleActive && d.policies.CatchUp == CatchUpAll && goesOn:
+		d.s.CatchUp.Began = d.began()
+	default:
+		d.s.CatchUp = store.CatchUp{}
+	}
+	return came
 }
 
-// collect finds the times that have come.
-func (d *decider) collect(c recur.Cursor) span {
+// pausedBefore is why a firing makes no job after another one that paused the schedule.
+const pausedBefore = "The schedule paused itself before."
+
+// mostInWindow bounds the times inside the catch-up window that a decision needs; 0: it needs
+// all. It takes no more where each of them makes a job.
+func (d *decider) mostInWindow() int {
+	if d.policies.CatchUp == CatchUpAll && d.policies.Overlap != Skip {
+		return store.MaxFiringJobs + 1
+	}
+	return 0
+}
+
+// collect finds the times that have come: with most, no more than that many inside the catch-up
+// window.
+func (d *decider) collect(c recur.Cursor, most int) span {
 	out := span{passed: c}
+	inside := 0
 	for range maxBeats {
 		beat, next, ok := d.plan.Times.Next(out.passed)
 		switch {
 		case ok && beat.Fire.After(d.due.Now):
 			out.next = beat.Fire
 			return out
+		case ok && most > 0 && inside == most:
+			out.more = true
+			return out
 		case ok:
 			out.beats = append(out.beats, dueBeat{beat, out.passed})
 			out.passed = next
+			if d.age(beat) <= d.policies.CatchUpWindow {
+				inside++
+			}
 		case next.Done():
 			return out
 		default:
@@ -179,12 +237,30 @@ func (d *decider) collect(c recur.Cursor) span {
 		}
 	}
 	out.more = true
-	// The latest beats are left to the next decision: only a decision that has all of them can
+	// The latest times are left to the next decision: only a decision that has all of them can
 	// choose which are caught up.
-	if n := len(out.beats) - MaxCaughtUp; n > 0 {
+	if n := len(out.beats) - keptBack; n > 0 && most == 0 {
 		out.passed, out.beats = out.beats[n].before, out.beats[:n]
 	}
 	return out
+}
+
+// began is when the first decision about the missed times was made.
+func (d *decider) began() time.Time {
+	if at := d.s.CatchUp.Began; !at.IsZero() {
+		return at
+	}
+	return d.due.Now
+}
+
+// age is how late a firing was when the first decision about the missed times was made.
+func (d *decider) age(b recur.Beat) time.Duration { return d.began().Sub(b.Fire) }
+
+// settle ends the lost time if no further firing of it follows those in came.
+func (d *decider) settle(came span) {
+	if !d.s.Queued && d.passedLost(came) {
+		d.s.HeldUntil = time.Time{}
+	}
 }
 
 // hold makes no jobs for firings that may have made theirs in a state of the database that
@@ -268,7 +344,7 @@ func (d *decider) full() bool {
 // end ends the schedule. It may be paused: a client's trigger can make its last job then.
 func (d *decider) end() {
 	d.dropBuffered("max_firings was reached before.")
-	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.ScheduleEnded, 0, "", time.Time{}
+	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next, d.s.CatchUp = store.ScheduleEnded, 0, "", time.Time{}, store.CatchUp{}
 }
 
 // firing is a due beat with the decision about it.
@@ -278,66 +354,58 @@ type firing struct {
 	outcome store.FiringOutcome // FiringFired: it may make a job
 	at      time.Time           // when its job is due
 	reason  string
+	// member: it is one of a set of times that CatchUpAll catches up, and waits its turn.
+	member bool
 }
 
-// sort decides about the times that have come, without regard to other jobs: it finds those
-// that were missed, and chooses which of them are caught up. A firing that makes no job in any
-// case is not chosen instead of an earlier one.
+// sort decides about the set of times that have come, without regard to other jobs: it finds
+// those that were missed, and chooses which of them are caught up. A firing is missed if it is
+// decided more than Late after its time, or not before the next one has come: a newer one is then
+// in time, or missed too. A firing that makes no job in any case is not chosen instead of an
+// earlier one.
 func (d *decider) sort(came span) []firing {
-	out := make([]firing, 0, len(came.beats))
-	missed, late, timely := 0, 0, false // late and timely: of those that may make a job
-	for _, b := range came.beats {
-		f := firing{dueBeat: b, origin: store.FiredByTime, outcome: store.FiringFired, at: b.Fire}
-		may := d.mayFire(b)
-		if d.due.Now.Sub(b.Fire) > Late {
-			f.origin, f.at = store.FiredByCatchUp, d.due.Now
-			missed++
-			if may {
-				late++
-			}
-		} else if may {
-			timely = true
+	out := make([]firing, len(came.beats))
+	newest := -1 // of those that may make a job; -1: it is still to come
+	for i, b := range came.beats {
+		out[i] = firing{dueBeat: b, origin: store.FiredByTime, outcome: store.FiringFired, at: b.Fire}
+		if d.mayFire(b) && !came.more {
+			newest = i
 		}
-		out = append(out, f)
 	}
-	most := 0
-	switch {
-	case came.more: // the ones to catch up are still to come
-	case d.policies.CatchUp == CatchUpAll:
-		most = MaxCaughtUp
-	case d.policies.CatchUp == CatchUpLatest && !timely:
-		most = 1
+	set := came.more || !d.s.CatchUp.Began.IsZero()
+	for i := range out {
+		if f := &out[i]; d.mayFire(f.dueBeat) {
+			late := i != newest || d.due.Now.Sub(f.Fire) > Late
+			set = set || late
+			d.choose(f, late, i == newest)
+		}
 	}
-	first := -1 // the first one that is caught up
-	for i := range missed {
+	for i := range out {
 		f := &out[i]
-		if !d.mayFire(f.dueBeat) {
-			continue
-		}
-		late--
-		place := late // from the newest
-		switch age := d.due.Now.Sub(f.Fire); {
-		case age > d.policies.CatchUpWindow:
-			f.outcome, f.reason = store.FiringMissed, fmt.Sprintf("No server decided about it for %s, more than catch_up_window.", age.Round(time.Second))
-		case d.policies.CatchUp == CatchUpNone:
-			f.outcome, f.reason = store.FiringMissed, "No server decided about it in time."
-		case place >= most:
-			f.outcome, f.reason = store.FiringCoalesced, "A later firing was caught up in its place."
-		default:
-			f.at = d.due.Now.Add(time.Duration(most-1-place) * Pace)
-			if first < 0 {
-				first = i
-			}
-		}
-	}
-	// Paced from now on, whatever number was caught up.
-	if first >= 0 {
-		lead := out[first].at.Sub(d.due.Now)
-		for i := first; i < missed; i++ {
-			out[i].at = out[i].at.Add(-lead)
-		}
+		f.member = set && d.policies.CatchUp == CatchUpAll && d.joins(f.Beat)
 	}
 	return out
+}
+
+// joins reports whether a firing is one of the set that is caught up: while a catch-up goes on,
+// times that fall due join it, for as long as the window. Later ones are not missed.
+func (d *decider) joins(b recur.Beat) bool { return -d.age(b) <= d.policies.CatchUpWindow }
+
+// choose decides whether a firing that may make a job is caught up.
+func (d *decider) choose(f *firing, late, newest bool) {
+	if !late || !d.joins(f.Beat) {
+		return
+	}
+	f.origin, f.at = store.FiredByCatchUp, d.due.Now
+	each := d.policies.CatchUp == CatchUpAll && d.policies.Overlap != Skip
+	switch age := d.age(f.Beat); {
+	case age > d.policies.CatchUpWindow:
+		f.outcome, f.reason = store.FiringMissed, fmt.Sprintf("No server decided about it for %s, more than catch_up_window.", age.Round(time.Second))
+	case d.policies.CatchUp == CatchUpNone:
+		f.outcome, f.reason = store.FiringMissed, "No server decided about it in time."
+	case !each && !newest:
+		f.outcome, f.reason = store.FiringCoalesced, "A later firing was caught up in its place."
+	}
 }
 
 // mayFire reports whether a firing is neither decided already nor skipped by a person.
@@ -366,13 +434,13 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 	overlap, blocking := d.overlap()
 	switch {
 	case overlap == Allow:
-		return 0, d.fire(f.Beat, f.origin, f.at)
+		return 0, d.firePaced(f)
 	case overlap == BufferOne && d.s.Buffered == nil:
 		b := d.row(f.Beat, f.origin, store.FiringBuffered, "")
 		b.Decided = d.due.Now
 		d.s.Buffered = waiting(b, blocking)
-	case overlap == BufferOne && f.origin == store.FiredByCatchUp && d.policies.CatchUp == CatchUpAll:
-		return store.BufferedLook, false
+	case overlap == BufferOne && f.member:
+		return store.BufferedLook, false // its turn comes when the buffered one has made its job
 	default:
 		d.s.Counts.SkippedByOverlap++
 		row := d.row(f.Beat, f.origin, store.FiringSkippedByOverlap, "An earlier job had not ended.")
@@ -383,6 +451,23 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 		d.write(row)
 	}
 	return 0, true
+}
+
+// firePaced is fire for a firing of the set that has come. Jobs of members are due a Pace apart,
+// in their order, also those of further decisions.
+func (d *decider) firePaced(f firing) (passed bool) {
+	if !f.member {
+		return d.fire(f.Beat, f.origin, f.at)
+	}
+	at, made := d.due.Now, d.made
+	if d.s.CatchUp.Paced.After(at) {
+		at = d.s.CatchUp.Paced
+	}
+	passed = d.fire(f.Beat, f.origin, at)
+	if d.made > made && d.s.State == store.ScheduleActive {
+		d.s.CatchUp.Paced = at.Add(Pace)
+	}
+	return passed
 }
 
 // skipped passes the firing if a person skipped it, and reports whether it did.
@@ -523,6 +608,7 @@ func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, mad
 	count(&d.s, b, origin)
 	row := d.row(b, origin, store.FiringFired, "")
 	row.Run = d.s.Run
+	d.decided++
 	d.firings = append(d.firings, store.FiringDecision{Firing: row, Job: &made, Item: item})
 	if d.full() {
 		d.end()
@@ -537,7 +623,51 @@ func (d *decider) missAll(beats []dueBeat, reason string) {
 	}
 }
 
-// miss counts a firing without a job, and writes it to the ledger if it is one of the newest.
+// passRounds bounds the rounds of one missRest, of maxBeats each.
+const passRounds = 200
+
+// missRest records that the times that have come and are not in came make no jobs. It returns
+// how far it came.
+func (d *decider) missRest(came span, reason string) span {
+	for range passRounds {
+		if !came.more {
+			break
+		}
+		came = d.collect(came.passed, 0)
+		d.settle(came)
+		for _, b := range d.hold(came.beats) {
+			if !d.skipped(b) {
+				d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
+			}
+		}
+		d.trim()
+	}
+	return came
+}
+
+// trim leaves the newest missed firings in the decision, as many as the ledger takes of one.
+func (d *decider) trim() {
+	most := len(d.firings) - d.decided - maxLedger
+	d.firings = slices.DeleteFunc(d.firings, func(f store.FiringDecision) bool {
+		if most <= 0 || !missed(f.Firing.Outcome) {
+			return false
+		}
+		most--
+		return true
+	})
+}
+
+// missed reports whether a decision may leave firings with an outcome out of the ledger.
+func missed(o store.FiringOutcome) bool {
+	switch o {
+	case store.FiringHeld, store.FiringSkippedByPerson, store.FiringCoalesced, store.FiringMissed:
+		return true
+	default:
+		return false
+	}
+}
+
+// miss counts a firing without a job.
 func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 	if _, known := d.due.Known[f.Name]; known {
 		return // counted before
@@ -551,10 +681,6 @@ func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 		d.s.Counts.Coalesced++
 	default:
 		d.s.Counts.Missed++
-	}
-	if d.silent > 0 {
-		d.silent--
-		return
 	}
 	d.write(d.row(f.Beat, f.origin, outcome, reason))
 }
@@ -583,10 +709,13 @@ func rowOf(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome,
 }
 
 func (d *decider) write(row store.Firing) {
+	if !missed(row.Outcome) {
+		d.decided++
+	}
 	d.firings = append(d.firings, store.FiringDecision{Firing: row})
 }
 
 func (d *decider) pause(cause store.PauseCause, note string) {
-	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.SchedulePaused, cause, note, time.Time{}
+	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next, d.s.CatchUp = store.SchedulePaused, cause, note, time.Time{}, store.CatchUp{}
 	d.dropBuffered("The schedule paused itself.") // the note may quote content
 }

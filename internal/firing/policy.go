@@ -25,17 +25,15 @@ const (
 	CatchUpNone CatchUp = iota + 1
 	// CatchUpLatest makes a job for the latest one within the window.
 	CatchUpLatest
-	// CatchUpAll makes a job for each one within the window, but at most for the latest
-	// MaxCaughtUp.
+	// CatchUpAll makes a job for each one within the window, in their order. With Skip, which
+	// lets only one job start, that is the latest one.
 	CatchUpAll
 )
 
 const (
-	// Late is the delay above which a firing counts as missed. It covers a restart and a pause
-	// of the machine.
+	// Late is the delay above which a firing counts as missed in any case. It covers a restart
+	// and a pause of the machine.
 	Late = time.Minute
-	// MaxCaughtUp bounds the jobs that one outage makes.
-	MaxCaughtUp = 100
 	// Pace is the time between two caught-up jobs.
 	Pace = time.Second
 	// DefaultCatchUpWindow is how old a missed firing may be if the schedule does not say.

@@ -56,32 +56,18 @@ func Halt(due store.DueSchedule, note string) store.FireDecision {
 	return store.FireDecision{Schedule: d.s, Firings: d.firings}
 }
 
-// passRounds bounds the rounds of one Pass, of maxBeats each.
-const passRounds = 20
-
 // Pass makes no jobs for the firings of an ACTIVE schedule that are due at now: the caller is
 // about to stop the schedule or to change its spec. It returns the schedule with its cursor
-// behind them, and the newest of them, at most maxLedger. The buffered firing stays. It fails if
-// the schedule's cursor cannot be read.
+// behind them, and the newest of them, at most maxLedger: the others are counted. The buffered
+// firing stays. It fails if the schedule's cursor cannot be read.
 func Pass(s store.Schedule, times *recur.Schedule, now time.Time, reason string) (store.Schedule, []store.Firing, error) {
 	d := newDecider(store.DueSchedule{Schedule: s.Clone(), Now: now}, Plan{Times: times})
 	cursor, err := At(times, s.Cursor)
 	if err != nil {
 		return s, nil, fmt.Errorf("%w: %w", errBadCursor, err)
 	}
-	for range passRounds {
-		came := d.collect(cursor)
-		for _, b := range came.beats {
-			if !d.skipped(b) {
-				d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
-			}
-		}
-		d.firings = d.firings[max(0, len(d.firings)-maxLedger):]
-		if cursor = came.passed; !came.more {
-			break
-		}
-	}
-	if d.s.Cursor, err = textOf(cursor); err != nil {
+	came := d.missRest(span{passed: cursor, more: true}, reason)
+	if d.s.Cursor, err = textOf(came.passed); err != nil {
 		return s, nil, err
 	}
 	out := make([]store.Firing, len(d.firings))

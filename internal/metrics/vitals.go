@@ -137,13 +137,14 @@ var (
 	unknownAge = desc("unknown_oldest_age_seconds", "How long the outcome that has been unknown for longest has been so; 0: there is none.")
 	held       = desc("connections_held", "Connections whose jobs are held back. Counted up to 10,000.", "connector", "cause")
 	firingAge  = desc("schedules_due_oldest_age_seconds", "How long the schedule that waits longest has been due; 0: there is none.")
+	refusedNow = desc("schedules_refused", "Schedules of which at least two decisions in a row were refused; they do not fire. Counted up to 10,000.")
 	eventLag   = desc("event_lag_seconds", "How far the end of the event log is behind: streams cannot read newer events.")
 	quarantine = desc("quarantined", "1 if the database is quarantined and nothing is sent.")
 	clockDoubt = desc("clock_doubted", "1 if the clock is doubted.")
 	stands     = desc("clock_stands", "1 if the clock is doubted and nothing is sent.")
 
 	vitalDescs = []*prometheus.Desc{
-		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, held, firingAge, eventLag, quarantine, clockDoubt, stands,
+		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, held, firingAge, refusedNow, eventLag, quarantine, clockDoubt, stands,
 	}
 )
 
@@ -182,6 +183,7 @@ func (v *vitals) Collect(ch chan<- prometheus.Metric) {
 		gauge(held, float64(n), by.Connector, string(by.Cause))
 	}
 	gauge(firingAge, r.OldestFiring.Seconds())
+	gauge(refusedNow, float64(r.RefusedSchedules))
 	gauge(eventLag, r.Meta.EventLag.Seconds())
 	gauge(quarantine, flag(r.Meta.Quarantined != ""))
 	gauge(clockDoubt, flag(r.Meta.Clock.Why != ""))

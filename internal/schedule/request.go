@@ -20,6 +20,9 @@ var (
 	ErrDeleted = errors.New("the schedule was deleted")
 	// ErrRange: a backfill's range has more firings than can be searched for.
 	ErrRange = errors.New("the range has too many firings")
+	// ErrRefused: firings of a backfill's range are due, and the decisions about them are refused.
+	// A repeated call does not help.
+	ErrRefused = errors.New("the schedule's decisions are refused")
 	// ErrUndecided: firings of a backfill's range are due and not decided yet. The caller
 	// repeats the call.
 	ErrUndecided = errors.New("firings of the range are not decided yet")
@@ -177,7 +180,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 		return Backfilled{}, err
 	}
 	if waits, err := undecided(plan, sched, until); err != nil || waits {
-		return Backfilled{}, errors.Join(err, ErrUndecided)
+		return Backfilled{}, errors.Join(err, whyUndecided(sched))
 	}
 	present, err := s.present(ctx, ref, sched, from)
 	if err != nil {
@@ -254,6 +257,18 @@ func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) 
 	}
 	beats, more := walk(plan.Times, c, until, 1)
 	return len(beats) > 0 || more, nil
+}
+
+// whyUndecided returns why firings of a schedule are due and not decided.
+func whyUndecided(sched store.Schedule) error {
+	switch b := sched.Buffered; {
+	case sched.RefusedDecisions > 1:
+		return ErrRefused
+	case b != nil && !sched.CatchUp.Began.IsZero():
+		return &firing.BlockedError{Job: b.Blocking}
+	default:
+		return ErrUndecided
+	}
 }
 
 // makeUp stores jobs for times that have none.

@@ -257,8 +257,12 @@ func (s *Scheduler) logFired(ctx context.Context, f store.Fired) {
 	sched := f.Schedule
 	switch {
 	case f.Err != nil:
-		s.cfg.Log.WarnContext(ctx, "a schedule's decision was not written; it is made again within a minute",
-			"schedule_id", sched.ID.String(), "project_id", sched.Project, "error", f.Err)
+		level := slog.LevelWarn
+		if sched.RefusedDecisions > 0 {
+			level = slog.LevelError // again: it does not fire
+		}
+		s.cfg.Log.Log(ctx, level, "a schedule's decision was not written; it is made again within a minute",
+			"schedule_id", sched.ID.String(), "project_id", sched.Project, "refused_before", sched.RefusedDecisions, "error", f.Err)
 	case sched.State == store.SchedulePaused:
 		s.cfg.Log.WarnContext(ctx, "a schedule paused itself",
 			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.Cause()))

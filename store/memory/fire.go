@@ -52,12 +52,12 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 	}
 	var due []*schedule
 	for _, c := range t.schedules {
-		if !c.Next.IsZero() && !c.Next.After(t.now) && !slices.Contains(p.Except, c.ID) {
+		if at := c.DecisionTime(); !at.IsZero() && !at.After(t.now) && !slices.Contains(p.Except, c.ID) {
 			due = append(due, c)
 		}
 	}
 	slices.SortFunc(due, func(a, b *schedule) int {
-		return cmp.Or(a.Next.Compare(b.Next), bytes.Compare(a.ID[:], b.ID[:]))
+		return cmp.Or(a.DecisionTime().Compare(b.DecisionTime()), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return due[:min(len(due), rules.Page(p.Limit))], nil
 }
@@ -166,8 +166,9 @@ func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
 		r.Err = t.illegal(jobs)
 	}
 	if r.Err != nil {
-		if off := t.now.Add(store.BufferedLook); !only && !c.Next.IsZero() && c.Next.Before(off) {
-			c.Next = off
+		if !only && !c.Next.IsZero() {
+			c.PostponedUntil = t.now.Add(store.BufferedLook)
+			c.RefusedDecisions++
 		}
 		return r.Fired(nil, nil)
 	}

@@ -150,7 +150,7 @@ func (t *tx) holdSchedules() {
 			c.Version++
 		}
 		if c.State == store.ScheduleActive {
-			c.Next = t.now
+			c.Next, c.PostponedUntil = t.now, time.Time{}
 		}
 	}
 }
@@ -220,8 +220,8 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 	return call(ctx, s, "next firing", func(t *tx) (time.Duration, error) {
 		next := limit
 		for _, c := range t.schedules {
-			if !c.Next.IsZero() && t.refuseClosed() == nil && !slices.Contains(except, c.ID) {
-				next = min(next, max(0, c.Next.Sub(t.now)))
+			if at := c.DecisionTime(); !at.IsZero() && t.refuseClosed() == nil && !slices.Contains(except, c.ID) {
+				next = min(next, max(0, at.Sub(t.now)))
 			}
 		}
 		return next, nil

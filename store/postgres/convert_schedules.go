@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,7 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 		Queued: r.Queued, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow, HeldUntil: toTime(r.HeldUntil),
 		Created: r.CreatedAt.UTC(), Updated: r.UpdatedAt.UTC(), Deleted: toTime(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: r.LedgerBegin.UTC(),
+		PostponedUntil: toTime(r.PostponedUntil), RefusedDecisions: r.RefusedDecisions,
 	}
 	var err error
 	if s.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
@@ -35,7 +37,7 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 	if s.Labels, err = toLabels(r.Labels); err != nil {
 		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
 	}
-	return s, s.SetTexts(r.Buffered, r.Skips)
+	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
 }
 
 // scheduleTexts returns the parts of a schedule that are stored as text.
@@ -65,6 +67,8 @@ func insertScheduleParams(s store.Schedule) (pgdb.InsertScheduleParams, error) {
 
 func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetScheduleParams, error) {
 	labels, buffered, skips, err := scheduleTexts(s)
+	catchUp, wrong := s.CatchUpText()
+	err = errors.Join(err, wrong)
 	return pgdb.SetScheduleParams{
 		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
 		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName, Labels: labels,
@@ -74,7 +78,7 @@ func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetSchedulePara
 		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LastFiring: lastFiring,
 		UpdatedAt: s.Updated, DeletedAt: fromTime(s.Deleted), UpdatedBy: s.UpdatedBy, ID: fromID(s.ID), WasRevision: s.Revision - 1,
 		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, RefusedInRow: s.RefusedInRow,
-		HeldUntil: fromTime(s.HeldUntil),
+		HeldUntil: fromTime(s.HeldUntil), CatchUp: catchUp,
 	}, err
 }
 
@@ -83,6 +87,11 @@ func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error 
 	if err != nil {
 		return err
 	}
+	catchUp, err := s.CatchUpText()
+	if err != nil {
+		return err
+	}
+	p.CatchUps = append(p.CatchUps, catchUp)
 	p.Ids, p.Versions, p.Revisions = append(p.Ids, fromID(s.ID)), append(p.Versions, s.Version), append(p.Revisions, s.Revision)
 	p.States, p.PauseCauses = append(p.States, int16(s.State)), append(p.PauseCauses, int16(s.PauseCause))
 	p.Notes, p.PausedAts = append(p.Notes, s.Note), append(p.PausedAts, s.PausedAt)

@@ -49,7 +49,8 @@ func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bo
 	return fired, more, nil
 }
 
-// postpone makes a schedule whose decision was refused due after store.BufferedLook.
+// postpone puts off the next decision about a schedule whose decision was refused, by
+// store.BufferedLook. The schedule stays due.
 func (s *Store) postpone(ctx context.Context, id pgtype.UUID) (store.Schedule, error) {
 	return write(ctx, s, "postpone", func(ctx context.Context, t *tx) (store.Schedule, error) {
 		row, err := t.q.LockSchedule(ctx, id)
@@ -64,7 +65,7 @@ func (s *Store) postpone(ctx context.Context, id pgtype.UUID) (store.Schedule, e
 }
 
 func (t *tx) postpone(ctx context.Context, ids []pgtype.UUID) error {
-	return named("postpone", t.q.PostponeSchedules(ctx, pgdb.PostponeSchedulesParams{NextAt: someTime(t.now.Add(store.BufferedLook)), Ids: ids}))
+	return named("postpone", t.q.PostponeSchedules(ctx, pgdb.PostponeSchedulesParams{Until: t.now.Add(store.BufferedLook), Ids: ids}))
 }
 
 // fire decides about due schedules in one transaction, or about the named ones. ids are those
@@ -148,7 +149,7 @@ func (f *firer) lock(ctx context.Context) error {
 
 func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error) {
 	if f.some != nil {
-		some, err := f.q.LockTheseSchedules(ctx, pgdb.LockTheseSchedulesParams{Ids: f.some, Now: &f.now})
+		some, err := f.q.LockTheseSchedules(ctx, pgdb.LockTheseSchedulesParams{Ids: f.some, Now: f.now})
 		rows := make([]pgdb.LockDueSchedulesRow, len(some))
 		for i, r := range some {
 			rows[i] = pgdb.LockDueSchedulesRow(r)
@@ -156,7 +157,7 @@ func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error)
 		return rows, err
 	}
 	most := rules.Page(f.p.Limit)
-	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: &f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})
+	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})
 	f.more = len(rows) == most
 	return rows, err
 }

@@ -7,14 +7,14 @@ INSERT INTO schedules (
     connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
     no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
-    updated_at, deleted_at, created_by, updated_by
+    updated_at, deleted_at, created_by, updated_by, refused_decisions, catch_up
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, (@labels::text)::jsonb, @queued, @pause_after_failures, @state,
     @pause_cause, @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @day, @day_count, @fired,
     @skipped_by_overlap, @skipped_by_person, @skipped_by_limit, @no_content, @missed, @coalesced, @refused, @held,
     @refused_in_row, @last_firing, @held_until, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
-    @updated_by
+    @updated_by, 0, ''
 ) ON CONFLICT (key_digest) DO NOTHING;
 
 -- name: GetSchedule :one
@@ -30,7 +30,7 @@ SELECT
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
     created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until
+    held_until, postponed_until, refused_decisions, catch_up
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many
@@ -45,12 +45,13 @@ SELECT * FROM schedules WHERE id = @id FOR UPDATE;
 -- name: LockDueSchedules :many
 -- Rows that another transaction has locked are left to it.
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= @now AND id <> ALL (@except_ids::uuid[])
-ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz AND id <> ALL (@except_ids::uuid[])
+ORDER BY coalesce(postponed_until, next_at) LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 
 -- name: LockTheseSchedules :many
 SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
-WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at <= @now FOR UPDATE SKIP LOCKED;
+WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= @now::timestamptz
+FOR UPDATE SKIP LOCKED;
 
 -- name: LockedSchedules :many
 SELECT * FROM schedules WHERE id = ANY (@ids::uuid[]);
@@ -65,7 +66,8 @@ UPDATE schedules SET
     skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
     last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by,
     queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until
+    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
+    refused_decisions = 0
 WHERE id = @id AND schedules.revision = @was_revision;
 
 -- name: SetFired :execrows
@@ -83,7 +85,8 @@ WITH u AS (
         unnest(@updated_ats::timestamptz[]) AS updated_at, unnest(@no_contents::bigint[]) AS no_content,
         unnest(@limiteds::bigint[]) AS skipped_by_limit, unnest(@days::text[]) AS day,
         unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held,
-        unnest(@refused_rows::bigint[]) AS refused_in_row, unnest(@held_untils::timestamptz[]) AS held_until
+        unnest(@refused_rows::bigint[]) AS refused_in_row, unnest(@held_untils::timestamptz[]) AS held_until,
+        unnest(@catch_ups::text[]) AS catch_up
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -93,11 +96,13 @@ UPDATE schedules AS s SET
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
     skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
-    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz)
+    refused_in_row = u.refused_in_row, held_until = nullif(u.held_until, '0001-01-01 00:00:00+00'::timestamptz),
+    catch_up = u.catch_up, postponed_until = NULL, refused_decisions = 0
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: NextSchedule :one
-SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND id <> ALL (@except_ids::uuid[]) ORDER BY next_at LIMIT 1;
+SELECT coalesce(postponed_until, next_at)::timestamptz AS next_at FROM schedules
+WHERE next_at IS NOT NULL AND id <> ALL (@except_ids::uuid[]) ORDER BY coalesce(postponed_until, next_at) LIMIT 1;
 
 -- name: WakeSchedules :one
 -- Makes schedules due whose buffered firings may have waited for changes of jobs. busy are
@@ -130,7 +135,8 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 
 -- name: PostponeSchedules :exec
 -- Those whose decisions were not written.
-UPDATE schedules SET next_at = @next_at WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at < @next_at;
+UPDATE schedules SET postponed_until = @until::timestamptz, refused_decisions = refused_decisions + 1
+WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL;
 
 -- name: HoldSchedules :exec
 -- Their lost time is not settled: those that fire are decided about now. A queue that does not
@@ -141,7 +147,7 @@ WITH held AS MATERIALIZED (
 UPDATE schedules AS s SET
     held_until = @now::timestamptz, revision = s.revision + 1,
     version = CASE WHEN s.queued AND s.state <> 1 THEN s.version + 1 ELSE s.version END,
-    next_at = CASE WHEN s.state = 1 THEN @now::timestamptz END
+    next_at = CASE WHEN s.state = 1 THEN @now::timestamptz END, postponed_until = NULL
 FROM held WHERE s.id = held.id;
 
 -- name: CountSchedules :one

@@ -58,6 +58,16 @@ WHERE r.rate_limited_until > 'epoch' AND c.deleted_at IS NULL LIMIT @most;
 SELECT c.id AS connection_id, c.connector FROM connections AS c WHERE c.paused_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most;
 
 -- name: VitalFiring :one
-SELECT coalesce((
-    SELECT s.next_at FROM schedules AS s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1
-), 'epoch')::timestamptz AS due;
+-- The earliest next_at; 'epoch': there is none. A schedule that was postponed is due all the same.
+SELECT coalesce(least((
+    SELECT coalesce(s.postponed_until, s.next_at) FROM schedules AS s
+    WHERE s.next_at IS NOT NULL ORDER BY coalesce(s.postponed_until, s.next_at) LIMIT 1
+), (
+    SELECT p.next_at FROM schedules AS p WHERE p.postponed_until IS NOT NULL ORDER BY p.next_at LIMIT 1
+)), 'epoch')::timestamptz AS due;
+
+-- name: VitalRefusedSchedules :one
+-- Schedules of which at least two decisions in a row were refused.
+SELECT count(*) FROM (
+    SELECT 1 FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT @most
+) AS r;

@@ -161,7 +161,7 @@ func listedSchedule(r pgdb.ListedSchedulesRow) pgdb.Schedule {
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
-		HeldUntil: r.HeldUntil,
+		HeldUntil: r.HeldUntil, PostponedUntil: r.PostponedUntil, RefusedDecisions: r.RefusedDecisions, CatchUp: r.CatchUp,
 	}
 }
 
@@ -300,7 +300,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 		if errors.Is(err, pgx.ErrNoRows) {
 			return limit, nil
 		}
-		return min(limit, max(0, toTime(at).Sub(v.now))), err
+		return min(limit, max(0, at.Sub(v.now))), err
 	})
 }
 

@@ -24,6 +24,7 @@ func toSchedule(r sqlitedb.Schedule) (store.Schedule, error) {
 		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow, HeldUntil: fromNullMicros(r.HeldUntil),
 		Created: fromMicros(r.CreatedAt), Updated: fromMicros(r.UpdatedAt), Deleted: fromNullMicros(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: fromMicros(r.LedgerBegin),
+		PostponedUntil: fromNullMicros(r.PostponedUntil), RefusedDecisions: r.RefusedDecisions,
 	}
 	var err error
 	if s.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
@@ -32,7 +33,7 @@ func toSchedule(r sqlitedb.Schedule) (store.Schedule, error) {
 	if s.Labels, err = toLabels(r.Labels); err != nil {
 		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
 	}
-	return s, s.SetTexts(r.Buffered, r.Skips)
+	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
 }
 
 func fromSchedule(s store.Schedule) (sqlitedb.Schedule, error) {
@@ -56,6 +57,9 @@ func fromSchedule(s store.Schedule) (sqlitedb.Schedule, error) {
 	if r.Buffered, err = s.BufferedText(); err != nil {
 		return r, err
 	}
+	if r.CatchUp, err = s.CatchUpText(); err != nil {
+		return r, err
+	}
 	r.Skips, err = s.SkipsText()
 	return r, err
 }
@@ -69,7 +73,7 @@ func setScheduleParams(r sqlitedb.Schedule) sqlitedb.SetScheduleParams {
 		SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused,
 		LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, UpdatedBy: r.UpdatedBy, ID: r.ID,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Held: r.Held,
-		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil,
+		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil, CatchUp: r.CatchUp,
 	}
 }
 
@@ -80,7 +84,7 @@ func setFiredParams(r sqlitedb.Schedule) sqlitedb.SetFiredParams {
 		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
 		Refused: r.Refused, LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, ID: r.ID,
 		NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, Held: r.Held,
-		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil,
+		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil, CatchUp: r.CatchUp,
 	}
 }
 

@@ -61,7 +61,7 @@ func (f *firer) due(ctx context.Context) ([][]byte, error) {
 		return [][]byte{row.ID}, orNotFound(err)
 	}
 	most := page(f.p.Limit)
-	rows, err := f.q.DueSchedules(ctx, sqlitedb.DueSchedulesParams{Now: someMicros(f.now), ExceptIds: hexList(f.p.Except), MaxRows: most})
+	rows, err := f.q.DueSchedules(ctx, sqlitedb.DueSchedulesParams{Now: f.now, ExceptIds: hexList(f.p.Except), MaxRows: most})
 	if err != nil {
 		return nil, fmt.Errorf("due schedules: %w", err)
 	}
@@ -162,13 +162,13 @@ func (f *firer) decide(ctx context.Context, row sqlitedb.Schedule) (*store.FireR
 	return r, nil
 }
 
-// postpone makes a schedule whose decision was not written due after store.BufferedLook. Its
-// revision stays.
+// postpone puts off the next decision about a schedule whose decision was not written, by
+// store.BufferedLook. The schedule stays due, and its revision stays.
 func (f *firer) postpone(ctx context.Context, id []byte) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	err := f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
+	err := f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, Until: f.now + micros(store.BufferedLook)})
 	if err != nil {
 		return fmt.Errorf("postpone: %w", err)
 	}

@@ -4,13 +4,13 @@
 INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
-    next_at, buffered, skips, run, day, day_count, fired, skipped_by_overlap, skipped_by_person, skipped_by_limit,
-    no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
+    next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row, last_firing, held_until, ledger_begin, created_at,
     updated_at, deleted_at, created_by, updated_by
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, @labels, @queued, @pause_after_failures, @state, @pause_cause, @note,
-    @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @day, @day_count, @fired, @skipped_by_overlap,
+    @paused_at, @cursor_at, @next_at, @postponed_until, @refused_decisions, @catch_up, @buffered, @skips, @run, @day, @day_count, @fired, @skipped_by_overlap,
     @skipped_by_person, @skipped_by_limit, @no_content, @missed, @coalesced, @refused, @held, @refused_in_row,
     @last_firing, @held_until, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by, @updated_by
 );
@@ -28,7 +28,7 @@ SELECT
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
     created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until
+    held_until, postponed_until, refused_decisions, catch_up
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
@@ -47,7 +47,8 @@ UPDATE schedules SET
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by, queued = @queued,
     no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until
+    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
+    refused_decisions = 0
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: SetFired :execrows
@@ -58,18 +59,20 @@ UPDATE schedules SET
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, no_content = @no_content, skipped_by_limit = @skipped_by_limit, day = @day,
     day_count = @day_count, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until
+    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
+    refused_decisions = 0
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many
 SELECT id FROM schedules
-WHERE next_at IS NOT NULL AND next_at <= @now AND id NOT IN (SELECT unhex(value) FROM json_each(@except_ids))
-ORDER BY next_at LIMIT @max_rows;
+WHERE next_at IS NOT NULL AND coalesce(postponed_until, next_at) <= +CAST(@now AS INTEGER)
+    AND id NOT IN (SELECT unhex(value) FROM json_each(@except_ids))
+ORDER BY coalesce(postponed_until, next_at) LIMIT @max_rows;
 
 -- name: NextSchedule :one
-SELECT next_at FROM schedules
+SELECT CAST(coalesce(postponed_until, next_at) AS INTEGER) AS next_at FROM schedules
 WHERE next_at IS NOT NULL AND id NOT IN (SELECT unhex(value) FROM json_each(@except_ids))
-ORDER BY next_at LIMIT 1;
+ORDER BY coalesce(postponed_until, next_at) LIMIT 1;
 
 -- name: WakeSchedule :execrows
 -- A schedule whose buffered firing may have waited for a change of a job.
@@ -77,15 +80,15 @@ UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_
 
 -- name: PostponeSchedule :exec
 -- A schedule whose decision was not written.
-UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL AND next_at < @next_at;
+UPDATE schedules SET postponed_until = CAST(@until AS INTEGER), refused_decisions = refused_decisions + 1
+WHERE id = @id AND next_at IS NOT NULL;
 
 -- name: HoldSchedules :exec
 -- The firings of the lost time are not settled: active schedules are due for a decision now.
--- A
--- queue that is not active gets a new etag, because the cause of its pause changes.
+-- A queue that is not active gets a new etag, because the cause of its pause changes.
 UPDATE schedules SET
     held_until = @held_until, revision = revision + 1, version = version + (queued AND state <> 1),
-    next_at = CASE WHEN state = 1 THEN @held_until END
+    next_at = CASE WHEN state = 1 THEN @held_until END, postponed_until = NULL
 WHERE state < 4;
 
 -- name: CountSchedules :one

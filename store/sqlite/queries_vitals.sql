@@ -63,7 +63,20 @@ WHERE r.rate_limited_until > 0 AND c.deleted_at IS NULL LIMIT @most;
 SELECT c.id AS connection_id, c.connector FROM connections AS c WHERE c.paused_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most;
 
 -- name: VitalFiring :one
--- 0: no schedule waits for anything.
-SELECT CAST(coalesce((
-    SELECT s.next_at FROM schedules AS s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1
-), 0) AS INTEGER);
+-- The earliest next_at; 0: there is none. A schedule that was postponed is due all the same.
+SELECT CAST(coalesce(min(d.next_at), 0) AS INTEGER) FROM (
+    SELECT * FROM (
+        SELECT coalesce(s.postponed_until, s.next_at) AS next_at FROM schedules AS s
+        WHERE s.next_at IS NOT NULL ORDER BY coalesce(s.postponed_until, s.next_at) LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT p.next_at FROM schedules AS p WHERE p.postponed_until IS NOT NULL ORDER BY p.next_at LIMIT 1
+    )
+) AS d;
+
+-- name: VitalRefusedSchedules :one
+-- Schedules of which at least two decisions in a row were refused.
+SELECT count(*) FROM (
+    SELECT 1 FROM schedules AS s WHERE s.postponed_until IS NOT NULL AND s.refused_decisions > 1 LIMIT @most
+) AS r;

@@ -134,7 +134,7 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
-		HeldUntil: r.HeldUntil,
+		HeldUntil: r.HeldUntil, PostponedUntil: r.PostponedUntil, RefusedDecisions: r.RefusedDecisions, CatchUp: r.CatchUp,
 	})
 }
 
@@ -294,7 +294,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 		if errors.Is(err, sql.ErrNoRows) {
 			return limit, nil
 		}
-		return min(limit, fromDuration(max(0, at.Int64-v.now))), err
+		return min(limit, fromDuration(max(0, at-v.now))), err
 	})
 }
 

@@ -94,7 +94,11 @@ func (m vitals) holds(ctx context.Context, out *store.Vitals) error {
 
 func (m vitals) firings(ctx context.Context, out *store.Vitals) error {
 	at, err := m.q.VitalFiring(ctx)
+	if err != nil {
+		return err
+	}
 	out.OldestFiring = m.age(at)
+	out.RefusedSchedules, err = m.q.VitalRefusedSchedules(ctx, store.VitalsCounted)
 	return err
 }
 

@@ -25,6 +25,8 @@ var scheduleTests = []test{
 	{"bounds of a call", fireBounds},
 	{"a decision that the database refuses", fireRolledBack},
 	{"a decision on an old revision", fireStale},
+	{"a decision that is refused again and again", firePostponed},
+	{"a catch-up that goes on", fireCatchUp},
 	{"a decision that contradicts itself", fireIllegal},
 	{"a key that is bound", fireBound},
 	{"a firing that is there", fireKnown},
@@ -500,8 +502,8 @@ func fireRolledBack(f *fixture) {
 	}
 	f.is([]int{len(f.jobsOf(bad.ID)), len(f.firings(bad.ID)), len(f.jobsOf(good.ID)), len(f.firings(good.ID))}, []int{0, 0, 1, 1}, "jobs and firings")
 	after := f.readSchedule(bad.ID)
-	f.is(after.Next, start.Add(store.BufferedLook), "due again")
-	after.Next = before.Next
+	f.is([]any{after.PostponedUntil, after.RefusedDecisions}, []any{start.Add(store.BufferedLook), int64(1)}, "postponed")
+	after.PostponedUntil, after.RefusedDecisions = time.Time{}, 0
 	f.is(after, before, "schedule")
 	f.is(len(f.fire(f.beat)), 0, "due immediately")
 	f.clock.advance(store.BufferedLook)
@@ -522,8 +524,95 @@ func fireStale(f *fixture) {
 	}).Err, store.ErrStale)
 	f.is([]int{len(f.jobsOf(s.ID)), len(f.firings(s.ID))}, []int{1, 1}, "jobs and firings")
 	after := f.readSchedule(s.ID)
-	after.Next = before.Next
+	after.PostponedUntil, after.RefusedDecisions = time.Time{}, 0
 	f.is(after, before, "schedule")
+}
+
+// firePostponed: a schedule whose decisions are refused stays due since its time, is counted, and
+// is decided about once a minute, until a decision is written or a person changes the schedule.
+func firePostponed(f *fixture) {
+	s := f.schedule()
+	due := f.readSchedule(s.ID).Next
+	refuse := func(d store.DueSchedule) store.FireDecision {
+		return store.FireDecision{Schedule: d.Schedule, Err: errors.New("not now")}
+	}
+	refused := func(n int) {
+		f.Helper()
+		for i := range n {
+			f.is(f.fired(refuse).Err != nil, true, "refused")
+			f.is(len(f.fire(refuse)), 0, "decided about again immediately")
+			next, err := f.s.NextFiring(f.ctx, time.Hour, nil)
+			f.ok(err)
+			f.is(next, store.BufferedLook, "next decision")
+			got := f.readSchedule(s.ID)
+			f.is([]any{got.Next, got.RefusedDecisions, got.PostponedUntil.Sub(f.clock.now())}, []any{due, int64(i + 1), store.BufferedLook}, "refused")
+			v := f.vitals()
+			f.is([]any{v.OldestFiring, v.RefusedSchedules}, []any{f.clock.now().Sub(due), int64(min(i, 1))}, "vitals after %d refusals", i+1)
+			p, err := f.s.ListSchedules(f.ctx, store.ScheduleQuery{Project: project})
+			f.ok(err)
+			f.is(p.Schedules[0].RefusedDecisions, int64(i+1), "refusals in a list")
+			f.clock.advance(store.BufferedLook)
+		}
+	}
+	cleared := func(what string) {
+		f.Helper()
+		got := f.readSchedule(s.ID)
+		f.is([]any{got.PostponedUntil, got.RefusedDecisions, f.vitals().RefusedSchedules}, []any{time.Time{}, int64(0), int64(0)}, what)
+	}
+	refused(3)
+	f.ok(f.fired(f.beat).Err)
+	cleared("after a decision")
+
+	f.clock.advance(time.Minute)
+	due = f.readSchedule(s.ID).Next
+	refused(2)
+	f.changeSchedule(f.readSchedule(s.ID), func(s *store.Schedule) { s.DisplayName = "another" })
+	cleared("after a change")
+	f.is(f.readSchedule(s.ID).Next, due, "due after a change")
+	f.ok(f.fired(f.beat).Err)
+
+	f.clock.advance(time.Minute)
+	due = f.readSchedule(s.ID).Next
+	refused(1)
+	f.changeSchedule(f.readSchedule(s.ID), func(s *store.Schedule) {
+		s.State, s.PauseCause, s.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
+	})
+	cleared("of a paused schedule")
+}
+
+// fireCatchUp: a catch-up is kept until a decision ends it, or a change moves or stops the
+// schedule.
+func fireCatchUp(f *fixture) {
+	s := f.schedule()
+	on := store.CatchUp{Began: f.clock.now().UTC(), Paced: f.clock.now().UTC().Add(time.Hour)}
+	begin := func() {
+		f.Helper()
+		f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
+			out := f.beat(d)
+			out.Schedule.CatchUp, out.Schedule.Next = on, d.Now
+			return out
+		}).Err)
+		f.is(f.readSchedule(s.ID).CatchUp, on, "begun")
+	}
+	ends := func(what string, want store.CatchUp, edit func(*store.Schedule)) {
+		f.Helper()
+		f.is(f.changeSchedule(f.readSchedule(s.ID), edit).CatchUp, want, what)
+		f.is(f.readSchedule(s.ID).CatchUp, want, what)
+	}
+	begin()
+	ends("after another name", on, func(s *store.Schedule) { s.DisplayName = "another" })
+	ends("at another place", store.CatchUp{}, func(s *store.Schedule) { s.Cursor = "40" })
+	begin()
+	f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
+		out := f.beat(d)
+		out.Schedule.CatchUp, out.Schedule.Next = store.CatchUp{}, d.Now
+		return out
+	}).Err)
+	f.is(f.readSchedule(s.ID).CatchUp, store.CatchUp{}, "ended")
+	begin()
+	ends("of a paused schedule", store.CatchUp{}, func(s *store.Schedule) {
+		s.State, s.PauseCause, s.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
+	})
 }
 
 func fireIllegal(f *fixture) {
@@ -904,7 +993,7 @@ func fireExcept(f *fixture) {
 	f.is([]any{len(out), out[0].Schedule.ID}, []any{1, first}, "refused")
 	f.fails(out[0].Err, broken)
 	after := f.readSchedule(first)
-	f.is([]any{after.Revision, after.Next.Sub(f.clock.now())}, []any{before.Revision, store.BufferedLook}, "put off")
+	f.is([]any{after.Revision, after.Next, after.PostponedUntil.Sub(f.clock.now())}, []any{before.Revision, before.Next, store.BufferedLook}, "put off")
 }
 
 // fireOpenJobs: with any number of open jobs of a schedule, the newest of either kind is

@@ -162,8 +162,9 @@ const (
 	OverlapPolicy_OVERLAP_POLICY_UNSPECIFIED OverlapPolicy = 0
 	// The firing makes no job.
 	OverlapPolicy_OVERLAP_POLICY_SKIP OverlapPolicy = 1
-	// The first such firing waits, and makes its job once no earlier job blocks it. Later
-	// ones are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait in order.
+	// The first such firing waits, and makes its job once no earlier job blocks it. Those that
+	// come meanwhile are skipped; with CATCH_UP_POLICY_ALL, those that are caught up wait in
+	// order.
 	OverlapPolicy_OVERLAP_POLICY_BUFFER_ONE OverlapPolicy = 2
 	// The firing makes its job in any case.
 	OverlapPolicy_OVERLAP_POLICY_ALLOW OverlapPolicy = 3
@@ -212,7 +213,9 @@ func (OverlapPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_schedule_proto_rawDescGZIP(), []int{2}
 }
 
-// How firings are handled that were due while no server ran.
+// How firings are handled that were missed, mostly because no server ran. A firing is missed if it
+// is decided more than a minute late, or not before the next one is due. All firings that are due
+// are decided together.
 type CatchUpPolicy int32
 
 const (
@@ -220,10 +223,13 @@ const (
 	CatchUpPolicy_CATCH_UP_POLICY_UNSPECIFIED CatchUpPolicy = 0
 	// None of them makes a job.
 	CatchUpPolicy_CATCH_UP_POLICY_NONE CatchUpPolicy = 1
-	// The latest one inside catch_up_window makes a job, unless a firing that is not late is
-	// due by then. The others inside the window are COALESCED.
+	// The latest firing that is due makes a job, if it is inside catch_up_window. The others
+	// inside the window are COALESCED.
 	CatchUpPolicy_CATCH_UP_POLICY_LATEST CatchUpPolicy = 2
-	// Each one inside catch_up_window makes a job, the latest 100 at most, a second apart.
+	// Each one inside catch_up_window makes a job, whatever the number, in the order of their
+	// times: a second apart, or one after the other where an earlier job has to end first.
+	// Firings that fall due meanwhile join them, for as long as the window. With
+	// OVERLAP_POLICY_SKIP, which lets one job start, this is the same as LATEST.
 	CatchUpPolicy_CATCH_UP_POLICY_ALL CatchUpPolicy = 3
 )
 
@@ -1009,7 +1015,7 @@ type SchedulePolicies struct {
 	// Applies while the outcome of an earlier job is unknown (AMBIGUOUS, NEEDS_RESOLUTION),
 	// which may last until a person decides.
 	WhileUnresolved OverlapPolicy `protobuf:"varint,2,opt,name=while_unresolved,json=whileUnresolved,proto3,enum=fireonce.v1.OverlapPolicy" json:"while_unresolved,omitempty"`
-	// A firing counts as missed when it is more than a minute late.
+	// What becomes of missed firings.
 	CatchUp CatchUpPolicy `protobuf:"varint,3,opt,name=catch_up,json=catchUp,proto3,enum=fireonce.v1.CatchUpPolicy" json:"catch_up,omitempty"`
 	// An older firing is missed in any case. Unset: 1 h. At most 31 days.
 	CatchUpWindow *durationpb.Duration `protobuf:"bytes,4,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
@@ -1167,11 +1173,16 @@ type Schedule struct {
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,23,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	// When the schedule was due, in an ACTIVE one without a decision for more than a minute
-	// since: no server runs, none has the data of its time zone, or the database is
-	// quarantined. Unset otherwise.
-	OverdueTime   *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=overdue_time,json=overdueTime,proto3" json:"overdue_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// since: no server runs, none has the data of its time zone, the database is quarantined,
+	// or its decisions are refused. Unset otherwise.
+	OverdueTime *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=overdue_time,json=overdueTime,proto3" json:"overdue_time,omitempty"`
+	// How many decisions about it in a row could not be stored, though the store works: it does
+	// not fire. The next one is made within a minute, and the server's log has the error.
+	// PauseSchedule and ResumeSchedule let it fire again, from then on. 0: the last one was
+	// stored.
+	RefusedDecisions int64 `protobuf:"varint,25,opt,name=refused_decisions,json=refusedDecisions,proto3" json:"refused_decisions,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Schedule) Reset() {
@@ -1370,6 +1381,13 @@ func (x *Schedule) GetOverdueTime() *timestamppb.Timestamp {
 		return x.OverdueTime
 	}
 	return nil
+}
+
+func (x *Schedule) GetRefusedDecisions() int64 {
+	if x != nil {
+		return x.RefusedDecisions
+	}
+	return 0
 }
 
 // Numbers of firings by outcome.
@@ -1835,7 +1853,7 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"\x14pause_after_failures\x18\x05 \x01(\x05R\x12pauseAfterFailures\x12+\n" +
 	"\x12pause_on_auth_hold\x18\x06 \x01(\bR\x0fpauseOnAuthHold\x126\n" +
 	"\tcool_down\x18\a \x01(\v2\x19.google.protobuf.DurationR\bcoolDown\x12\x1e\n" +
-	"\vmax_per_day\x18\b \x01(\x05R\tmaxPerDay\"\xc1\t\n" +
+	"\vmax_per_day\x18\b \x01(\x05R\tmaxPerDay\"\xee\t\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1d\n" +
@@ -1870,7 +1888,8 @@ const file_fireonce_v1_schedule_proto_rawDesc = "" +
 	"updated_by\x18\x15 \x01(\tR\tupdatedBy\x12\x12\n" +
 	"\x04etag\x18\x16 \x01(\tR\x04etag\x12)\n" +
 	"\x10content_withheld\x18\x17 \x01(\bR\x0fcontentWithheld\x12=\n" +
-	"\foverdue_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\voverdueTime\x1a9\n" +
+	"\foverdue_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\voverdueTime\x12+\n" +
+	"\x11refused_decisions\x18\x19 \x01(\x03R\x10refusedDecisions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +

@@ -987,8 +987,14 @@ CREATE TABLE schedules (
     note                 text        NOT NULL,
     paused_at            timestamptz,
     cursor_at            text        NOT NULL,
-    -- When to decide next; NULL: never.
+    -- Since when a decision is due, or when the next one will be; NULL: never.
     next_at              timestamptz,
+    -- Until when the next decision waits because the last one was refused; NULL: it does not.
+    postponed_until      timestamptz,
+    -- Decisions in a row that were refused.
+    refused_decisions    bigint      NOT NULL,
+    -- The catch-up that goes on (store.CatchUp), as JSON; empty: none does.
+    catch_up             text        NOT NULL,
     -- The firing that waits, as JSON; empty: none does.
     buffered             text        NOT NULL,
     -- Names, as a JSON list; empty: none.
@@ -1030,7 +1036,8 @@ CREATE TABLE schedules (
         AND last_firing >= 0
         AND day_count >= 0 AND (day <> '' OR day_count = 0) AND octet_length(day) <= 10
         AND pause_cause BETWEEN 0 AND 4 AND (pause_cause > 0) = (state = 2) AND (paused_at IS NULL) = (state <> 2)
-        AND (next_at IS NULL OR state = 1) AND (buffered = '' OR state = 1)
+        AND (next_at IS NULL OR state = 1) AND (buffered = '' OR state = 1) AND (catch_up = '' OR state = 1)
+        AND (postponed_until IS NULL OR next_at IS NOT NULL) AND refused_decisions >= 0
         AND (deleted_at IS NULL) = (state <> 4) AND (state <> 4 OR template = '' AND note = '')
         AND octet_length(cursor_at) <= 4096
     )
@@ -1041,7 +1048,9 @@ CREATE INDEX schedules_list ON schedules (project, created_at, id);
 -- For quotas, and erasures of projects.
 CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
 -- Due schedules: those that wait for a later time are not read.
-CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX schedules_due ON schedules (coalesce(postponed_until, next_at)) WHERE next_at IS NOT NULL;
+-- Those whose last decision was refused, and since when they are due.
+CREATE INDEX schedules_postponed ON schedules (next_at) WHERE postponed_until IS NOT NULL;
 
 CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules FOR EACH ROW
 WHEN (NEW.state NOT IN (1, 2) OR NEW.version <> 1 OR NEW.revision <> 1 OR NEW.generation <> 1 OR NEW.run <> 0)

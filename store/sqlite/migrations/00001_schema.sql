@@ -732,8 +732,14 @@ CREATE TABLE schedules (
     note                 TEXT    NOT NULL,
     paused_at            INTEGER,
     cursor_at            TEXT    NOT NULL CHECK (length(CAST(cursor_at AS BLOB)) <= 4096),
-    -- When to decide next; NULL: never.
+    -- Since when a decision is due, or when the next one will be; NULL: never.
     next_at              INTEGER,
+    -- Until when the next decision waits because the last one was refused; NULL: it does not.
+    postponed_until      INTEGER,
+    -- Decisions in a row that were refused.
+    refused_decisions    INTEGER NOT NULL CHECK (refused_decisions >= 0),
+    -- The catch-up that goes on (store.CatchUp), as JSON; empty: none does.
+    catch_up             TEXT    NOT NULL,
     -- The firing that waits, as JSON; empty: none does.
     buffered             TEXT    NOT NULL,
     -- Names, as a JSON list; empty: none.
@@ -771,6 +777,8 @@ CREATE TABLE schedules (
     CHECK ((pause_cause > 0) = (state = 2)),
     CHECK ((paused_at IS NULL) = (state <> 2)),
     CHECK (next_at IS NULL OR state = 1),
+    CHECK (postponed_until IS NULL OR next_at IS NOT NULL),
+    CHECK (catch_up = '' OR state = 1),
     CHECK (buffered = '' OR state = 1),
     CHECK ((deleted_at IS NULL) = (state <> 4)),
     CHECK (state <> 4 OR template = x'' AND note = '')
@@ -781,7 +789,9 @@ CREATE INDEX schedules_list ON schedules (project, created_at, id);
 -- For quotas, and erasures of projects.
 CREATE INDEX schedules_live ON schedules (project) WHERE state < 4;
 -- Due schedules: those that wait for a later time are not read.
-CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX schedules_due ON schedules (coalesce(postponed_until, next_at)) WHERE next_at IS NOT NULL;
+-- Those whose last decision was refused, and since when they are due.
+CREATE INDEX schedules_postponed ON schedules (next_at) WHERE postponed_until IS NOT NULL;
 
 -- +goose StatementBegin
 CREATE TRIGGER schedules_insert BEFORE INSERT ON schedules
