@@ -185,7 +185,7 @@ func (d *decider) takeAll(came span) span {
 			break
 		}
 	}
-	// A set whose last one waits is not caught up yet. But it is not extended for ever.
+	// A set whose last one waits is not caught up yet. But it is not extended forever.
 	waits := d.s.Buffered != nil && (set || !d.s.CatchUp.Began.IsZero()) && d.due.Now.Sub(d.began()) <= d.policies.CatchUpWindow
 	switch goesOn = goesOn || waits; {
 	case d.s.State == store.SchedulePaused:

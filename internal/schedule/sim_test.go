@@ -491,7 +491,8 @@ func (w *sim) backfill(c *simSchedule) {
 		}
 	}
 	b, err := w.nodes[0].Backfill(w.ctx, ref, from, until, admitted)
-	if errors.Is(err, schedule.ErrUndecided) || errors.Is(err, store.ErrQuarantined) && w.closed {
+	blocked, _ := errors.AsType[*firing.BlockedError](err)
+	if errors.Is(err, schedule.ErrUndecided) || blocked != nil && w.sched(c).CatchUp.Began.After(time.Time{}) || errors.Is(err, store.ErrQuarantined) && w.closed {
 		return
 	}
 	w.ok(err)

@@ -36,6 +36,7 @@ var simRules = map[string]simRule{
 	"0,30":   {name: "0,30", cron: "0,30 * * * *", every: 30 * time.Minute},
 	"hourly": {name: "hourly", cron: "@hourly", every: time.Hour},
 	"2,9":    {name: "2,9", cron: "30 1,2,3,9,23 * * *", hours: []int{1, 2, 3, 9, 23}, minute: 30},
+	"1m":     {name: "1m", every: time.Minute},
 	"5m":     {name: "5m", every: 5 * time.Minute},
 	"15m":    {name: "15m", every: 15 * time.Minute},
 }

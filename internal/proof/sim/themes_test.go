@@ -206,6 +206,13 @@ var recurringThemes = []theme{
 		},
 	},
 	{
+		name: "an outage of more firings than a decision takes", strokes: []fault{faultCrash}, nodes: 2,
+		rates: map[fault]int{faultLostAnswer: 50, faultKilledFired: 100, faultKilledDeciding: 100, faultLeftOpen: 50},
+		set: func(w *simWorld) {
+			w.schedulesMost, w.outage, w.only = 1, w.oneOf(2*time.Hour, 3*time.Hour), []string{"1m"}
+		},
+	},
+	{
 		name: "servers with other zone data", strokes: []fault{faultCrash, faultStop}, nodes: 2,
 		rates: map[fault]int{faultKilledDeciding: 100, faultKilledFired: 50, faultLostAnswer: 100, faultLeftOpen: 50},
 		set: func(w *simWorld) {
