@@ -557,7 +557,7 @@ func firePostponed(f *fixture) {
 	cleared := func(what string) {
 		f.Helper()
 		got := f.readSchedule(s.ID)
-		f.is([]any{got.PostponedUntil, got.RefusedDecisions, f.vitals().RefusedSchedules}, []any{time.Time{}, int64(0), int64(0)}, what)
+		f.is([]any{got.PostponedUntil, got.RefusedDecisions, f.vitals().RefusedSchedules}, []any{time.Time{}, int64(0), int64(0)}, "%s", what)
 	}
 	refused(3)
 	f.ok(f.fired(f.beat).Err)
@@ -596,8 +596,8 @@ func fireCatchUp(f *fixture) {
 	}
 	ends := func(what string, want store.CatchUp, edit func(*store.Schedule)) {
 		f.Helper()
-		f.is(f.changeSchedule(f.readSchedule(s.ID), edit).CatchUp, want, what)
-		f.is(f.readSchedule(s.ID).CatchUp, want, what)
+		f.is(f.changeSchedule(f.readSchedule(s.ID), edit).CatchUp, want, "%s", what)
+		f.is(f.readSchedule(s.ID).CatchUp, want, "%s", what)
 	}
 	begin()
 	ends("after another name", on, func(s *store.Schedule) { s.DisplayName = "another" })
