@@ -167,11 +167,14 @@ func checkSet(t *rapid.T, o *outage, p firing.Policies, up time.Time, atOnce []s
 		lastFired, due = f.Firing.Nominal, f.Job.ScheduleTime
 	}
 	s, passed, inside := o.due.Schedule, int64(0), int64(0)
+	if s.Buffered != nil {
+		before = later(before, s.Buffered.Nominal)
+	}
 	var latest time.Time
 	for c := o.plan.Times.After(begin); ; passed++ {
 		b, next, ok := o.plan.Times.Next(c)
-		if !ok || b.Fire.After(o.due.Now) {
-			break
+		if !ok || b.Fire.After(o.due.Now) || s.CatchUp.Began.After(begin) && b.Fire.After(before) {
+			break // those that a catch-up has not come to wait their turn behind its cursor
 		}
 		if c = next; b.Fire.After(up) {
 			continue
