@@ -96,8 +96,8 @@ type ClockNews struct {
 // time: fences, leases, looks, waits, rate limits, and the times at which open attempts were
 // armed. A bound that was over before the step stays over. What a client asked for stays: the
 // time of a job and of its retry, and the end of its start window, except for windows that
-// were open while work was suspended. The times of a job that no client asked for
-// (job.Unasked) move too. storetest.ClockColumns has the rule for each column.
+// were open while work was suspended. The start of a job for which no client asked for a time
+// (job.Status.Unasked) moves too, but not its ScheduleTime, which every answer has. storetest.ClockColumns has the rule for each column.
 type ClockStep struct {
 	// From is the believed time before the step, and To the one after it. By is how far
 	// what is stored moves; all in microseconds.

@@ -83,7 +83,7 @@ type Jobs interface {
 type NewJob struct {
 	Spec job.Spec
 	// ScheduleTime is the requested time; zero means now, by the store's clock: as soon as
-	// possible, and no caller requested a time (job.Unasked).
+	// possible, and no caller requested a time (job.Status.Unasked).
 	ScheduleTime time.Time
 	Class        job.Class
 	Actor        string

@@ -154,7 +154,7 @@ type JobHead struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   time.Time
-	Unasked        int16
+	Unasked        bool
 	StartWindow    int64
 	StartDeadline  time.Time
 	NextAt         *time.Time

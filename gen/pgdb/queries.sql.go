@@ -587,7 +587,7 @@ WITH u AS (
         unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
         unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
         unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
-        unnest($22::timestamptz[]) AS schedule_time, unnest($23::smallint[]) AS unasked,
+        unnest($22::timestamptz[]) AS schedule_time, unnest($23::boolean[]) AS unasked,
         unnest($24::timestamptz[]) AS start_deadline,
         unnest($25::smallint[]) AS class, unnest($26::uuid[]) AS waits_for,
         unnest($27::smallint[]) AS predecessor_end,
@@ -646,7 +646,7 @@ type InsertJobsParams struct {
 	HoldKeys        []string
 	Before          int64
 	ScheduleTimes   []time.Time
-	Unaskeds        []int16
+	Unaskeds        []bool
 	StartDeadlines  []time.Time
 	Classes         []int16
 	WaitsFors       []pgtype.UUID

@@ -566,7 +566,7 @@ WITH u AS (
         unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
         unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
         unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
-        unnest($15::timestamptz[]) AS schedule_time, unnest($16::smallint[]) AS unasked,
+        unnest($15::timestamptz[]) AS schedule_time, unnest($16::boolean[]) AS unasked,
         unnest($17::bigint[]) AS start_window,
         unnest($18::timestamptz[]) AS start_deadline,
         unnest($19::timestamptz[]) AS next_at, unnest($20::uuid[]) AS claim_token,
@@ -635,7 +635,7 @@ type SetStatesParams struct {
 	Misses         []int64
 	HoldKeys       []string
 	ScheduleTimes  []time.Time
-	Unaskeds       []int16
+	Unaskeds       []bool
 	StartWindows   []int64
 	StartDeadlines []time.Time
 	NextAts        []time.Time
@@ -859,7 +859,7 @@ type SucceedFirstRow struct {
 	HoldKey       string
 	Version       int64
 	ScheduleTime  time.Time
-	Unasked       int16
+	Unasked       bool
 	StartWindow   int64
 	StartDeadline time.Time
 	Worker        string

@@ -437,7 +437,7 @@ type LockDueRow struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   time.Time
-	Unasked        int16
+	Unasked        bool
 	StartWindow    int64
 	WaitWindow     int64
 	StartDeadline  time.Time

@@ -403,13 +403,13 @@ func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) er
 
 const stepUnasked = `-- name: StepUnasked :exec
 UPDATE job_state SET
-    schedule_time = CASE WHEN unasked & 1 > 0 THEN schedule_time + $1::interval ELSE schedule_time END,
-    start_deadline = CASE WHEN unasked & 2 > 0 THEN start_deadline + $1::interval ELSE start_deadline END,
-    next_at = CASE WHEN unasked & 2 > 0 AND state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
-WHERE unasked > 0 AND state IN (1, 2, 3, 4, 5, 6, 7)
+    start_deadline = start_deadline + $1::interval,
+    next_at = CASE WHEN state IN (1, 6) THEN next_at + $1::interval ELSE next_at END
+WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7)
 `
 
-// The times of jobs that start as soon as possible.
+// Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
+// to their request has.
 func (q *Queries) StepUnasked(ctx context.Context, by pgtype.Interval) error {
 	_, err := q.db.Exec(ctx, stepUnasked, by)
 	return err
@@ -427,7 +427,7 @@ func (q *Queries) StepUses(ctx context.Context, now time.Time) error {
 const stepWaits = `-- name: StepWaits :exec
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + $1::interval
     ELSE greatest(schedule_time, next_at + $1::interval) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND unasked & 2 = 0 AND next_at > $2::timestamptz AND start_deadline < 'infinity'
+WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > $2::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN $3::bigint ELSE start_window END * interval '1 microsecond'
 `
@@ -448,7 +448,7 @@ func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + $1::interval
-WHERE state IN (1, 2, 6) AND schedule_time <= $2::timestamptz
+WHERE state IN (1, 2, 6) AND (schedule_time <= $2::timestamptz OR unasked)
     AND start_deadline > $3::timestamptz AND start_deadline < 'infinity'
 `
 

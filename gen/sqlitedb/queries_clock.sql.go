@@ -281,13 +281,13 @@ func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) er
 
 const stepUnasked = `-- name: StepUnasked :exec
 UPDATE job_state SET
-    schedule_time = CASE WHEN unasked & 1 THEN schedule_time + CAST(?1 AS INTEGER) ELSE schedule_time END,
-    start_deadline = CASE WHEN unasked & 2 THEN start_deadline + CAST(?1 AS INTEGER) ELSE start_deadline END,
-    next_at = CASE WHEN unasked & 2 AND state IN (1, 6) THEN next_at + CAST(?1 AS INTEGER) ELSE next_at END
-WHERE unasked > 0 AND state BETWEEN 1 AND 7
+    start_deadline = start_deadline + CAST(?1 AS INTEGER),
+    next_at = CASE WHEN state IN (1, 6) THEN next_at + CAST(?1 AS INTEGER) ELSE next_at END
+WHERE unasked = 1 AND state BETWEEN 1 AND 7
 `
 
-// The times of jobs that start as soon as possible.
+// Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
+// to their request has.
 func (q *Queries) StepUnasked(ctx context.Context, by int64) error {
 	_, err := q.exec(ctx, q.stepUnaskedStmt, stepUnasked, by)
 	return err
@@ -305,7 +305,7 @@ func (q *Queries) StepUses(ctx context.Context, now int64) error {
 const stepWaits = `-- name: StepWaits :exec
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(?1 AS INTEGER)
     ELSE max(schedule_time, next_at + CAST(?1 AS INTEGER)) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND (unasked & 2) = 0 AND next_at > CAST(?2 AS INTEGER)
+WHERE state IN (1, 6) AND waits_for IS NULL AND unasked = 0 AND next_at > CAST(?2 AS INTEGER)
     AND start_deadline - next_at <> (
         SELECT CASE j.start_window WHEN 0 THEN CAST(?3 AS INTEGER) ELSE j.start_window END
         FROM jobs AS j WHERE j.id = job_state.job_id
@@ -328,7 +328,7 @@ func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + CAST(?1 AS INTEGER)
-WHERE state IN (1, 2, 6) AND schedule_time <= CAST(?2 AS INTEGER)
+WHERE state IN (1, 2, 6) AND (schedule_time <= CAST(?2 AS INTEGER) OR unasked = 1)
     AND start_deadline > CAST(?2 AS INTEGER) - CAST(?1 AS INTEGER)
 `
 

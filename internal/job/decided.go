@@ -54,13 +54,13 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 		j.NextAt, j.ClaimToken = due, ID{}
 	}
 	if d.Reschedule {
-		j.ScheduleTime, j.Unasked = j.NextAt, j.Unasked.with(UnaskedTime, unasked)
+		j.ScheduleTime = j.NextAt
 		if d.Window > 0 {
 			j.StartWindow = d.Window
 		}
 	}
 	if d.NewWindow {
-		j.StartDeadline, j.Unasked = j.Deadline(due), j.Unasked.with(UnaskedStart, unasked)
+		j.StartDeadline, j.Unasked = j.Deadline(due), unasked
 	}
 }
 

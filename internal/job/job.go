@@ -87,8 +87,11 @@ type Status struct {
 	// Misses its looks and polls in a row that could not be completed.
 	Looks, Negatives, Misses int
 	ScheduleTime             time.Time
-	// Unasked states which of its times no caller requested.
-	Unasked Unasked
+	// Unasked reports that no caller requested the time at which the present start window, or
+	// wait window, begins: the job starts as soon as possible. Then the window, and NextAt
+	// while the job waits for its start, move with a step of the store's clock. ScheduleTime
+	// never does.
+	Unasked bool
 	// StartDeadline is when a job that has not started ends as EXPIRED: the end of its
 	// wait window while WaitsFor is set, and of its start window otherwise.
 	StartDeadline time.Time
@@ -113,30 +116,6 @@ type Status struct {
 	Resolution     *Resolution
 	Updated        time.Time
 	Ended          time.Time // zero: not terminal
-}
-
-// Unasked is the set of a job's times that no caller requested: the job starts as soon as
-// possible. They move with a step of the store's clock, and requested ones do not. The
-// numbers are stored.
-type Unasked uint8
-
-const (
-	// UnaskedTime is Status.ScheduleTime.
-	UnaskedTime Unasked = 1 << iota
-	// UnaskedStart is the beginning of the present start window, or wait window: it moves
-	// with Status.StartDeadline, and with Status.NextAt while the job waits for its start.
-	UnaskedStart
-)
-
-// Has reports whether all times of t are in the set.
-func (u Unasked) Has(t Unasked) bool { return u&t == t }
-
-// with returns the set with the times of t, or without them.
-func (u Unasked) with(t Unasked, in bool) Unasked {
-	if in {
-		return u | t
-	}
-	return u &^ t
 }
 
 // Job is a stored job.

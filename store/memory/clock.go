@@ -58,7 +58,7 @@ func (s *Store) step(step store.ClockStep) {
 			}
 		}
 		j := &r.job
-		if windowed(j.State) && !j.ScheduleTime.After(to) && j.StartDeadline.After(to.Add(-step.Suspended)) {
+		if windowed(j.State) && (j.Unasked || !j.ScheduleTime.After(to)) && j.StartDeadline.After(to.Add(-step.Suspended)) {
 			j.StartDeadline = j.StartDeadline.Add(step.Suspended)
 		}
 	}
@@ -148,7 +148,7 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		j.NextAt = j.NextAt.Add(by)
 	case j.State == job.Ambiguous || j.State == job.Accepted:
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
-	case j.State.Runnable() && j.Unasked.Has(job.UnaskedStart):
+	case j.State.Runnable() && j.Unasked:
 		j.NextAt = j.NextAt.Add(by)
 	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(over) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
 		// The job's own wait. A time that a client asked for is the beginning of its window,
@@ -160,21 +160,10 @@ func stepJob(r *record, over, to time.Time, by time.Duration) {
 		}
 		j.NextAt = next
 	}
-	stepUnasked(j, by)
+	if j.Unasked && !j.State.Terminal() {
+		j.StartDeadline = j.StartDeadline.Add(by)
+	}
 	if j.Ended.After(to) {
 		j.Ended = to
-	}
-}
-
-// stepUnasked moves the times that no caller asked for.
-func stepUnasked(j *job.Job, by time.Duration) {
-	if j.State.Terminal() {
-		return
-	}
-	if j.Unasked.Has(job.UnaskedTime) {
-		j.ScheduleTime = j.ScheduleTime.Add(by)
-	}
-	if j.Unasked.Has(job.UnaskedStart) {
-		j.StartDeadline = j.StartDeadline.Add(by)
 	}
 }

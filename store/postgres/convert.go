@@ -189,7 +189,7 @@ func toStatus(st pgdb.JobHead) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), Unasked: job.Unasked(st.Unasked), StartDeadline: st.StartDeadline.UTC(),
+		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), Unasked: st.Unasked, StartDeadline: st.StartDeadline.UTC(),
 		NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
 		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
@@ -313,7 +313,8 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
 	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces)
 	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent)
-	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds, &p.Unaskeds)
+	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds)
+	columns(len(jobs), &p.Unaskeds)
 	columns(len(jobs), &p.Fingerprints, &p.Payloads, &p.Histories)
 	columns(len(jobs), &p.ScheduleTimes, &p.StartDeadlines)
 	for i := range jobs {
@@ -347,7 +348,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 		p.SkipsIfPresent = append(p.SkipsIfPresent, micros(s.SkipIfPresent))
 		p.Traces = append(p.Traces, s.Trace)
 		p.ScheduleTimes = append(p.ScheduleTimes, s.ScheduleTime)
-		p.Unaskeds = append(p.Unaskeds, int16(s.Unasked))
+		p.Unaskeds = append(p.Unaskeds, s.Unasked)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
 		p.Classes = append(p.Classes, int16(s.Class))
 		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))

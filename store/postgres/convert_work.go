@@ -152,7 +152,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Misses = append(p.Misses, int64(j.Misses))
 	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
 	p.ScheduleTimes = append(p.ScheduleTimes, j.ScheduleTime)
-	p.Unaskeds = append(p.Unaskeds, int16(j.Unasked))
+	p.Unaskeds = append(p.Unaskeds, j.Unasked)
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 	p.NextAts = append(p.NextAts, j.NextAt)

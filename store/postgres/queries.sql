@@ -144,7 +144,7 @@ WITH u AS (
         unnest(@reply_tos::uuid[]) AS reply_to, unnest(@schedules::uuid[]) AS schedule_id,
         unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@payloads::bytea[]) AS payload,
         unnest(@hold_keys::text[]) AS hold_key, @before::bigint AS before, generate_subscripts(@ids::uuid[], 1) AS place,
-        unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::smallint[]) AS unasked,
+        unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::boolean[]) AS unasked,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,

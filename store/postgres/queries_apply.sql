@@ -198,7 +198,7 @@ WITH u AS (
         unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
         unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
-        unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::smallint[]) AS unasked,
+        unnest(@schedule_times::timestamptz[]) AS schedule_time, unnest(@unaskeds::boolean[]) AS unasked,
         unnest(@start_windows::bigint[]) AS start_window,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,

@@ -74,12 +74,12 @@ UPDATE job_state SET
 WHERE state IN (2, 3, 4, 5);
 
 -- name: StepUnasked :exec
--- The times of jobs that start as soon as possible.
+-- Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
+-- to their request has.
 UPDATE job_state SET
-    schedule_time = CASE WHEN unasked & 1 > 0 THEN schedule_time + @by::interval ELSE schedule_time END,
-    start_deadline = CASE WHEN unasked & 2 > 0 THEN start_deadline + @by::interval ELSE start_deadline END,
-    next_at = CASE WHEN unasked & 2 > 0 AND state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
-WHERE unasked > 0 AND state IN (1, 2, 3, 4, 5, 6, 7);
+    start_deadline = start_deadline + @by::interval,
+    next_at = CASE WHEN state IN (1, 6) THEN next_at + @by::interval ELSE next_at END
+WHERE unasked AND state IN (1, 2, 3, 4, 5, 6, 7);
 
 -- name: StepWaits :exec
 -- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
@@ -87,14 +87,14 @@ WHERE unasked > 0 AND state IN (1, 2, 3, 4, 5, 6, 7);
 -- A job that runs before its time, because a person said so, stays so.
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + @by::interval
     ELSE greatest(schedule_time, next_at + @by::interval) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND unasked & 2 = 0 AND next_at > @over::timestamptz AND start_deadline < 'infinity'
+WHERE state IN (1, 6) AND waits_for IS NULL AND NOT unasked AND next_at > @over::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
 
 -- name: StepWindows :exec
 -- Windows that were open while work was suspended.
 UPDATE job_state SET start_deadline = start_deadline + @stood::interval
-WHERE state IN (1, 2, 6) AND schedule_time <= @now::timestamptz
+WHERE state IN (1, 2, 6) AND (schedule_time <= @now::timestamptz OR unasked)
     AND start_deadline > @since::timestamptz AND start_deadline < 'infinity';
 
 -- name: StepEnds :exec

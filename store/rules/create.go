@@ -25,9 +25,9 @@ func NewJob(n *store.NewJob, class job.Class, now time.Time) (job.Job, error) {
 	if len(j.Labels) == 0 {
 		j.Labels = nil
 	}
-	due, unasked := now, job.UnaskedTime|job.UnaskedStart
-	if !n.ScheduleTime.IsZero() {
-		due, unasked = job.Micros(n.ScheduleTime), 0
+	due, unasked := now, n.ScheduleTime.IsZero()
+	if !unasked {
+		due = job.Micros(n.ScheduleTime)
 	}
 	j.Status = job.Status{
 		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, StartDeadline: due.Add(j.Window()),

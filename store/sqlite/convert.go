@@ -135,7 +135,7 @@ func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 	}
 	st := sqlitedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(), Unasked: int64(n.Unasked),
+		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(), Unasked: toBool(n.Unasked),
 		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
 		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
 	}
@@ -254,7 +254,7 @@ func toStatus(st sqlitedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), Unasked: job.Unasked(st.Unasked), StartDeadline: fromMicros(st.StartDeadline),
+		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), Unasked: st.Unasked != 0, StartDeadline: fromMicros(st.StartDeadline),
 		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
 		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
@@ -307,7 +307,7 @@ func setStatus(st *sqlitedb.JobState, s job.Status) {
 	}
 	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
 	st.Looks, st.Negatives, st.Misses, st.Blocked = int64(s.Looks), int64(s.Negatives), int64(s.Misses), s.Blocked
-	st.ScheduleTime, st.Unasked, st.StartDeadline = s.ScheduleTime.UnixMicro(), int64(s.Unasked), s.StartDeadline.UnixMicro()
+	st.ScheduleTime, st.Unasked, st.StartDeadline = s.ScheduleTime.UnixMicro(), toBool(s.Unasked), s.StartDeadline.UnixMicro()
 	st.NextAt, st.ClaimToken = toMicros(s.NextAt), fromOptionalID(s.ClaimToken)
 	st.CancelAskedAt, st.UpdatedAt, st.EndedAt = toMicros(s.CancelAsked), s.Updated.UnixMicro(), toMicros(s.Ended)
 	if f := s.LastError; f != nil {

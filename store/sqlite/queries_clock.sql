@@ -46,12 +46,12 @@ UPDATE job_state SET
 WHERE state IN (2, 3, 4, 5);
 
 -- name: StepUnasked :exec
--- The times of jobs that start as soon as possible.
+-- Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
+-- to their request has.
 UPDATE job_state SET
-    schedule_time = CASE WHEN unasked & 1 THEN schedule_time + CAST(@by AS INTEGER) ELSE schedule_time END,
-    start_deadline = CASE WHEN unasked & 2 THEN start_deadline + CAST(@by AS INTEGER) ELSE start_deadline END,
-    next_at = CASE WHEN unasked & 2 AND state IN (1, 6) THEN next_at + CAST(@by AS INTEGER) ELSE next_at END
-WHERE unasked > 0 AND state BETWEEN 1 AND 7;
+    start_deadline = start_deadline + CAST(@by AS INTEGER),
+    next_at = CASE WHEN state IN (1, 6) THEN next_at + CAST(@by AS INTEGER) ELSE next_at END
+WHERE unasked = 1 AND state BETWEEN 1 AND 7;
 
 -- name: StepWaits :exec
 -- Waits that a job chooses by itself. A time that a client asked for is the beginning of its
@@ -59,7 +59,7 @@ WHERE unasked > 0 AND state BETWEEN 1 AND 7;
 -- A job that runs before its time, because a person said so, stays so.
 UPDATE job_state SET next_at = CASE WHEN next_at < schedule_time THEN next_at + CAST(@by AS INTEGER)
     ELSE max(schedule_time, next_at + CAST(@by AS INTEGER)) END
-WHERE state IN (1, 6) AND waits_for IS NULL AND (unasked & 2) = 0 AND next_at > CAST(@over AS INTEGER)
+WHERE state IN (1, 6) AND waits_for IS NULL AND unasked = 0 AND next_at > CAST(@over AS INTEGER)
     AND start_deadline - next_at <> (
         SELECT CASE j.start_window WHEN 0 THEN CAST(@default_window AS INTEGER) ELSE j.start_window END
         FROM jobs AS j WHERE j.id = job_state.job_id
@@ -68,7 +68,7 @@ WHERE state IN (1, 6) AND waits_for IS NULL AND (unasked & 2) = 0 AND next_at > 
 -- name: StepWindows :exec
 -- Windows that were open while work was suspended.
 UPDATE job_state SET start_deadline = start_deadline + CAST(@stood AS INTEGER)
-WHERE state IN (1, 2, 6) AND schedule_time <= CAST(@now AS INTEGER)
+WHERE state IN (1, 2, 6) AND (schedule_time <= CAST(@now AS INTEGER) OR unasked = 1)
     AND start_deadline > CAST(@now AS INTEGER) - CAST(@stood AS INTEGER);
 
 -- name: StepEnds :exec

@@ -41,7 +41,7 @@ func (r ClockRule) writes() bool { return r == ClockMoves || r == ClockBounds ||
 // here, and one that a step changes gets a case in the clock's conformance suite.
 var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no credentials
 	ClockMoves: `
-		job_state: schedule_time start_deadline next_at armed_at round_armed_at send_deadline answer_deadline fence_at
+		job_state: start_deadline next_at armed_at round_armed_at send_deadline answer_deadline fence_at
 		attempts: armed_at send_deadline answer_deadline fence_at
 		connections: bucket_at
 		connection_claims: bucket_at
@@ -65,6 +65,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		api_keys: expires_at
 		connections: credential_expires_at
 		connection_credentials: expires_at
+		job_state: schedule_time
 		firings: nominal_at`,
 	ClockRecords: `
 		meta: created_at released_at

@@ -12,7 +12,8 @@ func clockUnaskedForward(c *clockFixture) { clockUnasked(c, time.Hour) }
 func clockUnaskedBack(c *clockFixture) { clockUnasked(c, -time.Hour) }
 
 // clockUnasked: a job that starts as soon as possible does not wait because the clock was set,
-// and its windows keep what is left of them. Requested times stay.
+// and its windows keep what is left of them. Requested times, and the time that every answer
+// has, stay.
 func clockUnasked(c *clockFixture, by time.Duration) {
 	later := at(start.Add(3 * time.Hour))
 	c.conn = c.connect(store.Connection{MaxInFlight: 10})
@@ -21,7 +22,7 @@ func clockUnasked(c *clockFixture, by time.Duration) {
 	moved := c.apply(c.submit(holding("moved"), later), job.RescheduleAsked{}).Snapshot
 	run := c.apply(c.submit(holding("run"), later), job.RunNowAsked{}).Snapshot
 	times := func(s job.Snapshot, by time.Duration) []time.Time {
-		return []time.Time{s.ScheduleTime.Add(by), s.StartDeadline.Add(by), s.NextAt.Add(by)}
+		return []time.Time{s.ScheduleTime, s.StartDeadline.Add(by), s.NextAt.Add(by)}
 	}
 	c.fixture.clock.advance(10 * time.Second)
 	c.machine.Set(by)
@@ -44,7 +45,7 @@ func clockRetried(c *clockFixture) {
 	failed := c.sending(at(start.Add(-time.Minute)))
 	ended := c.apply(failed.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent, Message: "no"})
 	again := c.apply(ended.Snapshot, job.RetryAsked{}).Snapshot
-	c.is(again.Unasked, job.UnaskedStart, "times that were not requested")
+	c.is(again.Unasked, true, "not requested")
 	c.machine.Set(-time.Hour)
 	c.step()
 	got := c.job(again.ID)
@@ -52,8 +53,7 @@ func clockRetried(c *clockFixture) {
 	c.is(c.claims(again.ID)(), true, "claimed")
 }
 
-// clockEcho: a repeat of a request is the same request after a step, and is answered with the
-// times that the job has now.
+// clockEcho: every answer to a request has the same time, also after a step.
 func clockEcho(c *clockFixture) {
 	n := c.new()
 	made := c.create(n)[0]
@@ -61,7 +61,7 @@ func clockEcho(c *clockFixture) {
 	c.step()
 	again := c.create(n)[0]
 	c.is([]any{made.Created, again.Created, again.Snapshot.ID}, []any{true, false, n.Spec.ID}, "created, created, id")
-	c.is(again.Snapshot.ScheduleTime, made.Snapshot.ScheduleTime.Add(-time.Hour), "time in the answer to the repeat")
+	c.is(again.Snapshot.ScheduleTime, made.Snapshot.ScheduleTime, "time in the answer to the repeat")
 }
 
 // clockPast: what happened before a step back is never later than now.

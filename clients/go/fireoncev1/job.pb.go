@@ -865,9 +865,8 @@ type Job struct {
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Canonical time: UTC, truncated to microseconds. Use this value, never a
 	// recomputed one, in later calls. Never changed by RunJobNow or a retry. A job without a
-	// requested time has the time at which it was accepted. It moves with the clock if that
-	// turns out to have been wrong, and repeats of the request are answered with the new time;
-	// a requested time never moves.
+	// requested time has the time at which it was accepted. If the clock turns out to have been
+	// wrong then, this value stays and the start window moves: the job may start before it.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	// How late the job may start.
 	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`

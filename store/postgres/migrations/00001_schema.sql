@@ -386,8 +386,8 @@ CREATE TABLE job_state (
     negatives       bigint      NOT NULL DEFAULT 0,
     misses          bigint      NOT NULL DEFAULT 0,
     schedule_time   timestamptz NOT NULL,
-    -- job.Unasked, a set: 1 schedule_time, 2 the beginning of the window.
-    unasked         smallint    NOT NULL,
+    -- No caller requested the time at which the window begins.
+    unasked         boolean     NOT NULL,
     start_window    bigint      NOT NULL,
     -- The end of start_window, or of wait_window while the job waits.
     start_deadline  timestamptz NOT NULL,
@@ -471,7 +471,7 @@ CREATE TABLE job_state (
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
         AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
-        AND start_window >= 0 AND unasked BETWEEN 0 AND 3 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
+        AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 11
         -- NEEDS_RESOLUTION and the terminal states have nothing due; all others do.
         AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
         AND (claim_token IS NULL OR state IN (2, 4, 5))

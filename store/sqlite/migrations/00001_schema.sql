@@ -301,8 +301,8 @@ CREATE TABLE job_state (
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
     misses          INTEGER NOT NULL DEFAULT 0 CHECK (misses >= 0),
     schedule_time   INTEGER NOT NULL,
-    -- job.Unasked, a set: 1 schedule_time, 2 the beginning of the window.
-    unasked         INTEGER NOT NULL CHECK (unasked BETWEEN 0 AND 3),
+    -- No caller requested the time at which the window begins.
+    unasked         INTEGER NOT NULL CHECK (unasked IN (0, 1)),
     -- The end of jobs.start_window, or of wait_window while the job waits.
     start_deadline  INTEGER NOT NULL,
     -- When the job is due: the start, the lease's end, the fence, or the next look.

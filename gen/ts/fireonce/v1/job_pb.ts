@@ -61,9 +61,8 @@ export type Job = Message<"fireonce.v1.Job"> & {
   /**
    * Canonical time: UTC, truncated to microseconds. Use this value, never a
    * recomputed one, in later calls. Never changed by RunJobNow or a retry. A job without a
-   * requested time has the time at which it was accepted. It moves with the clock if that
-   * turns out to have been wrong, and repeats of the request are answered with the new time;
-   * a requested time never moves.
+   * requested time has the time at which it was accepted. If the clock turns out to have been
+   * wrong then, this value stays and the start window moves: the job may start before it.
    *
    * @generated from field: google.protobuf.Timestamp schedule_time = 6;
    */
