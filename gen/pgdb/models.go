@@ -116,6 +116,7 @@ type EveryAttempt struct {
 	Message           string
 	HttpStatus        int64
 	BytesWritten      int64
+	PeerEnded         bool
 	EndedAt           *time.Time
 	Answer            []byte
 	Frozen            []byte
@@ -184,6 +185,7 @@ type JobHead struct {
 	RequestDigest  []byte
 	Handle         *string
 	Result         *int16
+	PeerEnded      bool
 	RoundArmedAt   *time.Time
 }
 

@@ -395,7 +395,7 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgt
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, clock_moved, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -418,7 +418,6 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.XidOffset,
 		&i.EventsFrom,
 		&i.ClockSteps,
-		&i.ClockMoved,
 		&i.ArmedBefore,
 	)
 	return i, err
@@ -587,13 +586,13 @@ WITH u AS (
         unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
         unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
         unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
-        unnest($22::timestamptz[]) AS schedule_time, unnest($23::boolean[]) AS unasked,
-        unnest($24::timestamptz[]) AS start_deadline,
-        unnest($25::smallint[]) AS class, unnest($26::uuid[]) AS waits_for,
-        unnest($27::smallint[]) AS predecessor_end,
-        unnest($28::text[]) AS own_effect_key, unnest($29::bigint[]) AS cool_down,
-        unnest($30::bigint[]) AS skip_if_present, unnest($31::text[]) AS trace,
-        unnest($32::bytea[]) AS history
+        unnest($22::timestamptz[]) AS schedule_time,
+        unnest($23::timestamptz[]) AS start_deadline,
+        unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
+        unnest($26::smallint[]) AS predecessor_end,
+        unnest($27::text[]) AS own_effect_key, unnest($28::bigint[]) AS cool_down,
+        unnest($29::bigint[]) AS skip_if_present, unnest($30::text[]) AS trace,
+        unnest($31::bytea[]) AS history
 ),
 new_jobs AS (
     INSERT INTO jobs (
@@ -613,12 +612,12 @@ used AS (
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    schedule_time, unasked, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
+    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
     history, state_since
 )
 SELECT
     id, project, connection_id, schedule_id, hold_key, 1, 1, before + place,
-    schedule_time, unasked, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
+    schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
     $1::timestamptz, history, $1::timestamptz
 FROM u
 `
@@ -646,7 +645,6 @@ type InsertJobsParams struct {
 	HoldKeys        []string
 	Before          int64
 	ScheduleTimes   []time.Time
-	Unaskeds        []bool
 	StartDeadlines  []time.Time
 	Classes         []int16
 	WaitsFors       []pgtype.UUID
@@ -683,7 +681,6 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.HoldKeys,
 		arg.Before,
 		arg.ScheduleTimes,
-		arg.Unaskeds,
 		arg.StartDeadlines,
 		arg.Classes,
 		arg.WaitsFors,
@@ -916,7 +913,7 @@ func (q *Queries) LabeledJobs(ctx context.Context, arg LabeledJobsParams) ([]pgt
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -957,6 +954,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]E
 			&i.Message,
 			&i.HttpStatus,
 			&i.BytesWritten,
+			&i.PeerEnded,
 			&i.EndedAt,
 			&i.Answer,
 			&i.Frozen,
@@ -1015,13 +1013,13 @@ func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsPara
 
 const lockLooks = `-- name: LockLooks :many
 SELECT s.job_id FROM job_state AS s
-WHERE (s.state = 3 OR s.state = 5) AND s.class <> $1::smallint
+WHERE s.state = 3 OR s.state = 5
 ORDER BY s.job_id FOR NO KEY UPDATE
 `
 
 // Locks jobs that may be looked at. It waits for transactions that change them.
-func (q *Queries) LockLooks(ctx context.Context, keyed int16) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, lockLooks, keyed)
+func (q *Queries) LockLooks(ctx context.Context) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, lockLooks)
 	if err != nil {
 		return nil, err
 	}
@@ -1347,7 +1345,7 @@ func (q *Queries) Quarantine(ctx context.Context, reason string) error {
 
 const raiseFences = `-- name: RaiseFences :exec
 UPDATE job_state SET
-    negatives = 0, claim_token = NULL,
+    peer_ended = false, negatives = 0, claim_token = NULL,
     fence_at = greatest(fence_at, answer_deadline - armed_at + $1::timestamptz),
     next_at = greatest(next_at, fence_at, answer_deadline - armed_at + $1::timestamptz)
 WHERE job_id = ANY ($2::uuid[])
@@ -1394,8 +1392,9 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.round_armed_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
     coalesce(m.open, '{}')::bigint[] AS earlier_open,
+    coalesce(m.fence, '0001-01-01 00:00:00+00'::timestamptz)::timestamptz AS earlier_fence,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
     coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
@@ -1404,7 +1403,8 @@ SELECT
 FROM jobs AS j
 JOIN job_head AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
-    SELECT array_agg(a.number ORDER BY a.number) AS open FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+    SELECT array_agg(a.number ORDER BY a.number) AS open, max(a.fence_at) FILTER (WHERE NOT a.peer_ended) AS fence
+    FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
 ) AS m ON s.attempt > 1
 LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
@@ -1438,6 +1438,7 @@ type SnapshotsRow struct {
 	Payload          []byte
 	JobHead          JobHead
 	EarlierOpen      []int64
+	EarlierFence     time.Time
 	EffectAttempt    int64
 	EffectRound      int64
 	EffectProof      int16
@@ -1499,7 +1500,6 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobHead.Negatives,
 			&i.JobHead.Misses,
 			&i.JobHead.ScheduleTime,
-			&i.JobHead.Unasked,
 			&i.JobHead.StartWindow,
 			&i.JobHead.StartDeadline,
 			&i.JobHead.NextAt,
@@ -1529,8 +1529,10 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobHead.RequestDigest,
 			&i.JobHead.Handle,
 			&i.JobHead.Result,
+			&i.JobHead.PeerEnded,
 			&i.JobHead.RoundArmedAt,
 			&i.EarlierOpen,
+			&i.EarlierFence,
 			&i.EffectAttempt,
 			&i.EffectRound,
 			&i.EffectProof,

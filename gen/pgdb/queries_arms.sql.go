@@ -36,7 +36,8 @@ armed AS (
         armed_at = $21, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
         effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
         account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
-        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, peer_ended = false, answer = NULL,
+        attempt_ended_at = NULL,
         round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE $21 END,
         first_armed_at = coalesce(s.first_armed_at, $21)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version
@@ -101,7 +102,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM every_attempt WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -135,6 +136,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
+		&i.PeerEnded,
 		&i.EndedAt,
 		&i.Answer,
 		&i.Frozen,

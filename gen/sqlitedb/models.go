@@ -43,6 +43,7 @@ type Attempt struct {
 	Message           string
 	HttpStatus        int64
 	BytesWritten      int64
+	PeerEnded         int64
 	EndedAt           sql.NullInt64
 	Answer            []byte
 	Frozen            []byte
@@ -252,6 +253,7 @@ type JobState struct {
 	Message           sql.NullString
 	HttpStatus        sql.NullInt64
 	BytesWritten      sql.NullInt64
+	PeerEnded         int64
 	AttemptEndedAt    sql.NullInt64
 	Answer            []byte
 	Frozen            []byte

@@ -52,7 +52,7 @@ UPDATE OR FAIL job_state SET
     send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
     request_digest = ?9, credential_version = ?10, account_identity = ?11,
     watermark = ?12, handle = ?13, span = ?14, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?15,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?15,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?16 AS BLOB) AS BLOB)
 WHERE job_id = ?17 AND version = ?18 AND claim_token = ?19 AND state = ?20
 `
@@ -112,7 +112,7 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND arm_token = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND arm_token = ?
 `
 
 type AttemptByTokenParams struct {
@@ -146,6 +146,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
+		&i.PeerEnded,
 		&i.EndedAt,
 		&i.Answer,
 		&i.Frozen,
@@ -154,7 +155,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 }
 
 const attemptViews = `-- name: AttemptViews :many
-SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
+SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number
 `
 
@@ -163,6 +164,7 @@ type AttemptViewsRow struct {
 	Round         int64
 	ArmedAt       int64
 	FenceAt       int64
+	PeerEnded     int64
 	Handle        string
 	Result        int64
 	EffectKey     string
@@ -183,6 +185,7 @@ func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptView
 			&i.Round,
 			&i.ArmedAt,
 			&i.FenceAt,
+			&i.PeerEnded,
 			&i.Handle,
 			&i.Result,
 			&i.EffectKey,
@@ -210,7 +213,7 @@ UPDATE OR FAIL job_state SET
     send_deadline = ?6, answer_deadline = ?7, fence_at = ?2, effect_key = ?8,
     request_digest = ?9, credential_version = ?10, account_identity = ?11,
     watermark = ?12, handle = '', span = ?13, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?14,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = ?14,
     history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(?15 AS BLOB) AS BLOB)
 WHERE job_state.job_id = ?16 AND version = ?17 AND state IN (1, 6)
 `
@@ -647,7 +650,7 @@ SELECT
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
     jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
@@ -698,7 +701,6 @@ type DueJobsRow struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   int64
-	Unasked        int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
 	WaitWindow     int64
@@ -762,7 +764,6 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
-			&i.Unasked,
 			&i.StartDeadline,
 			&i.NextAt,
 			&i.WaitWindow,
@@ -961,7 +962,7 @@ func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, e
 }
 
 const getAttempt = `-- name: GetAttempt :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND number = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ? AND number = ?
 `
 
 type GetAttemptParams struct {
@@ -995,6 +996,7 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
+		&i.PeerEnded,
 		&i.EndedAt,
 		&i.Answer,
 		&i.Frozen,
@@ -1094,7 +1096,7 @@ func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, 
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.attempt_ended_at, job_state.answer, job_state.frozen
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1146,7 +1148,6 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
 		&i.JobState.ScheduleTime,
-		&i.JobState.Unasked,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1190,6 +1191,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.Message,
 		&i.JobState.HttpStatus,
 		&i.JobState.BytesWritten,
+		&i.JobState.PeerEnded,
 		&i.JobState.AttemptEndedAt,
 		&i.JobState.Answer,
 		&i.JobState.Frozen,
@@ -1202,7 +1204,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.attempt_ended_at, job_state.answer, job_state.frozen
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1275,7 +1277,6 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
 		&i.JobState.ScheduleTime,
-		&i.JobState.Unasked,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1319,6 +1320,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.Message,
 		&i.JobState.HttpStatus,
 		&i.JobState.BytesWritten,
+		&i.JobState.PeerEnded,
 		&i.JobState.AttemptEndedAt,
 		&i.JobState.Answer,
 		&i.JobState.Frozen,
@@ -1402,7 +1404,7 @@ func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (Conne
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1424,7 +1426,6 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Negatives,
 		&i.Misses,
 		&i.ScheduleTime,
-		&i.Unasked,
 		&i.StartDeadline,
 		&i.NextAt,
 		&i.ClaimToken,
@@ -1468,6 +1469,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
+		&i.PeerEnded,
 		&i.AttemptEndedAt,
 		&i.Answer,
 		&i.Frozen,
@@ -1868,9 +1870,9 @@ func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionPara
 const insertState = `-- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    schedule_time, unasked, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
+    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
     state_since, history
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
@@ -1879,7 +1881,6 @@ type InsertStateParams struct {
 	ConnectionID   []byte
 	HoldKey        string
 	ScheduleTime   int64
-	Unasked        int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
 	Class          int64
@@ -1899,7 +1900,6 @@ func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error 
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.ScheduleTime,
-		arg.Unasked,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.Class,
@@ -2084,7 +2084,7 @@ SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(ar
     CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
     CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
     CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
-    CAST(bytes_written AS INTEGER) AS bytes_written, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
+    CAST(bytes_written AS INTEGER) AS bytes_written, peer_ended, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
 FROM job_state WHERE job_id = ? AND attempt > 0
 `
 
@@ -2111,6 +2111,7 @@ type LatestAttemptRow struct {
 	Message           string
 	HttpStatus        int64
 	BytesWritten      int64
+	PeerEnded         int64
 	EndedAt           sql.NullInt64
 	Answer            []byte
 	Frozen            []byte
@@ -2143,6 +2144,7 @@ func (q *Queries) LatestAttempt(ctx context.Context, jobID []byte) (LatestAttemp
 		&i.Message,
 		&i.HttpStatus,
 		&i.BytesWritten,
+		&i.PeerEnded,
 		&i.EndedAt,
 		&i.Answer,
 		&i.Frozen,
@@ -2208,7 +2210,7 @@ func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, e
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, ended_at, answer, frozen FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, ended_at, answer, frozen FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
 `
 
 type ListAttemptsParams struct {
@@ -2249,6 +2251,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.Message,
 			&i.HttpStatus,
 			&i.BytesWritten,
+			&i.PeerEnded,
 			&i.EndedAt,
 			&i.Answer,
 			&i.Frozen,
@@ -2736,20 +2739,15 @@ func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
 const raiseFences = `-- name: RaiseFences :exec
 UPDATE job_state SET
     fence_at = max(fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at),
-    negatives = 0, claim_token = NULL,
+    peer_ended = 0, negatives = 0, claim_token = NULL,
     next_at = max(next_at, fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at)
-WHERE state IN (3, 5) AND class <> CAST(?2 AS INTEGER)
+WHERE state IN (3, 5)
 `
 
-type RaiseFencesParams struct {
-	NotBefore int64
-	Keyed     int64
-}
-
-// Treats the newest attempts of jobs that may be looked at as armed now, and moves nothing
+// Treats the newest attempts of jobs whose outcome is open as armed now, and moves nothing
 // earlier. See store.Admin.Release. No change of the jobs: no version, no event.
-func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
-	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, arg.NotBefore, arg.Keyed)
+func (q *Queries) RaiseFences(ctx context.Context, notBefore int64) error {
+	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, notBefore)
 	return err
 }
 
@@ -3070,19 +3068,20 @@ const setState = `-- name: SetState :execrows
 UPDATE OR FAIL job_state SET
     state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
     claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
-    hold_key = ?10, schedule_time = ?11, unasked = ?12,
-    start_deadline = ?13, next_at = ?14, claim_token = ?15,
-    cancel_asked_at = ?16, blocked = ?17,
-    error_kind = ?18, error_message = ?19,
-    error_status = ?20, error_at = ?21,
-    resolution_id = ?22, updated_at = ?23, ended_at = ?24,
-    effect_attempt = ?25, state_since = ?26,
-    result = coalesce(?27, result), kind = coalesce(?28, kind), message = coalesce(?29, message),
-    http_status = coalesce(?30, http_status), bytes_written = CASE WHEN CAST(?31 AS INTEGER) > bytes_written
-        THEN CAST(?31 AS INTEGER) ELSE bytes_written END,
+    hold_key = ?10, schedule_time = ?11,
+    start_deadline = ?12, next_at = ?13, claim_token = ?14,
+    cancel_asked_at = ?15, blocked = ?16,
+    error_kind = ?17, error_message = ?18,
+    error_status = ?19, error_at = ?20,
+    resolution_id = ?21, updated_at = ?22, ended_at = ?23,
+    effect_attempt = ?24, state_since = ?25,
+    result = coalesce(?26, result), kind = coalesce(?27, kind), message = coalesce(?28, message),
+    http_status = coalesce(?29, http_status), bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written
+        THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
+    peer_ended = coalesce(?31, peer_ended),
     handle = coalesce(?32, handle), answer = coalesce(?33, answer),
     frozen = CASE WHEN ?1 = 8 THEN NULL ELSE frozen END,
-    attempt_ended_at = CASE WHEN ?27 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?23) END,
+    attempt_ended_at = CASE WHEN ?26 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?22) END,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?34 AS BLOB) AS BLOB)
 WHERE job_id = ?35 AND version = ?3 - 1
 `
@@ -3099,7 +3098,6 @@ type SetStateParams struct {
 	Misses        int64
 	HoldKey       string
 	ScheduleTime  int64
-	Unasked       int64
 	StartDeadline int64
 	NextAt        sql.NullInt64
 	ClaimToken    []byte
@@ -3119,6 +3117,7 @@ type SetStateParams struct {
 	Message       sql.NullString
 	HttpStatus    sql.NullInt64
 	BytesWritten  sql.NullInt64
+	PeerEnded     sql.NullInt64
 	Handle        sql.NullString
 	Answer        []byte
 	History       []byte
@@ -3143,7 +3142,6 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Misses,
 		arg.HoldKey,
 		arg.ScheduleTime,
-		arg.Unasked,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.ClaimToken,
@@ -3163,6 +3161,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Message,
 		arg.HttpStatus,
 		arg.BytesWritten,
+		arg.PeerEnded,
 		arg.Handle,
 		arg.Answer,
 		arg.History,
@@ -3176,11 +3175,11 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 
 const settleAttempt = `-- name: SettleAttempt :exec
 UPDATE OR FAIL attempts SET
-    result = ?1, kind = ?2, message = ?3, http_status = ?4,
-    bytes_written = CASE WHEN bytes_written > CAST(?5 AS INTEGER) THEN bytes_written ELSE CAST(?5 AS INTEGER) END,
-    handle = CASE WHEN CAST(?6 AS TEXT) = '' THEN handle ELSE CAST(?6 AS TEXT) END,
-    answer = coalesce(?7, answer), ended_at = coalesce(ended_at, ?8)
-WHERE job_id = ?9 AND number = ?10
+    result = ?1, kind = ?2, message = ?3, http_status = ?4, peer_ended = ?5,
+    bytes_written = CASE WHEN bytes_written > CAST(?6 AS INTEGER) THEN bytes_written ELSE CAST(?6 AS INTEGER) END,
+    handle = CASE WHEN CAST(?7 AS TEXT) = '' THEN handle ELSE CAST(?7 AS TEXT) END,
+    answer = coalesce(?8, answer), ended_at = coalesce(ended_at, ?9)
+WHERE job_id = ?10 AND number = ?11
 `
 
 type SettleAttemptParams struct {
@@ -3188,6 +3187,7 @@ type SettleAttemptParams struct {
 	Kind         int64
 	Message      string
 	HttpStatus   int64
+	PeerEnded    int64
 	BytesWritten int64
 	Handle       string
 	Answer       []byte
@@ -3203,6 +3203,7 @@ func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) er
 		arg.Kind,
 		arg.Message,
 		arg.HttpStatus,
+		arg.PeerEnded,
 		arg.BytesWritten,
 		arg.Handle,
 		arg.Answer,

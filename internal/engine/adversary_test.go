@@ -205,7 +205,7 @@ func (s slowRepeats) Arm(ctx context.Context, items []store.Arm) ([]store.Armed,
 func TestAReplayWhoseArmIsSlowIsNotSent(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.platform.window = 100 * time.Second // a replay may take 90 of them: 5 are left for its start
-		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("reset") }
+		w.platform.publish = func(int, connector.Commit) job.Outcome { return ended("reset") }
 		w.start()
 		id := w.submit("short memory", timeout(time.Minute))
 		w.until(id, job.NeedsResolution, 5*time.Minute)

@@ -68,6 +68,7 @@ func (a *attempt) settleUnsent(armed *store.Armed, why string) {
 func (a *attempt) makeIntent() {
 	l, replay := a.leased, a.first != nil
 	sendBy, answerBy := a.sendTimes()
+	a.wait, answerBy = answerBy, a.traits.ActsFor(sendBy, answerBy)
 	fence := answerBy + a.e.Grace
 	if replay {
 		// An attempt before this one may act for longer than it, and its sender may be alive.

@@ -30,6 +30,9 @@ type attempt struct {
 	// start is read before the arm is asked for; the deadlines of intent count from it.
 	start  Reading
 	intent store.Arm
+	// wait is how long the answer is waited for; intent.AnswerBy may be later (see
+	// job.Traits.MaxHandling).
+	wait time.Duration
 	// armed is the store's answer to the intent.
 	armed *store.Armed
 }

@@ -60,7 +60,8 @@ func (n *notBefore) forget(id job.ID) {
 // after this process's beginning as such an attempt may act.
 func (n *notBefore) wait(l *store.Leased) time.Duration {
 	now := n.Clock.Read().Time
-	since := n.begun.Add(l.Retry.Timeout() + n.Grace + n.traits(&l.Connection, l.Class).ReadLag)
+	t := n.traits(&l.Connection, l.Class)
+	since := n.begun.Add(t.ActsFor(job.SendTimeout, l.Retry.Timeout()) + n.Grace + t.ReadLag)
 	return max(n.left(l.ID, now), since.Sub(now))
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// repeats is the time from which on the platform may get the same key again.
-func repeats(r job.Repeat) option {
+// keyed has the platform dedupe, in flight or not.
+func keyed(inFlight bool) option {
 	return func(w *world) {
 		w.platform.told = func() job.Traits {
-			return job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour, Repeat: r}
+			return job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour, DedupesInFlight: inFlight}
 		}
 	}
 }
@@ -38,23 +38,21 @@ func TestAnOrphanIsRepeatedBeforeItsFence(t *testing.T) {
 		if first.EffectKey != again.EffectKey || !slices.Equal(first.RequestDigest, again.RequestDigest) || w.count(id, job.CauseSenderLost) != 1 {
 			t.Errorf("%+v, then %+v\n%s", first, again, w.story(id))
 		}
-	}, repeats(job.RepeatInFlight))
+	}, keyed(true))
 }
 
 // Any other KEYED target is not asked again before the fence.
 func TestAnOrphanWaitsForItsFenceElsewhere(t *testing.T) {
-	for _, r := range []job.Repeat{job.RepeatEnded, job.RepeatFenced} {
-		onBoth(t, func(t *testing.T, w *world) {
-			id := w.submit("orphan")
-			armed := w.armAsTheDead()
-			w.start()
-			w.pass(time.Until(armed.Snapshot.Fence) - time.Second)
-			if n := w.platform.sent(); n != 0 || w.job(id).State != job.Sending {
-				t.Errorf("repeat %d: %d requests before the fence\n%s", r, n, w.story(id))
-			}
-			w.until(id, job.Succeeded, time.Minute)
-		}, repeats(r))
-	}
+	onBoth(t, func(t *testing.T, w *world) {
+		id := w.submit("orphan")
+		armed := w.armAsTheDead()
+		w.start()
+		w.pass(time.Until(armed.Snapshot.Fence) - time.Second)
+		if n := w.platform.sent(); n != 0 || w.job(id).State != job.Sending {
+			t.Errorf("%d requests before the fence\n%s", n, w.story(id))
+		}
+		w.until(id, job.Succeeded, time.Minute)
+	}, keyed(false))
 }
 
 // A claim of a server that is gone is released long before its lease ends, whatever the
@@ -124,7 +122,7 @@ func TestAReleasedClaimIsNotArmed(t *testing.T) {
 // its lease: what comes next need not wait for the lease's end.
 func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
-		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("no answer") }
+		w.platform.publish = func(int, connector.Commit) job.Outcome { return ended("500 Internal Server Error") }
 		id, prepared := w.submit("canceled"), 0
 		w.platform.prepare = func() error {
 			if prepared++; prepared == 2 {
@@ -144,7 +142,7 @@ func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
 			t.Errorf("leased %t until %v, fence at %v; %d requests, prepared %d times\n%s",
 				!s.ClaimToken.IsZero(), s.NextAt, s.Fence, w.platform.sent(), prepared, w.story(id))
 		}
-	}, repeats(job.RepeatEnded))
+	}, keyed(false))
 }
 
 // Orphans that may not be repeated early do not hide the one behind them, however many.
@@ -163,7 +161,7 @@ func TestOrphansThatWaitHideNone(t *testing.T) {
 		if w.platform.sent() != 1 {
 			t.Errorf("%d requests", w.platform.sent())
 		}
-	}, repeats(job.RepeatInFlight), func(w *world) { w.room = 1000 })
+	}, keyed(true), func(w *world) { w.room = 1000 })
 }
 
 // A job whose repeat is an orphan too waits for the fence: it may be what ends servers.
@@ -178,7 +176,7 @@ func TestASecondOrphanWaitsForItsFence(t *testing.T) {
 			t.Errorf("%d requests before the second fence\n%s", n, w.story(id))
 		}
 		w.until(id, job.Succeeded, time.Minute)
-	}, repeats(job.RepeatInFlight))
+	}, keyed(true))
 }
 
 // armAgainAsTheDead makes a sender seem lost, and arms the replay of its job as another
@@ -244,7 +242,7 @@ func TestASenderThatLivesOnIsBelieved(t *testing.T) {
 			if w.platform.total() != 1 || w.count(id, job.CauseDuplicateEffect) != 0 {
 				t.Errorf("%s: %d effects\n%s", result, w.platform.total(), w.story(id))
 			}
-		}, repeats(job.RepeatInFlight))
+		}, keyed(true))
 	}
 }
 
@@ -263,7 +261,7 @@ func TestARepeatShortensNoFence(t *testing.T) {
 		if s.Attempt != 2 || s.Fence.Before(leased.Snapshot.Fence) {
 			t.Errorf("attempt %d, its fence %v before the first one's\n%s", s.Attempt, leased.Snapshot.Fence.Sub(s.Fence), w.story(id))
 		}
-	}, repeats(job.RepeatInFlight))
+	}, keyed(true))
 }
 
 // The replays of one connection are sent one after the other, in the order of their fences, at
@@ -296,7 +294,7 @@ func TestOrphansOfAConnectionArePaced(t *testing.T) {
 				t.Errorf("repeat %d after %v, not before %v", i, d, least)
 			}
 		}
-	}, repeats(job.RepeatInFlight))
+	}, keyed(true))
 }
 
 // lostAt is when a job's sender was taken for lost.

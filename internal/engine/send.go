@@ -69,7 +69,7 @@ func (a *attempt) publish() (out job.Outcome) {
 	traceparent, tracestate := a.work.Headers()
 	return a.session.Publish(connector.Commit{
 		Attempt: number, EffectKey: a.intent.EffectKey, Traceparent: traceparent, Tracestate: tracestate,
-		SendBy: a.start.Time.Add(a.intent.SendBy), AnswerBy: a.start.Time.Add(a.intent.AnswerBy),
+		SendBy: a.start.Time.Add(a.intent.SendBy), AnswerBy: a.start.Time.Add(a.wait),
 		MaySend: a.maySend, SaveHandle: a.saveHandle,
 	})
 }

@@ -33,6 +33,11 @@ type View struct {
 	// NewRound: a person or the policy wants a new effect, and no attempt of the
 	// present round has been armed.
 	NewRound bool
+	// PeerEnded reports whether the target itself ended the last attempt's exchange.
+	PeerEnded bool
+	// EarlierLeft is the time until the last fence of the earlier open attempts whose
+	// exchange the target has not ended; zero or negative if there is none, or once passed.
+	EarlierLeft time.Duration
 	// Handle is the last attempt's durable handle, if any.
 	Handle string
 	// Traits are the connector's facts about this connection.
@@ -46,8 +51,14 @@ type Traits struct {
 	Class Class
 	// KeyWindow is how long a KEYED target remembers a key.
 	KeyWindow time.Duration
-	// Repeat is when a KEYED target may receive the same key again.
-	Repeat Repeat
+	// DedupesInFlight reports whether a KEYED target may receive a key again at any time:
+	// it stores the key together with the effect, or holds it from the request's first byte
+	// on, so that two requests with one key that are processed concurrently have one effect.
+	// A repeat to any other KEYED target waits for the end of the request before it.
+	DedupesInFlight bool
+	// MaxHandling is how long the target may work on a request that it has whole; zero: no
+	// longer than the answer is waited for.
+	MaxHandling time.Duration
 	// ReadLag is how long after a write a look may still miss it.
 	ReadLag time.Duration
 	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
@@ -58,21 +69,11 @@ type Traits struct {
 	Grace time.Duration
 }
 
-// Repeat is when a KEYED target starts to drop a second request with the same key.
-type Repeat uint8
-
-const (
-	// RepeatEnded: once the request before it has ended on our side, with an answer or
-	// without one. The zero value.
-	RepeatEnded Repeat = iota
-	// RepeatFenced: once the request before it can no longer act, because the target
-	// stores the key after the effect.
-	RepeatFenced
-	// RepeatInFlight: at any time, because the target stores the key together with the
-	// effect, or holds it from the request's first byte on. Two requests with one key that
-	// are processed concurrently have one effect.
-	RepeatInFlight
-)
+// ActsFor returns how long after its arm a request may act at the target, without the grace,
+// if its last byte is written within sendBy and its answer is waited for until answerBy.
+func (t Traits) ActsFor(sendBy, answerBy time.Duration) time.Duration {
+	return max(answerBy, sendBy+t.MaxHandling)
+}
 
 // Looks and polls have budgets of their own; past them the policy decides.
 const (
@@ -111,6 +112,8 @@ type Settled struct {
 	HTTPStatus   int
 	BytesWritten int64
 	Handle       string
+	// PeerEnded reports whether the target itself ended the exchange (see Outcome).
+	PeerEnded bool
 	// Answer replaces the stored answer of the target; nil keeps it.
 	Answer *Answer
 }
@@ -405,7 +408,7 @@ func decideFenceOver(v *View) Decision {
 		return nothing // no attempt under way, or a newer one that may still act
 	}
 	d := givenUp(v, CauseFencePassed, "no outcome was recorded before the fence; the worker may have died in mid-send")
-	d.Delay = firstLook(v)
+	d.Delay = firstLook(v, v.busyLeft())
 	return d
 }
 
@@ -418,12 +421,8 @@ func givenUp(v *View, cause Cause, msg string) Decision {
 	return d
 }
 
-// senderLost is the error of an attempt that was settled as unknown before its fence. The
-// text is stored, and lastLost recognizes such an attempt by it.
+// senderLost is the error of an attempt that was settled as unknown before its fence.
 const senderLost = "the server that was sending this job is gone; whether the request had an effect is unknown"
-
-// lastLost reports whether the sender of the last attempt seemed gone. It may still be sending.
-func (v *View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
 
 // decideSenderLost decides about a job before its lease or its fence ends.
 func decideSenderLost(v *View, e SenderLost) Decision {
@@ -465,7 +464,7 @@ func attemptLost(v *View, e SenderLost) Decision {
 // of the present attempt may still be sending. If an earlier attempt is unknown too, the job
 // itself may be what crashes the servers, and it waits for its fence.
 func (v *View) repeatsInFlight() bool {
-	return v.Class == Keyed && v.Traits.Repeat == RepeatInFlight && len(v.Open) == 1
+	return v.Class == Keyed && v.Traits.DedupesInFlight && len(v.Open) == 1
 }
 
 // decideDeferred judges a lease that ended before its arm. A CLAIMED job has no

@@ -3,17 +3,17 @@ package job
 import "time"
 
 // firstLook returns the wait from AMBIGUOUS to the first look. A KEYED target may be asked
-// again soon, because a repeat under the same key is harmless, unless the target stores the
-// key after the effect (RepeatFenced). Every other job waits for the fence: a look begun
-// before it may miss a write that is still under way, and a new intent would race with that
-// write.
-func firstLook(v *View) time.Duration {
+// again soon, because a repeat under the same key is harmless, unless it may still be
+// working on an earlier request: for busy, if it does not dedupe in flight. Every other job
+// waits for the fence: a look begun before it may miss a write that is still under way, and
+// a new intent would race with that write.
+func firstLook(v *View, busy time.Duration) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
 	case Keyed:
 		wait := v.Retry.Replay(len(v.Open), v.Jitter)
-		if v.Traits.Repeat == RepeatFenced {
-			wait = max(wait, fence)
+		if !v.Traits.DedupesInFlight {
+			wait = max(wait, busy)
 		}
 		return wait
 	case Opaque:
@@ -46,9 +46,9 @@ func decideLookDue(v *View) Decision { //nolint:cyclop // one table, read from t
 	}
 	d := keep(v, Ambiguous, CausePolicy)
 	switch {
-	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay() && v.repeatsFenced() && v.FenceLeft > 0:
-		d.Cause, d.Delay = CauseLooked, v.FenceLeft
-		d.Detail = "too early to repeat"
+	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay() && v.repeatWait() > 0:
+		d.Cause, d.Delay = CauseLooked, v.repeatWait()
+		d.Detail = "too early to repeat: the receiver may still be working on an earlier request"
 		return d
 	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay():
 		return Decision{Action: ActRearm}
@@ -103,13 +103,28 @@ func (v View) KeyKnown() bool {
 	if v.KeyAge <= -apart {
 		return false
 	}
-	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
+	acts := v.Traits.ActsFor(min(SendTimeout, v.Retry.Timeout()), v.Retry.Timeout()) + v.Traits.Grace
+	return v.KeyAge < (v.Traits.KeyWindow-acts)/2
 }
 
-// repeatsFenced reports whether a repeat waits for the fence. The connection may have been
-// changed since the job was settled as unknown so that it could be repeated early.
-func (v *View) repeatsFenced() bool {
-	return v.Traits.Repeat == RepeatFenced || v.Traits.Repeat != RepeatInFlight && v.lastLost()
+// repeatWait returns how long a repeat under the same key must still wait. A target that
+// looks for a key, acts and then stores the key acts twice if the repeat comes before it has
+// stored the key. Only the target's own end of the exchange, or else the fence, shows that
+// the request before is over.
+func (v *View) repeatWait() time.Duration {
+	if v.Traits.DedupesInFlight {
+		return 0
+	}
+	return v.busyLeft()
+}
+
+// busyLeft returns for how long the target may still be working on an open attempt.
+func (v *View) busyLeft() time.Duration {
+	left := max(v.EarlierLeft, 0)
+	if v.isOpen(v.Attempt) && !v.PeerEnded {
+		left = max(left, v.FenceLeft)
+	}
+	return left
 }
 
 func (v *View) noReplayReason() string {

@@ -45,7 +45,7 @@ func outcomeCause(v *View, o Outcome) Cause {
 func settledBy(o Outcome) Settled {
 	return Settled{
 		Attempt: o.Attempt, Result: o.Result, Kind: o.Kind, Message: o.Message,
-		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle, Answer: o.Answer,
+		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle, PeerEnded: o.PeerEnded, Answer: o.Answer,
 	}
 }
 
@@ -152,7 +152,11 @@ func outcomeUnknown(v *View, o Outcome) Decision {
 		d.LastError = &Failure{Kind: FailAmbiguous, Message: o.Message, HTTPStatus: o.HTTPStatus}
 		d.Detail = o.Message
 		d.Looks, d.Negatives = 0, 0
-		d.Delay = max(firstLook(v), o.RetryAfter)
+		busy := v.EarlierLeft
+		if !o.PeerEnded {
+			busy = max(busy, v.FenceLeft)
+		}
+		d.Delay = max(firstLook(v, busy), o.RetryAfter)
 		return d
 	}
 	if o.Polled {
@@ -262,7 +266,7 @@ func othersOpen(v *View, o Outcome) Decision {
 		// A refused repeat counts as a look, so that the waits grow.
 		d = keep(v, Ambiguous, outcomeCause(v, o))
 		d.Looks++
-		d.Delay = max(firstLook(v), v.replayWait(d.Looks), o.RetryAfter)
+		d.Delay = max(firstLook(v, v.EarlierLeft), v.replayWait(d.Looks), o.RetryAfter)
 	case Accepted:
 		d = unresolved(v, keep(v, Accepted, CausePolled), "the accepted attempt had no effect; an earlier one is unknown")
 	default:

@@ -2,6 +2,7 @@ package job
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -462,26 +463,65 @@ func TestSnapshotView(t *testing.T) {
 	}
 }
 
-// TestLateKeyWaitsForTheFence checks that a target that stores the key after the effect gets
-// no repeat while the request before may still be under way, whatever makes the job due.
-func TestLateKeyWaitsForTheFence(t *testing.T) {
-	unknown := Outcome{Attempt: 1, Result: ResultUnknown, Message: "reset"}
-	for _, late := range []bool{false, true} {
-		v := sending(Keyed, Hold)
-		if late {
-			v.Traits.Repeat = RepeatFenced
+// TestARepeatWaitsForTheRequestBeforeIt checks that a target that does not dedupe in flight
+// gets no repeat while it may still be working on an earlier request, whatever makes the job
+// due: until the fence, or until it has ended the exchange itself.
+func TestARepeatWaitsForTheRequestBeforeIt(t *testing.T) {
+	for _, inFlight := range []bool{false, true} {
+		for _, ended := range []bool{false, true} {
+			for _, earlier := range []time.Duration{-time.Second, 20 * time.Second} {
+				v := sending(Keyed, Hold)
+				v.Traits.DedupesInFlight, v.EarlierLeft = inFlight, earlier
+				name := fmt.Sprint("dedupes in flight ", inFlight, ", ended by the peer ", ended, ", an earlier fence in ", earlier)
+				wait := time.Duration(0)
+				if !inFlight {
+					wait = max(earlier, 0)
+				}
+				if !inFlight && !ended {
+					wait = v.FenceLeft
+				}
+				v, d := step(t, v, Outcome{Attempt: 1, Result: ResultUnknown, Message: "reset", PeerEnded: ended})
+				if want := max(wait, v.Retry.Replay(1, v.Jitter)); d.Delay != want || d.Settle[0].PeerEnded != ended {
+					t.Errorf("%s: the repeat is due after %v, not %v; %+v", name, d.Delay, want, d.Settle)
+				}
+				v.PeerEnded = ended
+				if d := must(t, v, LookDue{}); (d.Action == ActRearm) != (wait == 0) || wait > 0 && d.Delay != wait {
+					t.Errorf("%s: %v after %v when it is due early", name, d.Action, d.Delay)
+				}
+				v.FenceLeft, v.EarlierLeft = 0, 0
+				if d := must(t, v, LookDue{}); d.Action != ActRearm {
+					t.Errorf("%s: after the fences %v", name, d.Action)
+				}
+			}
 		}
-		v, d := step(t, v, unknown)
-		if (d.Delay >= time.Minute) != late {
-			t.Errorf("late %v: repeated after %v", late, d.Delay)
-		}
-		if d := must(t, v, LookDue{}); (d.Action == ActRearm) == late || late && d.Delay != v.FenceLeft {
-			t.Errorf("late %v: before the fence %v after %v", late, d.Action, d.Delay)
-		}
-		v.FenceLeft = 0
-		if d := must(t, v, LookDue{}); d.Action != ActRearm {
-			t.Errorf("late %v: after the fence %v", late, d.Action)
-		}
+	}
+}
+
+// TestARefusedRepeatIsNotWaitedFor checks that a repeat that was refused is over: only the
+// earlier attempts count.
+func TestARefusedRepeatIsNotWaitedFor(t *testing.T) {
+	v := sending(Keyed, Hold)
+	v.Attempt, v.Open, v.EarlierLeft = 2, []int{1, 2}, -time.Second
+	v, d := step(t, v, Outcome{Attempt: 2, Result: ResultRejected, Kind: FailTransient})
+	if want := v.Retry.Replay(2, v.Jitter); d.To != Ambiguous || d.Delay != want {
+		t.Errorf("%+v, not after %v", d, want)
+	}
+	v.Open = []int{1}
+	if d := must(t, v, LookDue{}); d.Action != ActRearm {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestALongHandlingCountsAgainstTheKeyWindow checks that a key counts as known only if it is
+// known until the repeat's own fence, which a long handling delays.
+func TestALongHandlingCountsAgainstTheKeyWindow(t *testing.T) {
+	v := sending(Keyed, Hold)
+	v.Traits.KeyWindow, v.Traits.Grace, v.KeyAge = 10*time.Minute, 30*time.Second, 4*time.Minute
+	if !v.KeyKnown() {
+		t.Error("4 minutes of 10 are too old")
+	}
+	if v.Traits.MaxHandling = 2 * time.Minute; v.KeyKnown() {
+		t.Error("a repeat that acts for 2 minutes more is no later")
 	}
 }
 

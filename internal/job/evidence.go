@@ -39,6 +39,11 @@ type (
 		Auth AuthCause
 		// Polled marks the answer to a poll of a handle.
 		Polled bool
+		// PeerEnded reports whether the target itself ended the exchange, with a complete
+		// answer of its own or by closing the connection, so that it no longer works on the
+		// request. False if that is not known, as after a deadline of ours, an error of the
+		// network or a gateway's answer.
+		PeerEnded bool
 	}
 	// LeaseOver reports that the lease of a claim ran out.
 	LeaseOver struct{}

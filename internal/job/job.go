@@ -164,7 +164,7 @@ type Attempt struct {
 	ClaimedAt         time.Time
 	ArmedAt           time.Time
 	SendDeadline      time.Time // the last byte is written before this, or not at all
-	AnswerDeadline    time.Time // the worker does not wait for an answer after this
+	AnswerDeadline    time.Time // the target works on the request no longer than this
 	EffectKey         string
 	RequestDigest     []byte // SHA-256 of the frozen bytes
 	Frozen            []byte // the connector's frozen request; the last attempt's is deleted when the job has SUCCEEDED
@@ -177,6 +177,8 @@ type Attempt struct {
 	Message           string
 	HTTPStatus        int
 	BytesWritten      int64
+	// PeerEnded reports whether the target itself ended the exchange (see Outcome).
+	PeerEnded bool
 	// Answer is the target's answer, if the connection keeps it.
 	Answer  *Answer
 	EndedAt time.Time

@@ -11,14 +11,14 @@ import (
 func TestASenderLostShortensNoFence(t *testing.T) {
 	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
 		for _, policy := range []Policy{Hold, AssumeSent, Resend} {
-			for _, repeat := range []Repeat{RepeatEnded, RepeatFenced, RepeatInFlight} {
+			for _, inFlight := range []bool{false, true} {
 				for _, open := range [][]int{{lastAttempt}, {earlyAttempt, lastAttempt}} {
 					for _, not := range []string{"", "canceled", "too late", "key too old"} {
 						v := exhaustiveView(Sending, open, class, policy, not == "canceled", not != "too late", false, not == "key too old")
-						v.Traits.Repeat = repeat
-						name := fmt.Sprint(class, " ", policy, ", repeat ", repeat, ", open ", open, " ", not)
+						v.Traits.DedupesInFlight = inFlight
+						name := fmt.Sprint(class, " ", policy, ", dedupes in flight ", inFlight, ", open ", open, " ", not)
 						d := must(t, v, SenderLost{Wait: 3 * time.Second})
-						if class != Keyed || repeat != RepeatInFlight || len(open) != 1 || not != "" {
+						if class != Keyed || !inFlight || len(open) != 1 || not != "" {
 							if d.Action != ActNothing {
 								t.Errorf("%s: %+v", name, d)
 							}
@@ -45,7 +45,7 @@ func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
 		for _, not := range []string{"canceled", "too late", "key too old"} {
 			for _, fenced := range []bool{false, true} {
 				v := exhaustiveView(Ambiguous, []int{earlyAttempt, lastAttempt}, Keyed, policy, not == "canceled", not != "too late", fenced, not == "key too old")
-				v.Traits.Repeat = RepeatInFlight
+				v.Traits.DedupesInFlight = true
 				d := must(t, v, LookDue{})
 				if waits := d.Action == ActWrite && d.To == Ambiguous && d.CloseOpen == 0 && d.Delay == v.FenceLeft; waits == fenced {
 					t.Errorf("%s, %s, fence in %v: %+v", policy, not, v.FenceLeft, d)
@@ -59,7 +59,7 @@ func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
 // at the latest.
 func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
 	v := sending(Keyed, Hold)
-	v.Traits.Repeat = RepeatInFlight
+	v.Traits.DedupesInFlight = true
 	if d := must(t, v, SenderLost{Wait: time.Hour}); d.Delay != v.FenceLeft {
 		t.Errorf("due after %v", d.Delay)
 	}
@@ -111,7 +111,7 @@ func TestASenderIsLostOnlyAtWork(t *testing.T) {
 func TestALostSendersOutcomeIsEvidence(t *testing.T) {
 	lost := func() View {
 		v := sending(Keyed, Hold)
-		v.Traits.Repeat = RepeatInFlight
+		v.Traits.DedupesInFlight = true
 		v, _ = step(t, v, SenderLost{})
 		return v
 	}
@@ -138,18 +138,18 @@ func TestALostSendersOutcomeIsEvidence(t *testing.T) {
 // TestALostAttemptIsRepeatedAsTheConnectionSaysNow checks that the repeat of a lost attempt
 // waits for its fence if the connection no longer declares that its target dedupes in flight.
 func TestALostAttemptIsRepeatedAsTheConnectionSaysNow(t *testing.T) {
-	for _, repeat := range []Repeat{RepeatEnded, RepeatFenced, RepeatInFlight} {
+	for _, inFlight := range []bool{false, true} {
 		v := sending(Keyed, Hold)
-		v.Traits.Repeat = RepeatInFlight
-		v, lost := step(t, v, SenderLost{})
-		v.LastError, v.Traits.Repeat = lost.LastError, repeat
+		v.Traits.DedupesInFlight = true
+		v, _ = step(t, v, SenderLost{})
+		v.Traits.DedupesInFlight = inFlight
 		d := must(t, v, LookDue{})
-		if early := d.Action == ActRearm; early != (repeat == RepeatInFlight) || !early && (d.To != Ambiguous || d.Delay != v.FenceLeft) {
-			t.Errorf("repeat %d: %+v", repeat, d)
+		if early := d.Action == ActRearm; early != inFlight || !early && (d.To != Ambiguous || d.Delay != v.FenceLeft) {
+			t.Errorf("dedupes in flight %v: %+v", inFlight, d)
 		}
 		v.FenceLeft = 0
 		if d := must(t, v, LookDue{}); d.Action != ActRearm {
-			t.Errorf("repeat %d, past the fence: %+v", repeat, d)
+			t.Errorf("dedupes in flight %v, past the fence: %+v", inFlight, d)
 		}
 	}
 }

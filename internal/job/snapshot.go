@@ -13,6 +13,11 @@ type Snapshot struct {
 	// Fence is when the last attempt can no longer act: its answer deadline plus
 	// grace. Zero when nothing was armed.
 	Fence time.Time
+	// PeerEnded reports whether the target itself ended the last attempt's exchange.
+	PeerEnded bool
+	// EarlierFence is the last fence of the earlier open attempts whose exchange the target
+	// has not ended. Zero when there is none.
+	EarlierFence time.Time
 	// RoundArmed is when the first attempt of the present round was armed. Zero
 	// when none was.
 	RoundArmed time.Time
@@ -40,10 +45,13 @@ func (s Snapshot) Of(before Spec) Snapshot {
 func (s Snapshot) View(t Traits, jitter float64) View {
 	v := View{
 		Job: s.Job, Now: s.Now, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),
-		Handle: s.Handle, Traits: t, Jitter: jitter,
+		Handle: s.Handle, PeerEnded: s.PeerEnded, Traits: t, Jitter: jitter,
 	}
 	if !s.Fence.IsZero() {
 		v.FenceLeft = s.Fence.Sub(s.Now)
+	}
+	if !s.EarlierFence.IsZero() {
+		v.EarlierLeft = s.EarlierFence.Sub(s.Now)
 	}
 	if !s.NextAt.IsZero() {
 		v.DueLeft = s.NextAt.Sub(s.Now)

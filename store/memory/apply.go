@@ -115,7 +115,7 @@ func (c *change) sound(next job.Job) error {
 func (c *change) settle() {
 	for _, s := range c.Settle {
 		a := &c.attempts[s.Attempt-1]
-		a.Result, a.Kind, a.Message, a.HTTPStatus = s.Result, s.Kind, s.Message, s.HTTPStatus
+		a.Result, a.Kind, a.Message, a.HTTPStatus, a.PeerEnded = s.Result, s.Kind, s.Message, s.HTTPStatus, s.PeerEnded
 		a.BytesWritten = max(a.BytesWritten, s.BytesWritten)
 		if s.Handle != "" {
 			a.Handle = s.Handle

@@ -48,16 +48,16 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now by a lost state. This
+// raiseFences treats every job whose outcome is open as armed just now by a lost state. This
 // is no change of theirs: no version, no event.
 func (t *tx) raiseFences() {
 	for _, r := range t.active {
-		if r.job.State != job.Sending && r.job.State != job.Ambiguous || r.job.Class == job.Keyed {
+		if r.job.State != job.Sending && r.job.State != job.Ambiguous {
 			continue
 		}
 		last := &r.attempts[len(r.attempts)-1]
 		fence := micros(t.now.Add(last.AnswerDeadline.Sub(last.ArmedAt) + store.LostGrace))
-		last.Fence = later(last.Fence, fence)
+		last.Fence, last.PeerEnded = later(last.Fence, fence), false
 		r.job.NextAt = later(r.job.NextAt, last.Fence)
 		r.job.ClaimToken, r.job.Negatives = job.ID{}, 0
 		t.touch(r)

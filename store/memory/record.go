@@ -43,7 +43,7 @@ func (r *record) attemptViews() rules.AttemptViews {
 	out := make(rules.AttemptViews, len(r.attempts))
 	for i, a := range r.attempts {
 		out[i] = rules.AttemptView{
-			Number: a.Number, Round: a.Round, Result: a.Result, ArmedAt: a.ArmedAt, Fence: a.Fence, Handle: a.Handle,
+			Number: a.Number, Round: a.Round, Result: a.Result, ArmedAt: a.ArmedAt, Fence: a.Fence, PeerEnded: a.PeerEnded, Handle: a.Handle,
 			EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 		}
 	}

@@ -350,6 +350,7 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 		if s, ok := snaps[l.ID]; ok {
 			l.Open, l.Fence, l.RoundArmed, l.RoundKey = s.Open, s.Fence, s.RoundArmed, s.RoundKey
 			l.Handle, l.Resolution = s.Handle, s.Resolution
+			l.PeerEnded, l.EarlierFence = s.PeerEnded, s.EarlierFence
 		}
 	}
 	return out, nil

@@ -103,8 +103,9 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	for _, n := range r.EarlierOpen {
 		s.Open = append(s.Open, int(n))
 	}
+	s.EarlierFence = r.EarlierFence.UTC()
 	if m := newestView(r.JobHead); m != nil {
-		s.Fence, s.Handle = m.Fence, m.Handle
+		s.Fence, s.Handle, s.PeerEnded = m.Fence, m.Handle, m.PeerEnded
 		if m.Result.Open() {
 			s.Open = append(s.Open, m.Number)
 		}
@@ -222,7 +223,7 @@ func toAttempt(a pgdb.EveryAttempt) (job.Attempt, error) {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
+		BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded, Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 

@@ -72,13 +72,13 @@ func newestView(st pgdb.JobHead) *rules.AttemptView {
 	}
 	return &rules.AttemptView{
 		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result), ArmedAt: toTime(st.ArmedAt),
-		Fence: toTime(st.FenceAt), Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
+		Fence: toTime(st.FenceAt), PeerEnded: st.PeerEnded, Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
 	}
 }
 
 func toView(r pgdb.AttemptViewsRow) rules.AttemptView {
 	return rules.AttemptView{
-		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(),
+		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(), PeerEnded: r.PeerEnded,
 		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
 	}
 }
@@ -181,6 +181,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
 	p.Bytes = append(p.Bytes, s.BytesWritten)
 	p.Handles = append(p.Handles, s.Handle)
+	p.PeerEndeds = append(p.PeerEndeds, s.PeerEnded)
 	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 
@@ -232,6 +233,7 @@ func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
 	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
 	p.Bytes = append(p.Bytes, s.BytesWritten)
 	p.Handles = append(p.Handles, s.Handle)
+	p.PeerEndeds = append(p.PeerEndeds, s.PeerEnded)
 	p.Answers = append(p.Answers, s.Answer.Encode())
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,13 +38,14 @@ func (j *lockedJob) snapshot(now time.Time) job.Snapshot {
 // changed returns the job as a change leaves it, without its effect and its ruling.
 func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: p.job, Now: now}
-	j.attempts.Complete(&s)
-	s.Open = p.Open
+	attempts := slices.Clone(j.attempts)
 	for _, a := range p.Settle {
-		if a.Attempt == len(j.attempts) && a.Handle != "" {
-			s.Handle = a.Handle
-		}
+		attempts.Settle(a)
 	}
+	for _, n := range p.Close {
+		attempts[n-1].Result = p.Decision.CloseOpen
+	}
+	attempts.Complete(&s)
 	return s
 }
 

@@ -75,9 +75,9 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now by a lost state.
+// raiseFences treats every job whose outcome is open as armed just now by a lost state.
 func (t *tx) raiseFences(ctx context.Context) error {
-	ids, err := t.q.LockLooks(ctx, int16(job.Keyed))
+	ids, err := t.q.LockLooks(ctx)
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}

@@ -18,14 +18,14 @@ UPDATE meta SET quarantined = '', released_at = @now WHERE id = 1 AND quarantine
 -- name: LockLooks :many
 -- Locks jobs that may be looked at. It waits for transactions that change them.
 SELECT s.job_id FROM job_state AS s
-WHERE (s.state = 3 OR s.state = 5) AND s.class <> @keyed::smallint
+WHERE s.state = 3 OR s.state = 5
 ORDER BY s.job_id FOR NO KEY UPDATE;
 
 -- name: RaiseFences :exec
 -- Treats their newest attempts as armed now (see store.Admin.Release): looks are not due
 -- before that. No change of the jobs: no version, no event.
 UPDATE job_state SET
-    negatives = 0, claim_token = NULL,
+    peer_ended = false, negatives = 0, claim_token = NULL,
     fence_at = greatest(fence_at, answer_deadline - armed_at + @not_before::timestamptz),
     next_at = greatest(next_at, fence_at, answer_deadline - armed_at + @not_before::timestamptz)
 WHERE job_id = ANY (@ids::uuid[]);
@@ -43,6 +43,7 @@ SELECT
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     sqlc.embed(s),
     coalesce(m.open, '{}')::bigint[] AS earlier_open,
+    coalesce(m.fence, '0001-01-01 00:00:00+00'::timestamptz)::timestamptz AS earlier_fence,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
     coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
@@ -51,7 +52,8 @@ SELECT
 FROM jobs AS j
 JOIN job_head AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
-    SELECT array_agg(a.number ORDER BY a.number) AS open FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
+    SELECT array_agg(a.number ORDER BY a.number) AS open, max(a.fence_at) FILTER (WHERE NOT a.peer_ended) AS fence
+    FROM attempts AS a WHERE a.job_id = s.job_id AND a.result = 4
 ) AS m ON s.attempt > 1
 LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id

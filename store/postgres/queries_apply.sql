@@ -82,10 +82,11 @@ WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
         unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status,
-        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer
+        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer,
+        unnest(@peer_endeds::boolean[]) AS peer_ended
 )
 UPDATE attempts AS a SET
-    result = u.result, kind = u.kind, message = u.message, http_status = u.status,
+    result = u.result, kind = u.kind, message = u.message, http_status = u.status, peer_ended = u.peer_ended,
     bytes_written = greatest(a.bytes_written, u.bytes),
     handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
     answer = coalesce(u.answer, a.answer),
@@ -212,7 +213,7 @@ WITH u AS (
         unnest(@histories::bytea[]) AS history,
         unnest(@results::smallint[]) AS result, unnest(@settles::boolean[]) AS settles, unnest(@kinds::smallint[]) AS kind,
         unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status, unnest(@bytes::bigint[]) AS bytes,
-        unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer
+        unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer, unnest(@peer_endeds::boolean[]) AS peer_ended
 ),
 changed AS (
     UPDATE job_state AS s SET
@@ -235,6 +236,7 @@ changed AS (
         message = CASE WHEN u.settles THEN u.message ELSE s.message END,
         http_status = CASE WHEN u.settles THEN u.status ELSE s.http_status END,
         bytes_written = CASE WHEN u.settles THEN greatest(s.bytes_written, u.bytes) ELSE s.bytes_written END,
+        peer_ended = CASE WHEN u.settles THEN u.peer_ended ELSE s.peer_ended END,
         handle = CASE u.handle WHEN '' THEN s.handle ELSE u.handle END, answer = coalesce(u.answer, s.answer),
         frozen = CASE u.state WHEN 8 THEN NULL ELSE s.frozen END
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1

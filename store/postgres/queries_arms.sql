@@ -92,7 +92,8 @@ armed AS (
         armed_at = @now, send_deadline = u.send_deadline, answer_deadline = u.answer_deadline, fence_at = u.fence,
         effect_key = u.effect_key, request_digest = u.request_digest, credential_version = u.credential_version,
         account_identity = u.account_identity, watermark = u.watermark, handle = u.handle, span = u.span, frozen = u.frozen,
-        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, answer = NULL, attempt_ended_at = NULL,
+        result = 0, failure_kind = 0, message = '', http_status = 0, bytes_written = 0, peer_ended = false, answer = NULL,
+        attempt_ended_at = NULL,
         round_armed_at = CASE WHEN s.armed_round = s.round THEN s.round_armed_at ELSE @now END,
         first_armed_at = coalesce(s.first_armed_at, @now)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version

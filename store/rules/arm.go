@@ -130,6 +130,10 @@ func Begin(a store.Arm, j Armable) (job.Snapshot, job.Attempt) {
 	if s.RoundArmed.IsZero() {
 		s.RoundArmed, s.RoundKey = s.Now, a.EffectKey
 	}
+	if !s.PeerEnded && slices.Contains(s.Open, s.Attempt) && s.Fence.After(s.EarlierFence) {
+		s.EarlierFence = s.Fence
+	}
+	s.PeerEnded = false
 	s.State, s.Version, s.Attempt = job.Sending, s.Version+1, attempt.Number
 	s.Open, s.Fence, s.Handle = append(slices.Clone(s.Open), attempt.Number), soon(s.Now, a.Fence), attempt.Handle
 	s.NextAt, s.ClaimToken, s.Worker = s.Fence, job.ID{}, a.Worker

@@ -11,6 +11,7 @@ type AttemptView struct {
 	Number, Round  int
 	Result         job.Result
 	ArmedAt, Fence time.Time
+	PeerEnded      bool
 	Handle         string
 	EffectKey      string
 	// Digest is the request's, as a string so that views can be compared.
@@ -26,11 +27,23 @@ func (m AttemptViews) Complete(s *job.Snapshot) {
 		a := &m[i]
 		if a.Result.Open() {
 			s.Open = append(s.Open, a.Number)
+			if i < len(m)-1 && !a.PeerEnded && a.Fence.After(s.EarlierFence) {
+				s.EarlierFence = a.Fence
+			}
 		}
 		if a.Round == s.Round && s.RoundArmed.IsZero() {
 			s.RoundArmed, s.RoundKey = a.ArmedAt, a.EffectKey
 		}
-		s.Fence, s.Handle = a.Fence, a.Handle
+		s.Fence, s.Handle, s.PeerEnded = a.Fence, a.Handle, a.PeerEnded
+	}
+}
+
+// Settle records what is known of an attempt.
+func (m AttemptViews) Settle(s job.Settled) {
+	a := &m[s.Attempt-1]
+	a.Result, a.PeerEnded = s.Result, s.PeerEnded
+	if s.Handle != "" {
+		a.Handle = s.Handle
 	}
 }
 

@@ -176,11 +176,7 @@ func (c *change) settle(ctx context.Context) error {
 		} else if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
-		a := &c.attempts[s.Attempt-1]
-		a.Result = s.Result
-		if s.Handle != "" {
-			a.Handle = s.Handle
-		}
+		c.attempts.Settle(s)
 	}
 	for _, n := range c.Close {
 		c.closed = c.closed || int64(n) == c.st.Attempt

@@ -354,7 +354,7 @@ func toAttempt(a sqlitedb.Attempt) (job.Attempt, error) {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
+		BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded == 1, Answer: answer, EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 
@@ -367,14 +367,14 @@ func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 		RequestDigest: st.RequestDigest, CredentialVersion: st.CredentialVersion.Int64, AccountIdentity: st.AccountIdentity.String,
 		Watermark: st.Watermark.String, Handle: st.Handle.String, Span: st.Span, Result: st.Result.Int64, Kind: st.Kind.Int64,
 		Message: st.Message.String, HttpStatus: st.HttpStatus.Int64, BytesWritten: st.BytesWritten.Int64,
-		EndedAt: st.AttemptEndedAt, Answer: st.Answer, Frozen: st.Frozen,
+		PeerEnded: st.PeerEnded, EndedAt: st.AttemptEndedAt, Answer: st.Answer, Frozen: st.Frozen,
 	}
 }
 
 func toView(a sqlitedb.Attempt) rules.AttemptView {
 	return rules.AttemptView{
 		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
-		Fence: fromMicros(a.FenceAt), Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
+		Fence: fromMicros(a.FenceAt), PeerEnded: a.PeerEnded == 1, Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
 	}
 }
 
@@ -382,7 +382,7 @@ func toViews(rows []sqlitedb.AttemptViewsRow) rules.AttemptViews {
 	out := make(rules.AttemptViews, len(rows), len(rows)+1)
 	for i, r := range rows {
 		out[i] = toView(sqlitedb.Attempt{
-			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle,
+			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, PeerEnded: r.PeerEnded, Handle: r.Handle,
 			EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
 		})
 	}
@@ -445,6 +445,7 @@ func settleNewest(p *sqlitedb.SetStateParams, s *job.Settled) {
 	}
 	p.Result, p.Kind, p.Message = someMicros(int64(s.Result)), someMicros(int64(s.Kind)), someText(s.Message)
 	p.HttpStatus, p.BytesWritten = someMicros(int64(s.HTTPStatus)), someMicros(s.BytesWritten)
+	p.PeerEnded = someMicros(toBool(s.PeerEnded))
 	p.Handle, p.Answer = optionalText(s.Handle), s.Answer.Encode()
 }
 
@@ -564,7 +565,7 @@ func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64)
 func settleParams(id []byte, s job.Settled, now int64) sqlitedb.SettleAttemptParams {
 	return sqlitedb.SettleAttemptParams{
 		Result: int64(s.Result), Kind: int64(s.Kind), Message: s.Message, HttpStatus: int64(s.HTTPStatus),
-		BytesWritten: s.BytesWritten, Handle: s.Handle, Answer: s.Answer.Encode(), Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
+		BytesWritten: s.BytesWritten, PeerEnded: toBool(s.PeerEnded), Handle: s.Handle, Answer: s.Answer.Encode(), Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
 	}
 }
 

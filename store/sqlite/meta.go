@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -229,10 +228,10 @@ func (s *Store) Release(ctx context.Context) error {
 	return err
 }
 
-// raiseFences treats every job that may be looked at as armed just now by a lost state.
+// raiseFences treats every job whose outcome is open as armed just now by a lost state.
 func (t *tx) raiseFences(ctx context.Context) error {
 	from := t.now + micros(store.LostGrace)
-	err := t.q.RaiseFences(ctx, sqlitedb.RaiseFencesParams{NotBefore: from, Keyed: int64(job.Keyed)})
+	err := t.q.RaiseFences(ctx, from)
 	if err != nil {
 		return fmt.Errorf("fences: %w", err)
 	}

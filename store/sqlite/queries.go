@@ -217,7 +217,7 @@ func (q queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
 }
 
 // RaiseFences forgets all jobs.
-func (q queries) RaiseFences(ctx context.Context, p sqlitedb.RaiseFencesParams) error {
+func (q queries) RaiseFences(ctx context.Context, notBefore int64) error {
 	q.w.cache.forgetJobs()
-	return q.Queries.RaiseFences(ctx, p)
+	return q.Queries.RaiseFences(ctx, notBefore)
 }

@@ -24,13 +24,13 @@ UPDATE meta SET quarantined = '', file_identity = @file_identity WHERE id = 1;
 UPDATE meta SET released_at = @released_at WHERE id = 1;
 
 -- name: RaiseFences :exec
--- Treats the newest attempts of jobs that may be looked at as armed now, and moves nothing
+-- Treats the newest attempts of jobs whose outcome is open as armed now, and moves nothing
 -- earlier. See store.Admin.Release. No change of the jobs: no version, no event.
 UPDATE job_state SET
     fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at),
-    negatives = 0, claim_token = NULL,
+    peer_ended = 0, negatives = 0, claim_token = NULL,
     next_at = max(next_at, fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at)
-WHERE state IN (3, 5) AND class <> CAST(@keyed AS INTEGER);
+WHERE state IN (3, 5);
 
 -- name: Quarantine :exec
 UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1;
@@ -106,6 +106,7 @@ UPDATE OR FAIL job_state SET
     result = coalesce(sqlc.narg(result), result), kind = coalesce(sqlc.narg(kind), kind), message = coalesce(sqlc.narg(message), message),
     http_status = coalesce(sqlc.narg(http_status), http_status), bytes_written = CASE WHEN CAST(sqlc.narg(bytes_written) AS INTEGER) > bytes_written
         THEN CAST(sqlc.narg(bytes_written) AS INTEGER) ELSE bytes_written END,
+    peer_ended = coalesce(sqlc.narg(peer_ended), peer_ended),
     handle = coalesce(sqlc.narg(handle), handle), answer = coalesce(sqlc.narg(answer), answer),
     frozen = CASE WHEN @state = 8 THEN NULL ELSE frozen END,
     attempt_ended_at = CASE WHEN sqlc.narg(result) IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, @updated_at) END,
@@ -208,7 +209,7 @@ UPDATE OR FAIL job_state SET
     send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
     watermark = @watermark, handle = '', span = @span, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
     history = CAST(CASE WHEN version / 32 <> (version + 2) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6);
 
@@ -341,12 +342,12 @@ UPDATE OR FAIL job_state SET
     send_deadline = @send_deadline, answer_deadline = @answer_deadline, fence_at = @fence, effect_key = @effect_key,
     request_digest = @request_digest, credential_version = @credential_version, account_identity = @account_identity,
     watermark = @watermark, handle = @handle, span = @span, result = 0, kind = 0, message = '', http_status = 0,
-    bytes_written = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
+    bytes_written = 0, peer_ended = 0, attempt_ended_at = NULL, answer = NULL, frozen = @frozen,
     history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(@history AS BLOB) AS BLOB)
 WHERE job_id = @job_id AND version = @version AND claim_token = @claim_token AND state = @state;
 
 -- name: AttemptViews :many
-SELECT number, round, armed_at, fence_at, handle, result, effect_key, request_digest FROM attempts
+SELECT number, round, armed_at, fence_at, peer_ended, handle, result, effect_key, request_digest FROM attempts
 WHERE job_id = ? ORDER BY number;
 
 -- name: ListAttempts :many
@@ -364,7 +365,7 @@ SELECT job_id, attempt AS number, CAST(armed_round AS INTEGER) AS round, CAST(ar
     CAST(credential_version AS INTEGER) AS credential_version, CAST(account_identity AS TEXT) AS account_identity,
     CAST(watermark AS TEXT) AS watermark, CAST(handle AS TEXT) AS handle, span, CAST(result AS INTEGER) AS result,
     CAST(kind AS INTEGER) AS kind, CAST(message AS TEXT) AS message, CAST(http_status AS INTEGER) AS http_status,
-    CAST(bytes_written AS INTEGER) AS bytes_written, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
+    CAST(bytes_written AS INTEGER) AS bytes_written, peer_ended, attempt_ended_at AS ended_at, answer, CAST(frozen AS BLOB) AS frozen
 FROM job_state WHERE job_id = ? AND attempt > 0;
 
 -- name: AttemptByToken :one
@@ -385,7 +386,7 @@ SELECT CAST(coalesce((
 -- name: SettleAttempt :exec
 -- For an earlier attempt.
 UPDATE OR FAIL attempts SET
-    result = @result, kind = @kind, message = @message, http_status = @http_status,
+    result = @result, kind = @kind, message = @message, http_status = @http_status, peer_ended = @peer_ended,
     bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
     handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
     answer = coalesce(@answer, answer), ended_at = coalesce(ended_at, @now)

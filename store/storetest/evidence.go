@@ -21,6 +21,7 @@ var evidenceTests = []test{
 	{"a word that names another job's object", evidenceWordOfShared},
 	{"one object, named in every order", evidenceOrders},
 	{"a second effect is recorded", evidenceDuplicate},
+	{"the target's own end of an exchange", evidencePeerEnded},
 }
 
 // evidenceLateSuccess: a success of any attempt is accepted in every state.
@@ -268,4 +269,39 @@ func evidenceDuplicate(f *fixture) {
 	f.is(f.last(s.ID).Cause, job.CauseDuplicateEffect, "cause")
 	f.is(s.Effect.ExternalID, "second", "effect")
 	f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result of the first")
+}
+
+// evidencePeerEnded: whether the target itself ended the exchange is kept with each attempt,
+// and known to all who read the job.
+func evidencePeerEnded(f *fixture) {
+	known := func(s job.Snapshot) []any { return []any{s.PeerEnded, s.EarlierFence} }
+	for _, ended := range []bool{false, true} {
+		s := f.sending().Snapshot
+		open := s.Fence // the fence that a repeat has to wait for
+		if ended {
+			open = time.Time{}
+		}
+		out := job.Outcome{Attempt: 1, Result: job.ResultUnknown, PeerEnded: ended}
+		s = f.apply(s, out).Snapshot
+		f.is(known(s), []any{ended, time.Time{}}, "after the outcome")
+		f.is(known(f.job(s.ID)), known(s), "as it is read")
+		f.is(f.attempts(s.ID)[0].PeerEnded, ended, "the attempt")
+		f.clock.advance(s.NextAt.Sub(f.clock.now()))
+		look := f.looks()[0]
+		f.is(known(look.Snapshot), known(s), "as it is leased")
+		armed := f.armOne(f.intent(look))
+		f.ok(armed.Err)
+		f.is(known(armed.Snapshot), []any{false, open}, "after the repeat's arm")
+		f.is(known(f.job(s.ID)), known(armed.Snapshot), "as it is read then")
+		f.is(f.attempts(s.ID)[0].PeerEnded, ended, "the attempt that is kept")
+		out.Attempt = 2
+		s = f.apply(f.job(s.ID), out).Snapshot
+		f.is(known(s), []any{ended, open}, "after the repeat's outcome")
+		f.is(known(f.job(s.ID)), known(s), "as it is read at last")
+		out.Attempt, out.PeerEnded = 1, true
+		s = f.apply(s, out).Snapshot
+		f.is(known(s), []any{ended, time.Time{}}, "after the first attempt's late end")
+		f.is(known(f.job(s.ID)), known(s), "as it is read after that")
+		f.apply(s, succeeded(s, "p-"+s.ID.String()))
+	}
 }

@@ -206,7 +206,7 @@ func (f *fixture) decide(s job.Snapshot, e job.Evidence) job.Decision {
 }
 
 func (f *fixture) traits(s job.Snapshot) job.Traits {
-	return job.Traits{Class: s.Class, KeyWindow: 24 * time.Hour, Repeat: job.RepeatInFlight, ReadLag: time.Second, Negatives: 1}
+	return job.Traits{Class: s.Class, KeyWindow: 24 * time.Hour, DedupesInFlight: true, ReadLag: time.Second, Negatives: 1}
 }
 
 func (f *fixture) change(s job.Snapshot, d job.Decision) store.Applied {

@@ -288,6 +288,10 @@ type Traits struct {
 	// value: such a repeat waits until the earlier call can no longer act. If it is set and
 	// not true, a server that dies or loses its database session can cause a second effect.
 	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	// How long the platform may work on a request that it has whole, at most 1 h. Unset: no
+	// longer than Publish waits for its answer. Fireonce calls Publish again, or looks, only
+	// when the earlier request can no longer act. Not with dedupes_in_flight.
+	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,7,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -362,6 +366,13 @@ func (x *Traits) GetDedupesInFlight() bool {
 		return x.DedupesInFlight
 	}
 	return false
+}
+
+func (x *Traits) GetMaxHandlingTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxHandlingTime
+	}
+	return nil
 }
 
 // A fault in the input of a user.
@@ -2158,7 +2169,13 @@ type Unknown struct {
 	// When the platform allows the next request. Unset: it sets no time.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// The platform's HTTP status, for the job's history. 0: none.
-	HttpStatus    int32 `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	HttpStatus int32 `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	// The platform itself ended the request, with a complete answer of its own (no timeout
+	// of a gateway) or by closing the connection, so that it no longer works on it. A KEYED
+	// platform that does not dedupe in flight then gets the repeat within seconds. Unset is
+	// the safe value: the repeat waits until the request can no longer act. Not after a
+	// timeout of the connector's own.
+	PlatformEnded bool `protobuf:"varint,4,opt,name=platform_ended,json=platformEnded,proto3" json:"platform_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2212,6 +2229,13 @@ func (x *Unknown) GetHttpStatus() int32 {
 		return x.HttpStatus
 	}
 	return 0
+}
+
+func (x *Unknown) GetPlatformEnded() bool {
+	if x != nil {
+		return x.PlatformEnded
+	}
+	return false
 }
 
 type PollRequest struct {
@@ -2839,7 +2863,7 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"credential\"j\n" +
 	"\aContent\x12.\n" +
 	"\apayload\x18\x01 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12/\n" +
-	"\x14reply_to_external_id\x18\x02 \x01(\tR\x11replyToExternalId\"\xb4\x02\n" +
+	"\x14reply_to_external_id\x18\x02 \x01(\tR\x11replyToExternalId\"\xfb\x02\n" +
 	"\x06Traits\x12;\n" +
 	"\feffect_class\x18\x01 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x128\n" +
 	"\n" +
@@ -2847,7 +2871,8 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\bread_lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\areadLag\x12\x1c\n" +
 	"\tnegatives\x18\x04 \x01(\x05R\tnegatives\x123\n" +
 	"\aspacing\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\aspacing\x12*\n" +
-	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\"\xeb\x01\n" +
+	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\x12E\n" +
+	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\"\xeb\x01\n" +
 	"\fInvalidInput\x12<\n" +
 	"\x04kind\x18\x01 \x01(\x0e2(.fireonce.connector.v1.InvalidInput.KindR\x04kind\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
@@ -2976,13 +3001,14 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\n" +
 	"\bAccepted\"#\n" +
 	"\aNotSent\x12\x18\n" +
-	"\amessage\x18\x01 \x01(\tR\amessage\"\x80\x01\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"\xa7\x01\n" +
 	"\aUnknown\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x1f\n" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
-	"httpStatus\"v\n" +
+	"httpStatus\x12%\n" +
+	"\x0eplatform_ended\x18\x04 \x01(\bR\rplatformEnded\"v\n" +
 	"\vPollRequest\x128\n" +
 	"\aaccount\x18\x01 \x01(\v2\x1e.fireonce.connector.v1.AccountR\aaccount\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
@@ -3106,80 +3132,81 @@ var file_fireonce_connector_v1_connector_service_proto_depIdxs = []int32{
 	44, // 4: fireonce.connector.v1.Traits.key_window:type_name -> google.protobuf.Duration
 	44, // 5: fireonce.connector.v1.Traits.read_lag:type_name -> google.protobuf.Duration
 	44, // 6: fireonce.connector.v1.Traits.spacing:type_name -> google.protobuf.Duration
-	0,  // 7: fireonce.connector.v1.InvalidInput.kind:type_name -> fireonce.connector.v1.InvalidInput.Kind
-	1,  // 8: fireonce.connector.v1.Refusal.kind:type_name -> fireonce.connector.v1.Refusal.Kind
-	44, // 9: fireonce.connector.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
-	43, // 10: fireonce.connector.v1.DescribeResponse.effect_classes:type_name -> fireonce.v1.EffectClass
-	2,  // 11: fireonce.connector.v1.CheckRequest.account:type_name -> fireonce.connector.v1.Account
-	11, // 12: fireonce.connector.v1.CheckResponse.checked:type_name -> fireonce.connector.v1.Checked
-	5,  // 13: fireonce.connector.v1.CheckResponse.invalid:type_name -> fireonce.connector.v1.InvalidInput
-	4,  // 14: fireonce.connector.v1.Checked.traits:type_name -> fireonce.connector.v1.Traits
-	2,  // 15: fireonce.connector.v1.TestRequest.account:type_name -> fireonce.connector.v1.Account
-	14, // 16: fireonce.connector.v1.TestResponse.tested:type_name -> fireonce.connector.v1.Tested
-	6,  // 17: fireonce.connector.v1.TestResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	2,  // 18: fireonce.connector.v1.PrepareRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 19: fireonce.connector.v1.PrepareRequest.content:type_name -> fireonce.connector.v1.Content
-	17, // 20: fireonce.connector.v1.PrepareResponse.prepared:type_name -> fireonce.connector.v1.Prepared
-	5,  // 21: fireonce.connector.v1.PrepareResponse.invalid:type_name -> fireonce.connector.v1.InvalidInput
-	2,  // 22: fireonce.connector.v1.WatermarkRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 23: fireonce.connector.v1.WatermarkRequest.content:type_name -> fireonce.connector.v1.Content
-	20, // 24: fireonce.connector.v1.WatermarkResponse.read:type_name -> fireonce.connector.v1.WatermarkRead
-	6,  // 25: fireonce.connector.v1.WatermarkResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	2,  // 26: fireonce.connector.v1.StageRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 27: fireonce.connector.v1.StageRequest.content:type_name -> fireonce.connector.v1.Content
-	44, // 28: fireonce.connector.v1.StageRequest.within:type_name -> google.protobuf.Duration
-	23, // 29: fireonce.connector.v1.StageResponse.staged:type_name -> fireonce.connector.v1.Staged
-	6,  // 30: fireonce.connector.v1.StageResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	2,  // 31: fireonce.connector.v1.PublishRequest.account:type_name -> fireonce.connector.v1.Account
-	43, // 32: fireonce.connector.v1.PublishRequest.effect_class:type_name -> fireonce.v1.EffectClass
-	3,  // 33: fireonce.connector.v1.PublishRequest.content:type_name -> fireonce.connector.v1.Content
-	44, // 34: fireonce.connector.v1.PublishRequest.send_within:type_name -> google.protobuf.Duration
-	44, // 35: fireonce.connector.v1.PublishRequest.answer_within:type_name -> google.protobuf.Duration
-	28, // 36: fireonce.connector.v1.PublishResponse.published:type_name -> fireonce.connector.v1.Published
-	29, // 37: fireonce.connector.v1.PublishResponse.accepted:type_name -> fireonce.connector.v1.Accepted
-	6,  // 38: fireonce.connector.v1.PublishResponse.rejected:type_name -> fireonce.connector.v1.Refusal
-	30, // 39: fireonce.connector.v1.PublishResponse.not_sent:type_name -> fireonce.connector.v1.NotSent
-	31, // 40: fireonce.connector.v1.PublishResponse.unknown:type_name -> fireonce.connector.v1.Unknown
-	26, // 41: fireonce.connector.v1.PublishResponse.answer:type_name -> fireonce.connector.v1.Answer
-	27, // 42: fireonce.connector.v1.Answer.headers:type_name -> fireonce.connector.v1.AnswerHeader
-	44, // 43: fireonce.connector.v1.Unknown.retry_after:type_name -> google.protobuf.Duration
-	2,  // 44: fireonce.connector.v1.PollRequest.account:type_name -> fireonce.connector.v1.Account
-	28, // 45: fireonce.connector.v1.PollResponse.published:type_name -> fireonce.connector.v1.Published
-	34, // 46: fireonce.connector.v1.PollResponse.pending:type_name -> fireonce.connector.v1.Pending
-	6,  // 47: fireonce.connector.v1.PollResponse.rejected:type_name -> fireonce.connector.v1.Refusal
-	39, // 48: fireonce.connector.v1.PollResponse.unread:type_name -> fireonce.connector.v1.Unread
-	6,  // 49: fireonce.connector.v1.PollResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	2,  // 50: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 51: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
-	45, // 52: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
-	45, // 53: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
-	37, // 54: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
-	39, // 55: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
-	6,  // 56: fireonce.connector.v1.ObserveResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	38, // 57: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
-	7,  // 58: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
-	9,  // 59: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
-	12, // 60: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
-	15, // 61: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
-	18, // 62: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
-	21, // 63: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
-	24, // 64: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
-	32, // 65: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
-	35, // 66: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
-	8,  // 67: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
-	10, // 68: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
-	13, // 69: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
-	16, // 70: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
-	19, // 71: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
-	22, // 72: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
-	25, // 73: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
-	33, // 74: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
-	36, // 75: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
-	67, // [67:76] is the sub-list for method output_type
-	58, // [58:67] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	44, // 7: fireonce.connector.v1.Traits.max_handling_time:type_name -> google.protobuf.Duration
+	0,  // 8: fireonce.connector.v1.InvalidInput.kind:type_name -> fireonce.connector.v1.InvalidInput.Kind
+	1,  // 9: fireonce.connector.v1.Refusal.kind:type_name -> fireonce.connector.v1.Refusal.Kind
+	44, // 10: fireonce.connector.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	43, // 11: fireonce.connector.v1.DescribeResponse.effect_classes:type_name -> fireonce.v1.EffectClass
+	2,  // 12: fireonce.connector.v1.CheckRequest.account:type_name -> fireonce.connector.v1.Account
+	11, // 13: fireonce.connector.v1.CheckResponse.checked:type_name -> fireonce.connector.v1.Checked
+	5,  // 14: fireonce.connector.v1.CheckResponse.invalid:type_name -> fireonce.connector.v1.InvalidInput
+	4,  // 15: fireonce.connector.v1.Checked.traits:type_name -> fireonce.connector.v1.Traits
+	2,  // 16: fireonce.connector.v1.TestRequest.account:type_name -> fireonce.connector.v1.Account
+	14, // 17: fireonce.connector.v1.TestResponse.tested:type_name -> fireonce.connector.v1.Tested
+	6,  // 18: fireonce.connector.v1.TestResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 19: fireonce.connector.v1.PrepareRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 20: fireonce.connector.v1.PrepareRequest.content:type_name -> fireonce.connector.v1.Content
+	17, // 21: fireonce.connector.v1.PrepareResponse.prepared:type_name -> fireonce.connector.v1.Prepared
+	5,  // 22: fireonce.connector.v1.PrepareResponse.invalid:type_name -> fireonce.connector.v1.InvalidInput
+	2,  // 23: fireonce.connector.v1.WatermarkRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 24: fireonce.connector.v1.WatermarkRequest.content:type_name -> fireonce.connector.v1.Content
+	20, // 25: fireonce.connector.v1.WatermarkResponse.read:type_name -> fireonce.connector.v1.WatermarkRead
+	6,  // 26: fireonce.connector.v1.WatermarkResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 27: fireonce.connector.v1.StageRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 28: fireonce.connector.v1.StageRequest.content:type_name -> fireonce.connector.v1.Content
+	44, // 29: fireonce.connector.v1.StageRequest.within:type_name -> google.protobuf.Duration
+	23, // 30: fireonce.connector.v1.StageResponse.staged:type_name -> fireonce.connector.v1.Staged
+	6,  // 31: fireonce.connector.v1.StageResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 32: fireonce.connector.v1.PublishRequest.account:type_name -> fireonce.connector.v1.Account
+	43, // 33: fireonce.connector.v1.PublishRequest.effect_class:type_name -> fireonce.v1.EffectClass
+	3,  // 34: fireonce.connector.v1.PublishRequest.content:type_name -> fireonce.connector.v1.Content
+	44, // 35: fireonce.connector.v1.PublishRequest.send_within:type_name -> google.protobuf.Duration
+	44, // 36: fireonce.connector.v1.PublishRequest.answer_within:type_name -> google.protobuf.Duration
+	28, // 37: fireonce.connector.v1.PublishResponse.published:type_name -> fireonce.connector.v1.Published
+	29, // 38: fireonce.connector.v1.PublishResponse.accepted:type_name -> fireonce.connector.v1.Accepted
+	6,  // 39: fireonce.connector.v1.PublishResponse.rejected:type_name -> fireonce.connector.v1.Refusal
+	30, // 40: fireonce.connector.v1.PublishResponse.not_sent:type_name -> fireonce.connector.v1.NotSent
+	31, // 41: fireonce.connector.v1.PublishResponse.unknown:type_name -> fireonce.connector.v1.Unknown
+	26, // 42: fireonce.connector.v1.PublishResponse.answer:type_name -> fireonce.connector.v1.Answer
+	27, // 43: fireonce.connector.v1.Answer.headers:type_name -> fireonce.connector.v1.AnswerHeader
+	44, // 44: fireonce.connector.v1.Unknown.retry_after:type_name -> google.protobuf.Duration
+	2,  // 45: fireonce.connector.v1.PollRequest.account:type_name -> fireonce.connector.v1.Account
+	28, // 46: fireonce.connector.v1.PollResponse.published:type_name -> fireonce.connector.v1.Published
+	34, // 47: fireonce.connector.v1.PollResponse.pending:type_name -> fireonce.connector.v1.Pending
+	6,  // 48: fireonce.connector.v1.PollResponse.rejected:type_name -> fireonce.connector.v1.Refusal
+	39, // 49: fireonce.connector.v1.PollResponse.unread:type_name -> fireonce.connector.v1.Unread
+	6,  // 50: fireonce.connector.v1.PollResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 51: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 52: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
+	45, // 53: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
+	45, // 54: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
+	37, // 55: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
+	39, // 56: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
+	6,  // 57: fireonce.connector.v1.ObserveResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	38, // 58: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
+	7,  // 59: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
+	9,  // 60: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
+	12, // 61: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
+	15, // 62: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
+	18, // 63: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
+	21, // 64: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
+	24, // 65: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
+	32, // 66: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
+	35, // 67: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
+	8,  // 68: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
+	10, // 69: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
+	13, // 70: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
+	16, // 71: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
+	19, // 72: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
+	22, // 73: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
+	25, // 74: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
+	33, // 75: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
+	36, // 76: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
+	68, // [68:77] is the sub-list for method output_type
+	59, // [59:68] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_connector_v1_connector_service_proto_init() }

@@ -717,11 +717,18 @@ type WebhookSettings struct {
 	// have one effect. They do if the receiver stores the key in the transaction of the
 	// effect, under a unique index, or refuses the second with 409 while it works on the
 	// first. They do not if it looks for the key, acts, and then stores it. Only with YES.
-	// If set, the job of a server that died during a send is repeated within seconds; if
-	// not, once the first request can no longer act: after its answer timeout and the
-	// grace, a minute by default. Unset is the safe value: a false YES can cause a second
-	// effect when a server dies, or loses its database session while it goes on sending.
+	// If set, a request whose outcome is unknown is repeated within seconds, also while the
+	// receiver may still be working on it. If not, the repeat waits until the receiver has
+	// ended the request, with an answer or by closing the connection, or can no longer act:
+	// until the answer timeout (or max_handling_time) and the grace are over, a minute by
+	// default. Unset is the safe value: a false YES can cause a second effect.
 	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	// How long the receiver may work on a request that it has whole, 1 second to 1 hour.
+	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
+	// that acts later than we expect can act twice. No repeat, no later attempt of policy
+	// RESEND and no person's RESEND comes before it is over. key_window must be at least
+	// four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,7,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -796,6 +803,13 @@ func (x *WebhookSettings) GetDedupesInFlight() bool {
 		return x.DedupesInFlight
 	}
 	return false
+}
+
+func (x *WebhookSettings) GetMaxHandlingTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxHandlingTime
+	}
+	return nil
 }
 
 // The part of its receiver's answers that a connection keeps, with each attempt
@@ -893,12 +907,18 @@ type HttpSettings struct {
 	// concurrently have one effect. They do if the receiver stores the key in the
 	// transaction of the effect, under a unique index, or refuses the second with 409 while
 	// it works on the first. They do not if it looks for the key, acts, and then stores it.
-	// Only with YES. If set, the job of a server that died during a send is repeated within
-	// seconds; if not, once the first request can no longer act: after its answer timeout
-	// and the grace, a minute by default. Unset is the safe value: a false YES can cause a
-	// second effect when a server dies, or loses its database session while it goes on
-	// sending.
+	// Only with YES. If set, a request whose outcome is unknown is repeated within seconds,
+	// also while the receiver may still be working on it. If not, the repeat waits until the
+	// receiver has ended the request, with an answer or by closing the connection, or can no
+	// longer act: until the answer timeout (or max_handling_time) and the grace are over, a
+	// minute by default. Unset is the safe value: a false YES can cause a second effect.
 	DedupesInFlight bool `protobuf:"varint,9,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	// How long the receiver may work on a request that it has whole, 1 second to 1 hour.
+	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
+	// that acts later than we expect can act twice. No repeat, no later attempt of policy
+	// RESEND and no person's RESEND comes before it is over. key_window must be at least
+	// four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,10,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -994,6 +1014,13 @@ func (x *HttpSettings) GetDedupesInFlight() bool {
 		return x.DedupesInFlight
 	}
 	return false
+}
+
+func (x *HttpSettings) GetMaxHandlingTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxHandlingTime
+	}
+	return nil
 }
 
 // Settings of connector "feed": a platform that accepts posts without a key and lists an
@@ -4080,7 +4107,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\bsettings\"\xb9\x02\n" +
+	"\bsettings\"\x80\x03\n" +
 	"\x0fWebhookSettings\x12G\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesR\x0freceiverDedupes\x128\n" +
 	"\n" +
@@ -4089,11 +4116,12 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers\x128\n" +
 	"\vkeep_answer\x18\x05 \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +
-	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\"L\n" +
+	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\x12E\n" +
+	"\x11max_handling_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\"L\n" +
 	"\n" +
 	"KeepAnswer\x12\x18\n" +
 	"\aheaders\x18\x01 \x03(\tR\aheaders\x12$\n" +
-	"\x0emax_body_bytes\x18\x02 \x01(\x05R\fmaxBodyBytes\"\xa9\x03\n" +
+	"\x0emax_body_bytes\x18\x02 \x01(\x05R\fmaxBodyBytes\"\xf0\x03\n" +
 	"\fHttpSettings\x12G\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesR\x0freceiverDedupes\x128\n" +
 	"\n" +
@@ -4105,7 +4133,9 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers\x128\n" +
 	"\vkeep_answer\x18\b \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
 	"keepAnswer\x12*\n" +
-	"\x11dedupes_in_flight\x18\t \x01(\bR\x0fdedupesInFlight\"_\n" +
+	"\x11dedupes_in_flight\x18\t \x01(\bR\x0fdedupesInFlight\x12E\n" +
+	"\x11max_handling_time\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHandlingTime\"_\n" +
 	"\fFeedSettings\x12\x19\n" +
 	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\x124\n" +
 	"\bread_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\areadLag\"r\n" +
@@ -4469,86 +4499,88 @@ var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	1,  // 22: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
 	57, // 23: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
 	6,  // 24: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	1,  // 25: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	57, // 26: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	58, // 27: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
-	6,  // 28: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	57, // 29: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	1,  // 30: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	2,  // 31: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	3,  // 32: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	51, // 33: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	57, // 34: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
-	18, // 35: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
-	19, // 36: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	20, // 37: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	21, // 38: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	22, // 39: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	23, // 40: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	55, // 41: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 42: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 43: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	17, // 44: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 45: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 46: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	0,  // 47: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
-	52, // 48: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
-	55, // 49: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
-	28, // 50: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
-	4,  // 51: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	59, // 52: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	16, // 53: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	53, // 54: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	5,  // 55: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	7,  // 56: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	8,  // 57: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	15, // 58: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	9,  // 59: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	10, // 60: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	11, // 61: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	12, // 62: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	13, // 63: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	14, // 64: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 65: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	17, // 66: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 67: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	60, // 68: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 69: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 70: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	24, // 71: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	55, // 72: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 73: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	49, // 74: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	56, // 75: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	24, // 76: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	26, // 77: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	29, // 78: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	31, // 79: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	33, // 80: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	35, // 81: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	37, // 82: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	39, // 83: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	41, // 84: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	43, // 85: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	45, // 86: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	47, // 87: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	25, // 88: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	27, // 89: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	30, // 90: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	32, // 91: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	34, // 92: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	36, // 93: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	38, // 94: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	40, // 95: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	42, // 96: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	44, // 97: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	46, // 98: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	48, // 99: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	88, // [88:100] is the sub-list for method output_type
-	76, // [76:88] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	57, // 25: fireonce.v1.WebhookSettings.max_handling_time:type_name -> google.protobuf.Duration
+	1,  // 26: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	57, // 27: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	58, // 28: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
+	6,  // 29: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	57, // 30: fireonce.v1.HttpSettings.max_handling_time:type_name -> google.protobuf.Duration
+	57, // 31: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	1,  // 32: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 33: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 34: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	51, // 35: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	57, // 36: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
+	18, // 37: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	19, // 38: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	20, // 39: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	21, // 40: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	22, // 41: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	23, // 42: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	55, // 43: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	55, // 44: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 45: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	17, // 46: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 47: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 48: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	0,  // 49: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
+	52, // 50: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	55, // 51: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
+	28, // 52: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	4,  // 53: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	59, // 54: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	16, // 55: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	53, // 56: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	5,  // 57: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	7,  // 58: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	8,  // 59: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	15, // 60: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	9,  // 61: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	10, // 62: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	11, // 63: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	12, // 64: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	13, // 65: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	14, // 66: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 67: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	17, // 68: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 69: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	60, // 70: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 71: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 72: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	24, // 73: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	55, // 74: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 75: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	49, // 76: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	56, // 77: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	24, // 78: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	26, // 79: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	29, // 80: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	31, // 81: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	33, // 82: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	35, // 83: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	37, // 84: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	39, // 85: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	41, // 86: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	43, // 87: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	45, // 88: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	47, // 89: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	25, // 90: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	27, // 91: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	30, // 92: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	32, // 93: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	34, // 94: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	36, // 95: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	38, // 96: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	40, // 97: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	42, // 98: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	44, // 99: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	46, // 100: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	48, // 101: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	90, // [90:102] is the sub-list for method output_type
+	78, // [78:90] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }

@@ -1579,7 +1579,8 @@ type Attempt struct {
 	IntentTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
 	// The last byte is written before this time, or the request is not sent.
 	SendDeadline *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_deadline,json=sendDeadline,proto3" json:"send_deadline,omitempty"`
-	// The server waits for an answer until this.
+	// The target works on the request no longer than until this: the end of the wait for its
+	// answer, or of the connection's max_handling_time if that is later.
 	AnswerDeadline *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=answer_deadline,json=answerDeadline,proto3" json:"answer_deadline,omitempty"`
 	// True if a byte of the request may have left. With an outcome of
 	// UNSPECIFIED or UNKNOWN, false proves nothing.

@@ -164,7 +164,7 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 }
 
 // traits: its server writes a record under its key in one transaction (docs/platforms/bluesky.md).
-var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatInFlight}
+var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight: true}
 
 // Traits implements connector.Settler.
 func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }

@@ -14,6 +14,12 @@ import (
 const (
 	MinKeyWindow = time.Minute
 	MaxKeyWindow = 30 * 24 * time.Hour
+	// MinHandlingTime and MaxHandlingTime bound how long a receiver may be stated to work on
+	// a request, and handlingShare its share of the key window: a repeat is possible only
+	// while the rest of the window is long enough for it.
+	MinHandlingTime = time.Second
+	MaxHandlingTime = time.Hour
+	handlingShare   = 4
 )
 
 // Receiver is what the owner of a receiver states about it.
@@ -21,6 +27,7 @@ type Receiver interface {
 	GetReceiverDedupes() fireoncev1.ReceiverDedupes
 	GetKeyWindow() *durationpb.Duration
 	GetDedupesInFlight() bool
+	GetMaxHandlingTime() *durationpb.Duration
 }
 
 // ReceiverTraits returns the class of a target whose owner must say whether it
@@ -31,15 +38,26 @@ func ReceiverTraits(settings, header string, s Receiver) (job.Traits, error) {
 	bad := func(field, msg string) (job.Traits, error) {
 		return job.Traits{}, &connector.InputError{Reason: connector.BadSettings, Field: settings + "." + field, Msg: msg}
 	}
+	handling := s.GetMaxHandlingTime().AsDuration()
+	switch says, stated := s.GetReceiverDedupes(), s.GetMaxHandlingTime(); {
+	case stated == nil:
+	case says != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED && s.GetDedupesInFlight():
+		return bad("max_handling_time", "has no use for a receiver that dedupes in flight")
+	case !stated.IsValid() || handling < MinHandlingTime || handling > MaxHandlingTime:
+		return bad("max_handling_time", "must be 1 second to 1 hour")
+	}
 	switch says, window := s.GetReceiverDedupes(), s.GetKeyWindow(); says {
 	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
 		d := window.AsDuration()
 		if !window.IsValid() || d < MinKeyWindow || d > MaxKeyWindow {
 			return bad("key_window", "must be 1 minute to 30 days when the receiver dedupes")
 		}
-		t := job.Traits{Class: job.Keyed, KeyWindow: d}
+		if handling > d/handlingShare {
+			return bad("max_handling_time", "must be at most a quarter of key_window")
+		}
+		t := job.Traits{Class: job.Keyed, KeyWindow: d, MaxHandling: handling}
 		if s.GetDedupesInFlight() {
-			t.Repeat = job.RepeatInFlight
+			t.DedupesInFlight = true
 		}
 		return t, nil
 	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
@@ -49,7 +67,7 @@ func ReceiverTraits(settings, header string, s Receiver) (job.Traits, error) {
 		if s.GetDedupesInFlight() {
 			return bad("dedupes_in_flight", "goes only with a receiver that dedupes")
 		}
-		return job.Traits{Class: job.Opaque}, nil
+		return job.Traits{Class: job.Opaque, MaxHandling: handling}, nil
 	default:
 		return bad("receiver_dedupes", "must say whether the receiver dedupes on "+header)
 	}

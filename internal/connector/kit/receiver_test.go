@@ -26,7 +26,7 @@ func TestReceiverTraitsInFlight(t *testing.T) {
 		{&fireoncev1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: hour}, job.Traits{Class: job.Keyed, KeyWindow: time.Hour}, ""},
 		{
 			&fireoncev1.WebhookSettings{ReceiverDedupes: yes, KeyWindow: hour, DedupesInFlight: true},
-			job.Traits{Class: job.Keyed, KeyWindow: time.Hour, Repeat: job.RepeatInFlight}, "",
+			job.Traits{Class: job.Keyed, KeyWindow: time.Hour, DedupesInFlight: true}, "",
 		},
 		{&fireoncev1.WebhookSettings{ReceiverDedupes: no}, job.Traits{Class: job.Opaque}, ""},
 		{&fireoncev1.WebhookSettings{ReceiverDedupes: no, DedupesInFlight: true}, job.Traits{}, "settings.webhook.dedupes_in_flight"},

@@ -183,14 +183,14 @@ const (
 func (c *Connector) stated(s settings) job.Traits {
 	t := c.traits(s.dedupes == dedupes)
 	if s.dedupes == unstated {
-		t.KeyWindow, t.Repeat = KeyWindow, job.RepeatFenced
+		t.KeyWindow = KeyWindow
 	}
 	return t
 }
 
 func (c *Connector) traits(keyed bool) job.Traits {
 	if keyed {
-		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatFenced}
+		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}
 	}
 	return job.Traits{
 		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,

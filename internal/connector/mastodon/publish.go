@@ -45,6 +45,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - 429 has the time at which it ends in X-RateLimit-Reset.
 func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	o := transport.Classify(a, platformName, secrets)
+	o.PeerEnded = o.PeerEnded && a.Complete // a proxy may close the connection while Mastodon works on
 	switch {
 	case o.Result == job.ResultSucceeded:
 		if p, err := parseStatus(a.Excerpt); err == nil && a.Status == 200 {

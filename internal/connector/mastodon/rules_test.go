@@ -18,10 +18,10 @@ import (
 
 func TestTraits(t *testing.T) {
 	c := mastodon.New(mastodon.Config{})
-	keyed := job.Traits{Class: job.Keyed, KeyWindow: time.Hour, Repeat: job.RepeatFenced}
+	keyed := job.Traits{Class: job.Keyed, KeyWindow: time.Hour}
 	looked := job.Traits{Class: job.Observable, ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
 	either := looked
-	either.KeyWindow, either.Repeat = time.Hour, job.RepeatFenced // of jobs that were sent to a server that was found to dedupe
+	either.KeyWindow = time.Hour // of jobs that were sent to a server that was found to dedupe
 	for dedupes, want := range map[fireoncev1.ReceiverDedupes]job.Traits{yes: keyed, no: looked, unset: either} {
 		settings := settingsOf(t, "https://social.example", dedupes)
 		got, err := c.Check(settings, bearer(t, token))

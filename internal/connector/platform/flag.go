@@ -75,6 +75,10 @@ func ReceiverFlags() []Flag {
 			Field: "dedupes_in_flight", With: "receiver-dedupes", WithValue: "yes", Label: "Key window", Shown: "also of requests under way",
 		},
 		{
+			Name: "max-handling-time", Usage: "how long the receiver may work on one request, as a `DURATION`, if that can be longer than the answer is waited for",
+			Field: "max_handling_time", Label: "Handling", DefaultText: "the answer timeout",
+		},
+		{
 			Name: "origin", Usage: "a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are",
 			Field: "origins", Label: "Origins",
 		},

@@ -156,9 +156,8 @@ func (c *Connector) learn(encoded []byte, t job.Traits) {
 			return t
 		}
 		t.KeyWindow = min(t.KeyWindow, before.KeyWindow)
-		if before.Repeat != job.RepeatInFlight {
-			t.Repeat = before.Repeat
-		}
+		t.DedupesInFlight = t.DedupesInFlight && before.DedupesInFlight
+		t.MaxHandling = max(t.MaxHandling, before.MaxHandling)
 		t.ReadLag, t.Spacing = max(t.ReadLag, before.ReadLag), max(t.Spacing, before.Spacing)
 		t.Negatives = max(t.Negatives, before.Negatives)
 		return t
@@ -171,7 +170,11 @@ func traitsOf(in *connectorv1.Traits) (job.Traits, error) {
 	if !ok {
 		return job.Traits{}, errors.New("no effect class that this version knows")
 	}
-	t := job.Traits{Class: class}
+	handling, err := span(in.GetMaxHandlingTime(), 0, kit.MaxHandlingTime)
+	if err != nil || handling > 0 && in.GetDedupesInFlight() {
+		return job.Traits{}, errors.New("a handling time that is not 0 to 1 hour, or one of a target that dedupes in flight")
+	}
+	t := job.Traits{Class: class, MaxHandling: handling}
 	switch class {
 	case job.Keyed:
 		window, err := span(in.GetKeyWindow(), 0, kit.MaxKeyWindow)
@@ -180,7 +183,7 @@ func traitsOf(in *connectorv1.Traits) (job.Traits, error) {
 		}
 		t.KeyWindow = window
 		if in.GetDedupesInFlight() {
-			t.Repeat = job.RepeatInFlight
+			t.DedupesInFlight = true
 		}
 	case job.Observable:
 		return settles(t, in)

@@ -165,6 +165,7 @@ func (s *session) stage(c connector.Commit) (*transport.Conn, string, *job.Outco
 // classify judges the answer to Publish.
 func (s *session) classify(a transport.Response) job.Outcome {
 	o := transport.Classify(a, s.c.who, s.secret.hide)
+	o.PeerEnded = false // the service ended the exchange, not the platform
 	if a.Written == 0 || !a.Complete {
 		return o // not sent, or unknown
 	}
@@ -224,7 +225,8 @@ func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
 		wait, _ := waitOf(r.Unknown.GetRetryAfter())
 		return job.Outcome{
 			Result: job.ResultUnknown, Kind: job.FailAmbiguous, RetryAfter: wait, HTTPStatus: status(r.Unknown.GetHttpStatus()),
-			Message: transport.Clean(s.c.who+" does not know: "+orNothing(words(r.Unknown.GetMessage(), hide)), transport.MaxMessage),
+			PeerEnded: r.Unknown.GetPlatformEnded(),
+			Message:   transport.Clean(s.c.who+" does not know: "+orNothing(words(r.Unknown.GetMessage(), hide)), transport.MaxMessage),
 		}
 	default:
 		return job.Outcome{}

@@ -106,7 +106,7 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 }
 
 // traits: its API refuses the second of two requests under way with one key (docs/platforms/resend.md).
-var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatInFlight}
+var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight: true}
 
 // Traits implements connector.Settler.
 func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }

@@ -40,7 +40,7 @@ const NotQuoted = " (its words are not shown, because the request carried a secr
 
 // classify calls secrets only if it quotes the answer; nil: it must not.
 func classify(a Response, who string, secrets func() Secrets) job.Outcome {
-	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
+	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous, PeerEnded: a.PeerEnded()}
 	switch {
 	case a.Written == 0:
 		o.Result, o.Kind, o.HTTPStatus = job.ResultNotSent, job.FailTransient, 0

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +41,9 @@ type Response struct {
 	// there was more.
 	Excerpt []byte
 	Cut     bool
+	// PeerClosed reports that the peer closed or reset the connection before the answer was
+	// complete.
+	PeerClosed bool
 	// Err is the error of the sending if nothing was written, else the first error.
 	Err error
 	// At is when the exchange was over.
@@ -57,6 +61,35 @@ var (
 	// ErrBodyTooLarge means that the answer's body is above MaxBody.
 	ErrBodyTooLarge = errors.New("the answer's body is too large")
 )
+
+// PeerEnded reports whether the peer itself ended the exchange, so that it no longer works on
+// the request: with a complete answer of its own, or by closing the connection. A deadline of
+// ours, an error of the network and an answer of a gateway in the place of a server
+// that may still be working do not show that.
+func (a Response) PeerEnded() bool {
+	if a.Complete {
+		return !ofGateway(a.Status)
+	}
+	return a.PeerClosed
+}
+
+// ofGateway reports whether a gateway may answer with the status while the server behind it
+// works on: 408 and 504 by their definition, 502 as Google's load balancers do after their
+// timeout, 503 as Heroku's router does, and 520 and above, which no standard defines, as
+// Cloudflare does (522, 524).
+func ofGateway(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	default:
+		return status >= 520
+	}
+}
+
+// closedByPeer reports whether an error means that the peer closed or reset the connection.
+func closedByPeer(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
 
 // Exchange writes the request, reads the answer, and releases the connection. It
 // returns by AnswerBy.
@@ -103,6 +136,8 @@ func (l *Conn) exchange(r encodedRequest, b Bounds, c Request) Response {
 	}
 	if a.Complete {
 		a.Err = nil
+	} else {
+		a.PeerClosed = closedByPeer(werr) || closedByPeer(got.err)
 	}
 	if a.Complete && a.Sent {
 		l.release(got.keep)

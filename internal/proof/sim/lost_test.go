@@ -37,7 +37,7 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memory.Record) {
 		w.broke("EARLY", j, "attempt %d lost its sender: %s -> %s, and it is %s", e.Attempt, e.From, e.To, r.Attempts[e.Attempt-1].Result)
 	case !s.Fence.Equal(j.last.Fence):
 		w.broke("EARLY", j, "attempt %d lost its sender, and its fence moved by %v", e.Attempt, s.Fence.Sub(j.last.Fence))
-	case j.target.traits.Repeat != job.RepeatInFlight || len(s.Open) != 1:
+	case !j.target.traits.DedupesInFlight || len(s.Open) != 1:
 		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and may not be repeated before it", e.Attempt)
 	case !s.CancelAsked.IsZero() || !j.decidedLost(e).Before(s.StartDeadline):
 		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and the job is not to be repeated any more", e.Attempt)

@@ -53,7 +53,7 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	}
 	arrived := s.target.keys[c.EffectKey]
 	commit := func() job.Outcome {
-		if s.target.traits.Class == job.Keyed && s.target.traits.Repeat != job.RepeatInFlight && arrived == nil {
+		if s.target.traits.Class == job.Keyed && !s.target.traits.DedupesInFlight && arrived == nil {
 			return s.postUnder(c) // it looks for the key as a request arrives, and stores it with the effect
 		}
 		return s.commit(c, handle)
@@ -65,11 +65,9 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	case w.hit(faultLostRequest):
 		w.answerIn(w.oneOf(0, answer))
 		*out = simUnknown("connection reset")
+		out.PeerEnded = w.upTo(2) == 0
 	case w.hit(faultLateRequest) && latest > 0:
 		gone := w.oneOf(0, answer)
-		if s.target.traits.Class == job.Keyed && s.target.traits.Repeat == job.RepeatEnded {
-			latest, gone = answer, answer // it ends its work on a request as we end ours
-		}
 		s.commitLater(w.near(latest), commit, a)
 		w.answerIn(gone)
 		*out = simUnknown("no answer")
@@ -77,12 +75,14 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		commit()
 		w.answerIn(w.oneOf(0, slow, answer))
 		*out = simUnknown("connection reset")
+		out.PeerEnded = w.upTo(2) == 0
 	case w.hit(faultServerError):
 		if w.upTo(3) > 0 {
 			commit()
 		}
 		*out = simUnknown("internal server error")
 		out.HTTPStatus = []int{500, 502, 504}[w.upTo(3)]
+		out.PeerEnded = out.HTTPStatus == 500
 	case w.hit(faultRejected):
 		kinds := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent, job.FailTransient}
 		*out = simRejected(kinds[w.upTo(4)], 422)

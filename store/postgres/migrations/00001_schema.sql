@@ -459,6 +459,8 @@ CREATE TABLE job_state (
     message            text,
     http_status        bigint,
     bytes_written      bigint,
+    -- The target itself ended the exchange (job.Settled.PeerEnded).
+    peer_ended         boolean     NOT NULL DEFAULT false,
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             bytea,
     attempt_ended_at   timestamptz,
@@ -533,6 +535,7 @@ ALTER TABLE job_state
     ALTER message SET STATISTICS 0,
     ALTER http_status SET STATISTICS 0,
     ALTER bytes_written SET STATISTICS 0,
+    ALTER peer_ended SET STATISTICS 0,
     ALTER answer SET STATISTICS 0,
     ALTER attempt_ended_at SET STATISTICS 0,
     ALTER round_armed_at SET STATISTICS 0;
@@ -580,7 +583,7 @@ SELECT
     looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker,
     class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status,
     error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at,
-    fence_at, effect_key, request_digest, handle, result, round_armed_at
+    fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at
 FROM job_state;
 
 -- A history with one more event. A long history is not extended (logpage.MaxHistory): the
@@ -625,13 +628,13 @@ BEGIN
         INSERT INTO attempts (
             job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at,
             effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind,
-            message, http_status, bytes_written, ended_at, answer, frozen
+            message, http_status, bytes_written, peer_ended, ended_at, answer, frozen
         ) VALUES (
             OLD.job_id, OLD.attempt, OLD.armed_round, OLD.arm_token, OLD.armed_by, OLD.attempt_claimed_at, OLD.armed_at,
             OLD.send_deadline, OLD.answer_deadline, OLD.fence_at, OLD.effect_key, OLD.request_digest,
             OLD.credential_version, OLD.account_identity, OLD.watermark, OLD.handle, OLD.span, OLD.result,
-            OLD.failure_kind, OLD.message, OLD.http_status, OLD.bytes_written, OLD.attempt_ended_at, OLD.answer,
-            OLD.frozen
+            OLD.failure_kind, OLD.message, OLD.http_status, OLD.bytes_written, OLD.peer_ended, OLD.attempt_ended_at,
+            OLD.answer, OLD.frozen
         );
     END IF;
     RETURN NEW;
@@ -734,6 +737,7 @@ CREATE TABLE attempts (
     message            text        NOT NULL,
     http_status        bigint      NOT NULL,
     bytes_written      bigint      NOT NULL,
+    peer_ended         boolean     NOT NULL,
     ended_at           timestamptz,
     answer             bytea,
     frozen             bytea       NOT NULL,
@@ -745,14 +749,14 @@ CREATE VIEW every_attempt AS
 SELECT
     a.job_id, a.number, a.round, a.arm_token, a.worker, a.claimed_at, a.armed_at, a.send_deadline, a.answer_deadline,
     a.fence_at, a.effect_key, a.request_digest, a.credential_version, a.account_identity, a.watermark, a.handle, a.span,
-    a.result, a.kind, a.message, a.http_status, a.bytes_written, a.ended_at, a.answer, a.frozen
+    a.result, a.kind, a.message, a.http_status, a.bytes_written, a.peer_ended, a.ended_at, a.answer, a.frozen
 FROM attempts AS a
 UNION ALL
 SELECT
     s.job_id, s.attempt, s.armed_round, s.arm_token, s.armed_by, s.attempt_claimed_at, s.armed_at, s.send_deadline,
     s.answer_deadline, s.fence_at, s.effect_key, s.request_digest, s.credential_version, s.account_identity, s.watermark,
-    s.handle, s.span, s.result, s.failure_kind, s.message, s.http_status, s.bytes_written, s.attempt_ended_at, s.answer,
-    s.frozen
+    s.handle, s.span, s.result, s.failure_kind, s.message, s.http_status, s.bytes_written, s.peer_ended,
+    s.attempt_ended_at, s.answer, s.frozen
 FROM job_state AS s WHERE s.attempt > 0;
 
 -- A confirmed attempt stays confirmed, a fence is never moved earlier except by a step of the

@@ -375,6 +375,8 @@ CREATE TABLE job_state (
     message            TEXT,
     http_status        INTEGER,
     bytes_written      INTEGER,
+    -- 1: the target itself ended the exchange (job.Settled.PeerEnded).
+    peer_ended         INTEGER NOT NULL DEFAULT 0 CHECK (peer_ended IN (0, 1)),
     attempt_ended_at   INTEGER,
     -- What the connection keeps of the target's answer (job.Answer); NULL: nothing.
     answer             BLOB,
@@ -496,12 +498,12 @@ BEGIN
     INSERT INTO attempts (
         job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at,
         effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message,
-        http_status, bytes_written, ended_at, answer, frozen
+        http_status, bytes_written, peer_ended, ended_at, answer, frozen
     ) VALUES (
         OLD.job_id, OLD.attempt, OLD.armed_round, OLD.arm_token, OLD.armed_by, OLD.armed_claimed_at, OLD.armed_at,
         OLD.send_deadline, OLD.answer_deadline, OLD.fence_at, OLD.effect_key, OLD.request_digest, OLD.credential_version,
         OLD.account_identity, OLD.watermark, OLD.handle, OLD.span, OLD.result, OLD.kind, OLD.message,
-        OLD.http_status, OLD.bytes_written, OLD.attempt_ended_at, OLD.answer, OLD.frozen
+        OLD.http_status, OLD.bytes_written, OLD.peer_ended, OLD.attempt_ended_at, OLD.answer, OLD.frozen
     );
 END;
 -- +goose StatementEnd
@@ -551,6 +553,7 @@ CREATE TABLE attempts (
     message            TEXT    NOT NULL,
     http_status        INTEGER NOT NULL,
     bytes_written      INTEGER NOT NULL,
+    peer_ended         INTEGER NOT NULL,
     ended_at           INTEGER,
     answer             BLOB,
     frozen             BLOB    NOT NULL,

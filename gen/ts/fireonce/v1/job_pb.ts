@@ -648,7 +648,8 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   sendDeadline?: Timestamp;
 
   /**
-   * The server waits for an answer until this.
+   * The target works on the request no longer than until this: the end of the wait for its
+   * answer, or of the connection's max_handling_time if that is later.
    *
    * @generated from field: google.protobuf.Timestamp answer_deadline = 7;
    */
