@@ -395,7 +395,7 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgt
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, namespace, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, released_at, incarnation, xid_offset, events_from, clock_steps, clock_moved, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -418,6 +418,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.XidOffset,
 		&i.EventsFrom,
 		&i.ClockSteps,
+		&i.ClockMoved,
 		&i.ArmedBefore,
 	)
 	return i, err
@@ -586,13 +587,13 @@ WITH u AS (
         unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
         unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
         unnest($20::text[]) AS hold_key, $21::bigint AS before, generate_subscripts($2::uuid[], 1) AS place,
-        unnest($22::timestamptz[]) AS schedule_time,
-        unnest($23::timestamptz[]) AS start_deadline,
-        unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
-        unnest($26::smallint[]) AS predecessor_end,
-        unnest($27::text[]) AS own_effect_key, unnest($28::bigint[]) AS cool_down,
-        unnest($29::bigint[]) AS skip_if_present, unnest($30::text[]) AS trace,
-        unnest($31::bytea[]) AS history
+        unnest($22::timestamptz[]) AS schedule_time, unnest($23::boolean[]) AS unasked,
+        unnest($24::timestamptz[]) AS start_deadline,
+        unnest($25::smallint[]) AS class, unnest($26::uuid[]) AS waits_for,
+        unnest($27::smallint[]) AS predecessor_end,
+        unnest($28::text[]) AS own_effect_key, unnest($29::bigint[]) AS cool_down,
+        unnest($30::bigint[]) AS skip_if_present, unnest($31::text[]) AS trace,
+        unnest($32::bytea[]) AS history
 ),
 new_jobs AS (
     INSERT INTO jobs (
@@ -612,12 +613,12 @@ used AS (
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
+    schedule_time, unasked, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at,
     history, state_since
 )
 SELECT
     id, project, connection_id, schedule_id, hold_key, 1, 1, before + place,
-    schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
+    schedule_time, unasked, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
     $1::timestamptz, history, $1::timestamptz
 FROM u
 `
@@ -645,6 +646,7 @@ type InsertJobsParams struct {
 	HoldKeys        []string
 	Before          int64
 	ScheduleTimes   []time.Time
+	Unaskeds        []bool
 	StartDeadlines  []time.Time
 	Classes         []int16
 	WaitsFors       []pgtype.UUID
@@ -681,6 +683,7 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.HoldKeys,
 		arg.Before,
 		arg.ScheduleTimes,
+		arg.Unaskeds,
 		arg.StartDeadlines,
 		arg.Classes,
 		arg.WaitsFors,
@@ -1392,7 +1395,7 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.predecessor_end, s.wait_window, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.armed_round, s.armed_at, s.fence_at, s.effect_key, s.request_digest, s.handle, s.result, s.peer_ended, s.round_armed_at,
     coalesce(m.open, '{}')::bigint[] AS earlier_open,
     coalesce(m.fence, '0001-01-01 00:00:00+00'::timestamptz)::timestamptz AS earlier_fence,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
@@ -1500,6 +1503,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobHead.Negatives,
 			&i.JobHead.Misses,
 			&i.JobHead.ScheduleTime,
+			&i.JobHead.Unasked,
 			&i.JobHead.StartWindow,
 			&i.JobHead.StartDeadline,
 			&i.JobHead.NextAt,

@@ -398,14 +398,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.unasked, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present, j.trace
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.unasked, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -440,6 +440,7 @@ type LockDueRow struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   time.Time
+	Unasked        bool
 	StartWindow    int64
 	WaitWindow     int64
 	StartDeadline  time.Time
@@ -503,6 +504,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.WaitWindow,
 			&i.StartDeadline,
@@ -542,7 +544,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -573,6 +575,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, e
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -618,7 +621,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobHead, e
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, armed_round, armed_at, fence_at, effect_key, request_digest, handle, result, peer_ended, round_armed_at FROM job_head
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -658,6 +661,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobHead, 
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -948,20 +952,14 @@ LEFT JOIN LATERAL (
 WHERE c.id = ANY (ARRAY(
     SELECT d.connection_id FROM connection_ready AS d
     WHERE d.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-        AND d.connection_id <> ALL ($3::uuid[])
-        AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
-            SELECT 1 FROM connections AS x WHERE x.id = d.connection_id AND x.project = ANY ($4::text[])
-        ))
-    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $5
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $3
 ))
 `
 
 type RunnableConnectionsParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
-	FullProjects    []string
-	MaxRows         int32
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
 }
 
 type RunnableConnectionsRow struct {
@@ -977,13 +975,7 @@ type RunnableConnectionsRow struct {
 // As Connections returns them, and how many of their jobs are under way. Run it after the
 // claim locks are taken, so that other claims' jobs are counted.
 func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectionsParams) ([]RunnableConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, runnableConnections,
-		arg.At,
-		arg.Lead,
-		arg.FullConnections,
-		arg.FullProjects,
-		arg.MaxRows,
-	)
+	rows, err := q.db.Query(ctx, runnableConnections, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1035,21 +1027,15 @@ func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectio
 }
 
 const runnableRows = `-- name: RunnableRows :many
-SELECT r.connection_id, r.hold_key FROM connection_ready AS r
-WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-    AND r.connection_id <> ALL ($3::uuid[])
-    AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
-        SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY ($4::text[])
-    ))
-ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $5
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+ORDER BY runnable_at, connection_id, hold_key LIMIT $3
 `
 
 type RunnableRowsParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
-	FullProjects    []string
-	MaxRows         int32
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
 }
 
 type RunnableRowsRow struct {
@@ -1058,13 +1044,7 @@ type RunnableRowsRow struct {
 }
 
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.Query(ctx, runnableRows,
-		arg.At,
-		arg.Lead,
-		arg.FullConnections,
-		arg.FullProjects,
-		arg.MaxRows,
-	)
+	rows, err := q.db.Query(ctx, runnableRows, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1146,36 +1126,23 @@ SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (ARRAY(
     SELECT r.connection_id FROM connection_ready AS r
     WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-        AND r.connection_id <> ALL ($3::uuid[])
-        AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
-            SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY ($4::text[])
-        ))
-    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $5
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $3
 ))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type TakeClaimLocksParams struct {
-	At              *time.Time
-	Lead            pgtype.Interval
-	FullConnections []pgtype.UUID
-	FullProjects    []string
-	MaxRows         int32
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
 }
 
 // claims
 // What is due at a time, or, where that is NULL, at the clock of the server: three statements
-// with a BEGIN, which know no time of the process. Connections and projects that the worker has
-// no room for are left out.
+// with a BEGIN, which know no time of the process.
 // Locks the connections that have due jobs and that no other claim serves at this moment.
 func (q *Queries) TakeClaimLocks(ctx context.Context, arg TakeClaimLocksParams) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, takeClaimLocks,
-		arg.At,
-		arg.Lead,
-		arg.FullConnections,
-		arg.FullProjects,
-		arg.MaxRows,
-	)
+	rows, err := q.db.Query(ctx, takeClaimLocks, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

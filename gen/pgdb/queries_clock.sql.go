@@ -384,8 +384,9 @@ func (q *Queries) StepRoll(ctx context.Context, arg StepRollParams) error {
 }
 
 const stepSchedules = `-- name: StepSchedules :exec
-UPDATE schedules SET next_at = $1::timestamptz
-WHERE next_at > $1::timestamptz AND next_at <= $2::timestamptz
+UPDATE schedules SET next_at = CASE WHEN next_at > $1::timestamptz AND next_at <= $2::timestamptz
+    THEN $1::timestamptz ELSE next_at END, postponed_until = NULL
+WHERE next_at > $1::timestamptz AND next_at <= $2::timestamptz OR postponed_until IS NOT NULL
 `
 
 type StepSchedulesParams struct {
@@ -396,6 +397,7 @@ type StepSchedulesParams struct {
 // After a step back: a decision that was to be made again within store.BufferedLook cannot be
 // told from the next firing. So all that were due soon are made now, which changes nothing
 // where nothing is due.
+// A refused decision is made again now, too.
 func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
 	_, err := q.db.Exec(ctx, stepSchedules, arg.Now, arg.Soon)
 	return err

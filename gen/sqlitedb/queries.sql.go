@@ -650,7 +650,7 @@ SELECT
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
     jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, jobs.trace, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
@@ -701,6 +701,7 @@ type DueJobsRow struct {
 	Negatives      int64
 	Misses         int64
 	ScheduleTime   int64
+	Unasked        int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
 	WaitWindow     int64
@@ -764,6 +765,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.Negatives,
 			&i.Misses,
 			&i.ScheduleTime,
+			&i.Unasked,
 			&i.StartDeadline,
 			&i.NextAt,
 			&i.WaitWindow,
@@ -1096,7 +1098,7 @@ func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, 
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1148,6 +1150,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
 		&i.JobState.ScheduleTime,
+		&i.JobState.Unasked,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1204,7 +1207,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
+    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1277,6 +1280,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
 		&i.JobState.ScheduleTime,
+		&i.JobState.Unasked,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1404,7 +1408,7 @@ func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (Conne
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, unasked, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, predecessor_end, wait_window, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, created_at, updated_at, state_since, first_armed_at, ended_at, history, armed_round, arm_token, armed_by, armed_claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, span, result, kind, message, http_status, bytes_written, peer_ended, attempt_ended_at, answer, frozen FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1426,6 +1430,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Negatives,
 		&i.Misses,
 		&i.ScheduleTime,
+		&i.Unasked,
 		&i.StartDeadline,
 		&i.NextAt,
 		&i.ClaimToken,
@@ -1870,9 +1875,9 @@ func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionPara
 const insertState = `-- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
+    schedule_time, unasked, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at,
     state_since, history
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
@@ -1881,6 +1886,7 @@ type InsertStateParams struct {
 	ConnectionID   []byte
 	HoldKey        string
 	ScheduleTime   int64
+	Unasked        int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
 	Class          int64
@@ -1900,6 +1906,7 @@ func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error 
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.ScheduleTime,
+		arg.Unasked,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.Class,
@@ -3068,22 +3075,22 @@ const setState = `-- name: SetState :execrows
 UPDATE OR FAIL job_state SET
     state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
     claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
-    hold_key = ?10, schedule_time = ?11,
-    start_deadline = ?12, next_at = ?13, claim_token = ?14,
-    cancel_asked_at = ?15, blocked = ?16,
-    error_kind = ?17, error_message = ?18,
-    error_status = ?19, error_at = ?20,
-    resolution_id = ?21, updated_at = ?22, ended_at = ?23,
-    effect_attempt = ?24, state_since = ?25,
-    result = coalesce(?26, result), kind = coalesce(?27, kind), message = coalesce(?28, message),
-    http_status = coalesce(?29, http_status), bytes_written = CASE WHEN CAST(?30 AS INTEGER) > bytes_written
-        THEN CAST(?30 AS INTEGER) ELSE bytes_written END,
-    peer_ended = coalesce(?31, peer_ended),
-    handle = coalesce(?32, handle), answer = coalesce(?33, answer),
+    hold_key = ?10, schedule_time = ?11, unasked = ?12,
+    start_deadline = ?13, next_at = ?14, claim_token = ?15,
+    cancel_asked_at = ?16, blocked = ?17,
+    error_kind = ?18, error_message = ?19,
+    error_status = ?20, error_at = ?21,
+    resolution_id = ?22, updated_at = ?23, ended_at = ?24,
+    effect_attempt = ?25, state_since = ?26,
+    result = coalesce(?27, result), kind = coalesce(?28, kind), message = coalesce(?29, message),
+    http_status = coalesce(?30, http_status), bytes_written = CASE WHEN CAST(?31 AS INTEGER) > bytes_written
+        THEN CAST(?31 AS INTEGER) ELSE bytes_written END,
+    peer_ended = coalesce(?32, peer_ended),
+    handle = coalesce(?33, handle), answer = coalesce(?34, answer),
     frozen = CASE WHEN ?1 = 8 THEN NULL ELSE frozen END,
-    attempt_ended_at = CASE WHEN ?26 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?22) END,
-    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?34 AS BLOB) AS BLOB)
-WHERE job_id = ?35 AND version = ?3 - 1
+    attempt_ended_at = CASE WHEN ?27 IS NULL THEN attempt_ended_at ELSE coalesce(attempt_ended_at, ?23) END,
+    history = CAST(CASE WHEN version / 32 <> (version + 1) / 32 THEN x'01' ELSE history END || CAST(?35 AS BLOB) AS BLOB)
+WHERE job_id = ?36 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
@@ -3098,6 +3105,7 @@ type SetStateParams struct {
 	Misses        int64
 	HoldKey       string
 	ScheduleTime  int64
+	Unasked       int64
 	StartDeadline int64
 	NextAt        sql.NullInt64
 	ClaimToken    []byte
@@ -3142,6 +3150,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Misses,
 		arg.HoldKey,
 		arg.ScheduleTime,
+		arg.Unasked,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.ClaimToken,

@@ -262,8 +262,9 @@ func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) erro
 }
 
 const stepSchedules = `-- name: StepSchedules :exec
-UPDATE schedules SET next_at = CAST(?1 AS INTEGER)
-WHERE next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER)
+UPDATE schedules SET next_at = CASE WHEN next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER)
+    THEN CAST(?1 AS INTEGER) ELSE next_at END, postponed_until = NULL
+WHERE next_at > CAST(?1 AS INTEGER) AND next_at <= CAST(?2 AS INTEGER) OR postponed_until IS NOT NULL
 `
 
 type StepSchedulesParams struct {
@@ -274,6 +275,7 @@ type StepSchedulesParams struct {
 // After a step back: a decision that was to be made again within store.BufferedLook cannot be
 // told from the next firing. So all that were due soon are made now, which changes nothing
 // where nothing is due.
+// A refused decision is made again now, too.
 func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
 	_, err := q.exec(ctx, q.stepSchedulesStmt, stepSchedules, arg.Now, arg.Soon)
 	return err

@@ -99,6 +99,7 @@ func (s *Store) stepPast(from, to time.Time) {
 		if c.Next.After(to) && !c.Next.After(from.Add(store.BufferedLook)) {
 			c.Next = to
 		}
+		c.PostponedUntil = time.Time{}
 	}
 	for _, c := range s.connOrder {
 		c.PausedAt = earlier(c.PausedAt, to)

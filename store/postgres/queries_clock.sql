@@ -131,8 +131,10 @@ UPDATE oauth_logins SET expires_at = expires_at + @by::interval WHERE expires_at
 -- After a step back: a decision that was to be made again within store.BufferedLook cannot be
 -- told from the next firing. So all that were due soon are made now, which changes nothing
 -- where nothing is due.
-UPDATE schedules SET next_at = @now::timestamptz
-WHERE next_at > @now::timestamptz AND next_at <= @soon::timestamptz;
+-- A refused decision is made again now, too.
+UPDATE schedules SET next_at = CASE WHEN next_at > @now::timestamptz AND next_at <= @soon::timestamptz
+    THEN @now::timestamptz ELSE next_at END, postponed_until = NULL
+WHERE next_at > @now::timestamptz AND next_at <= @soon::timestamptz OR postponed_until IS NOT NULL;
 
 -- name: StepFirstArms :exec
 -- What happened before a step back did not happen after it.

@@ -104,8 +104,10 @@ UPDATE oauth_logins SET expires_at = expires_at + CAST(@by AS INTEGER) WHERE exp
 -- After a step back: a decision that was to be made again within store.BufferedLook cannot be
 -- told from the next firing. So all that were due soon are made now, which changes nothing
 -- where nothing is due.
-UPDATE schedules SET next_at = CAST(@now AS INTEGER)
-WHERE next_at > CAST(@now AS INTEGER) AND next_at <= CAST(@soon AS INTEGER);
+-- A refused decision is made again now, too.
+UPDATE schedules SET next_at = CASE WHEN next_at > CAST(@now AS INTEGER) AND next_at <= CAST(@soon AS INTEGER)
+    THEN CAST(@now AS INTEGER) ELSE next_at END, postponed_until = NULL
+WHERE next_at > CAST(@now AS INTEGER) AND next_at <= CAST(@soon AS INTEGER) OR postponed_until IS NOT NULL;
 
 -- name: StepFirstArms :exec
 -- What happened before a step back did not happen after it.

@@ -58,7 +58,7 @@ var clockRules = map[ClockRule]string{ //nolint:gosec // names of columns are no
 		connection_ready: served_at
 		connections: paused_at
 		api_keys: last_used_at
-		schedules: next_at`,
+		schedules: next_at postponed_until`,
 	ClockDerives: `
 		connection_ready: next_at runnable_at`,
 	ClockStays: `
