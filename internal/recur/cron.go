@@ -91,7 +91,7 @@ func parseCron(text string) (*cron, error) {
 		spec.Dom &^= starBit
 		spec.Dow &^= starBit
 	}
-	if _, ok := c.next(minCivil - 1); !ok {
+	if _, ok := c.next(minCivil-1, nil); !ok {
 		return nil, &fault{"", "the expression never matches: no month that it names has such a day"}
 	}
 	return c, nil
@@ -166,7 +166,8 @@ func askLibrary(field string, i int) string {
 func (c *cron) elapsing() bool { return c.elapsed }
 
 // next returns the first match after a civil time, on a clock without transitions.
-func (c *cron) next(after Civil) (Civil, bool) {
+func (c *cron) next(after Civil, m *Meter) (Civil, bool) {
+	m.charge(1)
 	if g := c.gap.Load(); g != nil && after >= g.after && after < g.found {
 		return g.found, g.found < never
 	}
@@ -178,14 +179,15 @@ func (c *cron) next(after Civil) (Civil, bool) {
 			found = Civil(t.Unix())
 		}
 	}
+	m.charge(max(0, int64(found-after)) / secondsPerDay) // the library passes each day once
 	c.gap.Store(&gap{after, found})
 	return found, found < never
 }
 
 // matches reports whether the minute of a civil time matches.
-func (c *cron) matches(at Civil) bool {
+func (c *cron) matches(at Civil, m *Meter) bool {
 	minute := at.minuteEnd() - secondsPerMinute
-	found, ok := c.next(minute - 1)
+	found, ok := c.next(minute-1, m)
 	return ok && found == minute
 }
 

@@ -35,17 +35,17 @@ func (x *exclusions) after(at Civil, w *work) (Civil, bool) {
 	}
 	w.left -= len(x.whole) + len(x.crons) + len(x.rules)
 	for _, r := range x.whole {
-		if r.matches(at.dayStart()) {
+		if r.matches(at.dayStart(), w.meter) {
 			return at.dayStart() + secondsPerDay, true
 		}
 	}
 	for _, c := range x.crons {
-		if c.matches(at) {
+		if c.matches(at, w.meter) {
 			return c.through(at), true
 		}
 	}
 	for _, r := range x.rules {
-		if r.matches(at) {
+		if r.matches(at, w.meter) {
 			return at + 1, true
 		}
 	}
@@ -67,7 +67,7 @@ func (b *builder) exclude(spec Exclusions) *exclusions {
 		x.crons = append(x.crons, c)
 	}
 	for i, rule := range spec.RRules {
-		r, whole, err := compileRRule(rule, b.zone, true)
+		r, whole, err := compileRRule(rule, b.zone, true, b.meter)
 		b.note(fmt.Sprintf("exclude.rrules[%d]", i), err)
 		if whole {
 			x.whole = append(x.whole, r)

@@ -13,15 +13,22 @@ import (
 	rrulego "github.com/teambition/rrule-go"
 )
 
-// rrule is a compiled RRULE. The library can only walk forward from the start, so the walk is kept, with the times that it
-// found last: a search that continues forward, or goes back a little, does not start again.
+// rrule is a compiled RRULE. The library can only walk forward, so the walk is kept, with the times that it found last: a
+// search that continues forward, or goes back a little, does not start again. Another one starts at the period that it
+// needs, and with COUNT at DTSTART.
 type rrule struct {
-	rule *rrulego.RRule
+	rule    *rrulego.RRule  // from DTSTART
+	later   rrulego.ROption // for walks that start at a later period
+	counted bool
+	until   Civil
+	periods periods
 
 	mu    sync.Mutex
 	walk  rrulego.Next
+	from  Civil   // how far the walk has come
 	after Civil   // times has the matches after it, as far as the walk has come
 	times []Civil // at most keptTimes
+	gap   gap     // the stretch without a match that was found last
 }
 
 const (
@@ -38,6 +45,8 @@ const (
 	// The library walks to the year 9999 before it finds that no time matches, and cannot be stopped. So it gets later years: the calendar
 	// repeats every 400 years, weekdays included.
 	rruleShift = 19 * 146_097 * secondsPerDay
+	// The last year that it walks to, less the shift.
+	lastRuleYear = 9999 - 19*400
 )
 
 // The shapes of the parts of a rule. The library checks the ranges of numbers.
@@ -67,7 +76,7 @@ var (
 )
 
 // parseRRule compiles an RRULE of RFC 5545 with its first civil time. zone is needed for an UNTIL in UTC.
-func parseRRule(text string, start Civil, zone *Zone) (*rrule, error) {
+func parseRRule(text string, start Civil, zone *Zone, m *Meter) (*rrule, error) {
 	if len(text) > maxRRuleText {
 		return nil, &fault{"", fmt.Sprintf("the rule has more than %d bytes", maxRRuleText)}
 	}
@@ -104,13 +113,17 @@ func parseRRule(text string, start Civil, zone *Zone) (*rrule, error) {
 	if err := checkRule(option); err != nil {
 		return nil, err
 	}
-	option.Dtstart, option.Until = toRule(start), toRule(until)
+	// The library ends at an UNTIL only where it finds a later match, so next compares with it.
+	option.Dtstart, option.Until = toRule(start), lastRuleTime
 	rule, err := rrulego.NewRRule(*option)
 	if err != nil {
 		return nil, &fault{"", err.Error()}
 	}
-	r := &rrule{rule: rule}
-	if _, ok := r.next(start - 1); !ok {
+	r := &rrule{
+		rule: rule, later: explicit(*option, start), counted: option.Count > 0, until: min(until, maxCivil), periods: periodsOf(option, start),
+		gap: gap{after: math.MinInt64, found: math.MinInt64},
+	}
+	if _, ok := r.next(start-1, m); !ok {
 		return nil, &fault{"", "the rule never matches"}
 	}
 	return r, nil
@@ -230,37 +243,87 @@ func parseStart(text string, date bool) (at Civil, wholeDay bool, err error) {
 	return at, wholeDay, nil
 }
 
+var (
+	lastRuleCivil = civilOf(lastRuleYear, time.December, 31)
+	lastRuleTime  = toRule(lastRuleCivil)
+)
+
 func toRule(c Civil) time.Time { return (c + rruleShift).time() }
 
 // elapsing returns false: an RRULE names times that each of its days has.
 func (r *rrule) elapsing() bool { return false }
 
 // next returns the first match after a civil time, on a clock without transitions.
-func (r *rrule) next(after Civil) (Civil, bool) {
+func (r *rrule) next(after Civil, m *Meter) (Civil, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.walk == nil || after < r.after {
-		r.walk, r.after, r.times = r.rule.Iterator(), math.MinInt64, r.times[:0]
+	m.charge(1)
+	if after >= r.gap.after && after < r.gap.found {
+		return r.gap.found, r.gap.found < never
 	}
+	found := r.find(after, m)
+	if r.periods.of(found)-r.periods.of(after) > r.periods.interval {
+		r.gap = gap{after, found}
+	}
+	return found, found < never
+}
+
+// find returns the first match after a civil time, or never.
+func (r *rrule) find(after Civil, m *Meter) Civil {
+	if after >= r.until {
+		return never
+	}
+	r.seek(after, m)
 	for {
 		if n := len(r.times); n > 0 && r.times[n-1] > after {
 			i, _ := slices.BinarySearch(r.times, after+1)
-			return r.times[i], true
+			if r.times[i] > r.until {
+				return never
+			}
+			return r.times[i]
 		}
 		at, ok := r.walk()
 		if !ok {
-			return 0, false
+			m.charge(r.periods.steps(r.from, lastRuleCivil))
+			return never
 		}
+		c := Civil(at.Unix()) - rruleShift
+		m.charge(r.periods.steps(r.from, c) - r.periods.cost + 1)
+		r.from = c
 		if len(r.times) == keptTimes {
 			const half = keptTimes / 2
 			r.after = r.times[half-1]
 			r.times = append(r.times[:0], r.times[half:]...)
 		}
-		r.times = append(r.times, Civil(at.Unix())-rruleShift)
+		r.times = append(r.times, c)
 	}
 }
 
-func (r *rrule) matches(at Civil) bool {
-	c, ok := r.next(at - 1)
+// seek puts the walk where the matches after a civil time are found soon.
+func (r *rrule) seek(after Civil, m *Meter) {
+	period, later := r.periods.before(after)
+	begin := r.periods.begin(period)
+	switch forward := r.walk != nil && after >= r.after; {
+	case r.counted && !forward, !later && !forward:
+		r.walk, r.from, r.after = r.rule.Iterator(), r.begin(), math.MinInt64
+	case r.counted || !later, forward && r.from >= begin:
+		return
+	default:
+		option := r.later
+		option.Dtstart = toRule(begin)
+		rule, err := rrulego.NewRRule(option)
+		if err != nil { // it was valid with another DTSTART
+			rule, begin = r.rule, r.begin()
+		}
+		r.walk, r.from, r.after = rule.Iterator(), begin, begin-1
+	}
+	r.times = r.times[:0]
+	m.charge(r.periods.cost + r.periods.matches)
+}
+
+func (r *rrule) begin() Civil { return Civil(r.rule.Options.Dtstart.Unix()) - rruleShift }
+
+func (r *rrule) matches(at Civil, m *Meter) bool {
+	c, ok := r.next(at-1, m)
 	return ok && c == at
 }

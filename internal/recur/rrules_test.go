@@ -24,13 +24,13 @@ func TestRRulesAgainstGolden(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, line := range lines {
 		part := strings.Split(line, " ")
-		r, _, err := compileRRule(RRule{Rule: part[5], Start: part[4]}, zone, false)
+		r, _, err := compileRRule(RRule{Rule: part[5], Start: part[4]}, zone, false, nil)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
 		var times []string
-		for c, ok := r.next(minCivil - 1); ok && c < end; c, ok = r.next(c) {
+		for c, ok := r.next(minCivil-1, nil); ok && c < end; c, ok = r.next(c, nil) {
 			times = append(times, c.String())
 		}
 		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(times, "\n"))))[:16]
@@ -40,7 +40,7 @@ func TestRRulesAgainstGolden(t *testing.T) {
 		// Back through the kept times, and to where the walk has to start again.
 		for i := len(times) - 1; i >= 0; i-- {
 			c, _ := ParseCivil(times[i])
-			if again, _ := r.next(c - 1); again != c {
+			if again, _ := r.next(c-1, nil); again != c {
 				t.Fatalf("%s: %s after one second before %s", part[5], again, c)
 			}
 		}

@@ -90,9 +90,15 @@ func floorSecond(t time.Time) int64 {
 //
 // It returns false if no beat follows; the new cursor is then Done. It also returns false after a bounded number of excluded
 // times, with a cursor that is not Done and from which the search can continue.
-func (s *Schedule) Next(c Cursor) (Beat, Cursor, bool) {
-	w := &work{maxWork}
-	found, next, ok := s.merge(c, w)
+func (s *Schedule) Next(c Cursor) (Beat, Cursor, bool) { return s.NextCounted(c, nil) }
+
+// NextCounted is Next for a request or a decision: it counts its steps in m. It also returns false if m ends the search:
+// then m.Err is set, and the cursor is the given one.
+func (s *Schedule) NextCounted(c Cursor, m *Meter) (Beat, Cursor, bool) {
+	found, next, ok := s.merge(c, &work{maxWork, m})
+	if m.Err() != nil {
+		return Beat{}, c, false
+	}
 	if !ok {
 		return Beat{}, next, false
 	}
@@ -109,7 +115,10 @@ func (s *Schedule) Next(c Cursor) (Beat, Cursor, bool) {
 	if src.civil == nil {
 		beat.Civil = Civil(found.at + offset)
 	}
-	beat.Fire = beat.Instant.Add(s.jitter(beat.Name, found.at, next))
+	beat.Fire = beat.Instant.Add(s.jitter(beat.Name, found.at, next, m))
+	if m.Err() != nil {
+		return Beat{}, c, false // its jitter is not known
+	}
 	return beat, next, true
 }
 
@@ -134,7 +143,7 @@ func (s *Schedule) merge(c Cursor, w *work) (choice, Cursor, bool) {
 			got, pos, ok = s.next(src, s.after(src, s.start-1), w)
 		}
 		next.positions[i] = pos
-		if w.left < 0 {
+		if w.over() {
 			return choice{}, next, false
 		}
 		if !ok {
@@ -157,12 +166,12 @@ func (s *Schedule) merge(c Cursor, w *work) (choice, Cursor, bool) {
 	return best, next, true
 }
 
-func (s *Schedule) hasBeat() bool {
+func (s *Schedule) hasBeat(m *Meter) bool {
 	const rounds = 20
 	c := s.After(time.Time{})
 	for range rounds {
-		_, next, ok := s.merge(c, &work{maxWork})
-		if ok || next.done {
+		_, next, ok := s.merge(c, &work{maxWork, m})
+		if ok || next.done || m.Err() != nil {
 			return ok
 		}
 		c = next
@@ -187,15 +196,15 @@ func (s *Schedule) name(src *source, p position) string {
 
 // jitter returns how long after its instant a beat fires. It is derived from the schedule's id and the beat's name, and ends
 // before the next beat's instant, so that jitter never changes the order.
-func (s *Schedule) jitter(name string, at int64, next Cursor) time.Duration {
+func (s *Schedule) jitter(name string, at int64, next Cursor, m *Meter) time.Duration {
 	bound := s.spec.Jitter
 	if bound <= 0 {
 		return 0
 	}
-	w := &work{maxWork}
+	w := &work{maxWork, m}
 	if following, _, ok := s.merge(next, w); ok {
 		bound = min(bound, time.Duration(min(following.at-at, int64(maxJitter/time.Second)+1))*time.Second)
-	} else if w.left < 0 {
+	} else if w.over() {
 		return 0 // the next beat is not known
 	}
 	h := sha256.New()

@@ -1,5 +1,7 @@
 package recur
 
+import "sync/atomic"
+
 // A source is one cron expression, RRULE or interval of a schedule.
 type source struct {
 	path  string
@@ -7,11 +9,23 @@ type source struct {
 
 	prefix       string // of an interval's names
 	every, phase int64
+
+	// last is the newest result: a source that is far ahead of the others is asked for the same one again and again.
+	last atomic.Pointer[result]
+}
+
+// A result is what a search in a source returned, and used counts the work that it took.
+type result struct {
+	candidate
+	from, passed position
+	found        bool
+	used         int
 }
 
 // A rule is a set of civil times, on a clock without transitions.
 type rule interface {
-	next(after Civil) (Civil, bool)
+	// It counts its steps in m.
+	next(after Civil, m *Meter) (Civil, bool)
 	// elapsing reports whether the rule follows elapsed time, so that it matches in both passes of an hour that
 	// occurs twice. Otherwise it names hours that each day has once.
 	elapsing() bool
@@ -32,10 +46,17 @@ type candidate struct {
 	mark Mark
 }
 
-// work bounds one search: it is how many more times the search may ask a rule for its next time.
-type work struct{ left int }
+// work bounds one search: left is how many more times the search may ask a rule for its next time. It decides at which
+// cursor a search pauses, and does not depend on what earlier searches left in memory. The steps of meter do.
+type work struct {
+	left  int
+	meter *Meter
+}
 
-func (w *work) spend() bool { w.left--; return w.left >= 0 }
+func (w *work) spend() bool { w.left--; return w.left >= 0 && w.meter.charge(1) }
+
+// over reports whether the search ended before it had a result.
+func (w *work) over() bool { return w.left < 0 || w.meter.Err() != nil }
 
 // after returns the position behind all times of a source up to an instant.
 func (s *Schedule) after(src *source, instant int64) position {
@@ -56,6 +77,20 @@ func (s *Schedule) elapsedPosition(instant int64) position {
 // next returns the first candidate of a source after a position. It returns false if there is none, or if the work is used
 // up; then the returned position is where the search continues.
 func (s *Schedule) next(src *source, from position, w *work) (candidate, position, bool) {
+	if kept := src.last.Load(); kept != nil && kept.from == from && kept.used <= w.left {
+		w.left -= kept.used
+		w.meter.charge(1)
+		return kept.candidate, kept.passed, kept.found
+	}
+	before := w.left
+	c, passed, found := s.search(src, from, w)
+	if !w.over() {
+		src.last.Store(&result{candidate: c, from: from, passed: passed, found: found, used: before - w.left})
+	}
+	return c, passed, found
+}
+
+func (s *Schedule) search(src *source, from position, w *work) (candidate, position, bool) {
 	switch {
 	case src.civil == nil:
 		return s.nextInterval(src, from, w)
@@ -90,7 +125,7 @@ func (s *Schedule) nextElapsed(r rule, from position, w *work) (candidate, posit
 	at := s.instantOf(from)
 	i := z.index(at)
 	for w.spend() {
-		c, ok := r.next(z.wall(at))
+		c, ok := r.next(z.wall(at), w.meter)
 		next := int64(c) - z.spans[i].offset
 		if !ok || next >= z.end(i) {
 			// A rule without further matches may match again where the clock is set back.
@@ -100,7 +135,7 @@ func (s *Schedule) nextElapsed(r rule, from position, w *work) (candidate, posit
 			// All times before the transition are passed; the civil time at the transition is not.
 			i++
 			at = z.spans[i].from - 1
-			if c, ok = r.next(Civil(at + z.spans[i].offset)); !ok {
+			if c, ok = r.next(Civil(at+z.spans[i].offset), w.meter); !ok {
 				at++
 				continue
 			}
@@ -143,7 +178,7 @@ func (s *Schedule) instantOf(p position) int64 {
 
 func (s *Schedule) nextFixed(r rule, from position, w *work) (candidate, position, bool) {
 	for w.spend() {
-		c, ok := r.next(from.civil)
+		c, ok := r.next(from.civil, w.meter)
 		if !ok {
 			break
 		}
@@ -171,7 +206,7 @@ func (s *Schedule) swallowed(r rule, c Civil, at int64, w *work) bool {
 		return false
 	}
 	for earlier := s.zone.reached(at - 1); w.spend(); {
-		first, ok := r.next(earlier)
+		first, ok := r.next(earlier, w.meter)
 		if !ok || first >= c {
 			return false
 		}

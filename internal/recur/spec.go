@@ -57,6 +57,8 @@ type builder struct {
 	spec Spec
 	zone *Zone
 	errs Errors
+
+	meter *Meter
 }
 
 func (b *builder) fail(path, reason string) {
@@ -80,8 +82,11 @@ func (b *builder) bound(path string, n, limit int) {
 }
 
 // Compile checks a spec and compiles it. It fails with Errors.
-func Compile(spec Spec, zones *Zones) (*Schedule, error) {
-	b := &builder{spec: spec}
+func Compile(spec Spec, zones *Zones) (*Schedule, error) { return CompileCounted(spec, zones, nil) }
+
+// CompileCounted is Compile for a request: it counts its steps in m, and fails with m.Err if m ends.
+func CompileCounted(spec Spec, zones *Zones, m *Meter) (*Schedule, error) {
+	b := &builder{spec: spec, meter: m}
 	zone, err := zones.Load(spec.Zone)
 	if err != nil {
 		b.fail("zone", err.Error())
@@ -99,10 +104,15 @@ func Compile(spec Spec, zones *Zones) (*Schedule, error) {
 	}
 	s.sources = b.sources()
 	s.excluded = b.exclude(spec.Exclude)
+	if err := m.Err(); err != nil {
+		return nil, err
+	}
 	if len(b.errs) > 0 {
 		return nil, b.errs
 	}
-	if !s.hasBeat() {
+	if has := s.hasBeat(m); m.Err() != nil {
+		return nil, m.Err()
+	} else if !has {
 		b.fail("spec", "the schedule never has a beat: the sources, the exclusions, the start and the end leave none")
 		return nil, b.errs
 	}
@@ -153,7 +163,7 @@ func (b *builder) sources() []source {
 	}
 	for i, rule := range b.spec.RRules {
 		path := fmt.Sprintf("rrules[%d]", i)
-		r, _, err := compileRRule(rule, b.zone, false)
+		r, _, err := compileRRule(rule, b.zone, false, b.meter)
 		b.note(path, err)
 		list = append(list, source{path: path, civil: r})
 	}
@@ -172,7 +182,7 @@ func (b *builder) sources() []source {
 
 var clockPart = regexp.MustCompile(`BY(HOUR|MINUTE|SECOND)`)
 
-func compileRRule(rule RRule, zone *Zone, date bool) (*rrule, bool, error) {
+func compileRRule(rule RRule, zone *Zone, date bool, m *Meter) (*rrule, bool, error) {
 	start, whole, err := parseStart(strings.TrimSpace(rule.Start), date)
 	if err != nil {
 		return nil, false, err
@@ -180,7 +190,7 @@ func compileRRule(rule RRule, zone *Zone, date bool) (*rrule, bool, error) {
 	if clock := clockPart.FindString(strings.ToUpper(rule.Rule)); whole && clock != "" {
 		return nil, false, &fault{clock, clock + " does not go with a start that is a date: the rule is about whole days"}
 	}
-	r, err := parseRRule(rule.Rule, start, zone)
+	r, err := parseRRule(rule.Rule, start, zone, m)
 	return r, whole, err
 }
 

@@ -359,17 +359,17 @@ func FuzzRules(f *testing.F) {
 		var found rule
 		if c, err := parseCron(text); err == nil {
 			found = c
-		} else if r, err := parseRRule(text, max(from, minCivil), zone); err == nil {
+		} else if r, err := parseRRule(text, max(from, minCivil), zone, nil); err == nil {
 			found = r
 		} else {
 			return
 		}
 		for range 20 {
-			c, ok := found.next(from)
+			c, ok := found.next(from, nil)
 			if !ok {
 				return
 			}
-			if again, _ := found.next(c - 1); c <= from || again != c {
+			if again, _ := found.next(c-1, nil); c <= from || again != c {
 				t.Fatalf("%s: %s after %s, and %s just before it", text, c, from, again)
 			}
 			from = c
@@ -416,7 +416,7 @@ func BenchmarkCompile(b *testing.B) {
 	} {
 		b.Run(rule, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := parseRRule(rule, minCivil, zone); err == nil {
+				if _, err := parseRRule(rule, minCivil, zone, nil); err == nil {
 					b.Fatal("not refused")
 				}
 			}
@@ -435,11 +435,11 @@ func BenchmarkCompile(b *testing.B) {
 		b.Run("30 years of "+rule, func(b *testing.B) {
 			from, to := civilOf(1996, 1, 1), civilOf(2026, 1, 1)
 			for b.Loop() {
-				r, err := parseRRule(rule, from, zone)
+				r, err := parseRRule(rule, from, zone, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
-				r.next(to)
+				r.next(to, nil)
 			}
 		})
 	}

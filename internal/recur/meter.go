@@ -1,0 +1,69 @@
+package recur
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// MaxSteps bounds the steps that one request may cause. A step is a day that is looked at, or a time
+// that is found: between 5 and 100 nanoseconds.
+const MaxSteps = 20_000_000
+
+// ErrTooCostly is the error of a Meter whose steps are used up.
+var ErrTooCostly = errors.New("too many steps")
+
+// A CostError is returned when more steps were needed than are allowed. It matches ErrTooCostly.
+type CostError struct{ Steps int64 }
+
+func (e *CostError) Error() string {
+	return fmt.Sprintf("the times take more than %d steps to compute", e.Steps)
+}
+
+// Is reports whether target is ErrTooCostly.
+func (e *CostError) Is(target error) bool { return target == ErrTooCostly }
+
+// A Meter counts the steps of all searches that one caller causes, where they are done. Searches end
+// when its steps are used up, or its context ends. A nil Meter counts nothing. It is not for
+// concurrent use.
+type Meter struct {
+	ctx    context.Context
+	limit  int64
+	spent  int64
+	looked int64 // spent, when the context was last asked
+	err    error
+}
+
+// lookEvery is the number of steps after which a Meter asks its context again.
+const lookEvery = 10_000
+
+// NewMeter returns a meter that allows a number of steps.
+func NewMeter(ctx context.Context, steps int64) *Meter {
+	return &Meter{ctx: ctx, limit: steps, looked: -lookEvery}
+}
+
+// Spent returns the number of steps so far.
+func (m *Meter) Spent() int64 { return m.spent }
+
+// Err returns why searches end: a *CostError or the context's error. nil: they go on.
+func (m *Meter) Err() error {
+	if m == nil {
+		return nil
+	}
+	return m.err
+}
+
+// charge counts steps, and reports whether the search may go on.
+func (m *Meter) charge(steps int64) bool {
+	if m == nil {
+		return true
+	}
+	m.spent += steps
+	if m.err == nil && m.spent > m.limit {
+		m.err = &CostError{m.limit}
+	}
+	if m.err == nil && m.spent-m.looked >= lookEvery {
+		m.looked, m.err = m.spent, m.ctx.Err()
+	}
+	return m.err == nil
+}
