@@ -42,10 +42,12 @@ func outcomeCause(v *View, o Outcome) Cause {
 	}
 }
 
+// settledBy returns how an outcome settles its attempt. Who ended the exchange matters only as
+// long as the attempt is open.
 func settledBy(o Outcome) Settled {
 	return Settled{
 		Attempt: o.Attempt, Result: o.Result, Kind: o.Kind, Message: o.Message,
-		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle, PeerEnded: o.PeerEnded, Answer: o.Answer,
+		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle, PeerEnded: o.PeerEnded && o.Result.Open(), Answer: o.Answer,
 	}
 }
 

@@ -59,7 +59,7 @@ func isUnnamedEffect(d *job.Decision) bool {
 		return false
 	}
 	s, e := d.Settle[0], *d.Effect
-	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" && s.Answer == nil &&
+	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" && s.Answer == nil && !s.PeerEnded &&
 		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
 }
 
@@ -139,7 +139,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 	for _, r := range rows {
 		n := at[r.JobID]
 		i, old := which[n], toSending(r)
-		done := &planned{Plan: rules.Plan{Change: b.items[i]}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
+		done := &planned{Plan: rules.Plan{Change: b.items[i], Settlement: rules.Settlement{Settle: b.items[i].Decision.Settle}}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
 		effect := *done.Decision.Effect
 		effect.At = b.now
 		b.out[i].Snapshot = old.changed(done, b.now)
