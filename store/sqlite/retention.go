@@ -55,6 +55,8 @@ type retaining struct {
 	end  time.Time
 	meta sqlitedb.Meta
 	out  store.Retained
+	// removed has the jobs that this step has removed.
+	removed map[job.ID]bool
 	// erasing is set for a removal on request.
 	erasing *erasing
 }
@@ -209,9 +211,14 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 }
 
 // thread removes a job without replies, and then the one that it replied to if only this
-// reply kept it.
+// reply kept it: the place has passed a predecessor that ended first, and one that ended
+// last may be a row of the same page. The step's time does not end a thread, so that the
+// same calls remove the same jobs.
 func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error {
-	for {
+	for range stepJobs {
+		if r.removed[toID(row.JobID)] {
+			return nil
+		}
 		answered, err := r.q.HasReplies(ctx, row.JobID)
 		if err != nil || answered == 1 {
 			return err
@@ -219,7 +226,7 @@ func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error 
 		if err := r.remove(ctx, row); err != nil {
 			return err
 		}
-		if row.ReplyTo == nil || r.over() {
+		if row.ReplyTo == nil {
 			return nil
 		}
 		row, err = r.q.EndedJob(ctx, sqlitedb.EndedJobParams{
@@ -232,6 +239,7 @@ func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error 
 			return fmt.Errorf("predecessor: %w", err)
 		}
 	}
+	return nil
 }
 
 // remove removes all data of a job. Its key may outlive it.
@@ -268,6 +276,10 @@ func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error 
 	if err := r.w.usage.add(ctx, r.tx, row.Project, -1, -row.Bytes); err != nil {
 		return err
 	}
+	if r.removed == nil {
+		r.removed = make(map[job.ID]bool)
+	}
+	r.removed[toID(id)] = true
 	r.out.Jobs++
 	return nil
 }

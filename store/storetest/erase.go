@@ -22,6 +22,7 @@ var eraseTests = []test{
 	{"a project", eraseProject},
 	{"a project in short steps", eraseProjectSteps},
 	{"a project with jobs that must stay", eraseProjectRest},
+	{"a project with replies that ended first", eraseProjectReplies},
 	{"a project that somebody works in", eraseProjectLive},
 	{"what an erasure of a project refuses", eraseProjectRefuses},
 }
@@ -332,6 +333,21 @@ func eraseProjectRest(f *fixture) {
 	// The project goes on.
 	c := f.connect(store.Connection{})
 	f.submit(on(c))
+}
+
+// eraseProjectReplies: one pass removes a reply and then what it replied to, once each.
+func eraseProjectReplies(f *fixture) {
+	for range 3 {
+		a := f.submit()
+		b := f.submit(replying(a.ID))
+		for _, s := range []job.Snapshot{f.submit(replying(b.ID)), b, a} {
+			f.apply(f.job(s.ID), job.CancelAsked{})
+			f.clock.advance(time.Second)
+		}
+	}
+	f.clock.advance(store.LeastKept)
+	got := f.eraseAll(project, 50)
+	f.is([]any{got.Jobs, got.Rest}, []any{9, store.ProjectRest{}}, "erased")
 }
 
 func eraseProjectLive(f *fixture) {
