@@ -113,7 +113,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.keep, "keep", "", "directory to build in, and to leave as it is")
 	fs.StringVar(&o.overlays, "overlays", "", "`directory` for the overlays of the mutants; then nothing is run. They are for go build -overlay")
 	fs.StringVar(&o.simArgs, "sim", "", "more flags for the simulator, separated by spaces")
-	fs.DurationVar(&o.chunkTime, "timeout", 2*time.Minute, "for one process of the simulator")
+	fs.DurationVar(&o.chunkTime, "timeout", 10*time.Minute, "for one process of the simulator")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
