@@ -23,7 +23,8 @@ import (
 //     to these;
 //   - a long text is cut, unless it is requested whole (note_tweet, note_post);
 //   - a link's target may have another of its spellings: letters beyond ASCII encoded,
-//     or not, and X's own site under its other name.
+//     or not, a host without a path with a final slash, or without (the same target by
+//     RFC 3986, 6.2.3), and X's own site under its other name.
 //
 // So texts are compared in two forms. Texts that are equal in the strict form are the
 // same. Texts that are equal in the loose form only, which keeps no more than letters,
@@ -42,14 +43,18 @@ var (
 	entities = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'")
 	encoded  = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
 	punycode = regexp.MustCompile(`(?i)\bxn--[a-z0-9-]+`)
-	site     = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
+	// root is the slash of a host without a path, at the end of a word or before what is no
+	// part of a link.
+	root = regexp.MustCompile(`((?:[\pL\pN\pM-]+\.)+[\pL\pM]{2,})/([.,;:!?)\]}"'’”»]*(?: |$))`)
+	site = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
 )
 
 // normal is the strict form: NFC, each run of white space one space, links
-// without their scheme (X adds one to a link that has none) and in one spelling.
+// without their scheme (X adds one to a link that has none) and in one spelling: a host
+// alone without its slash.
 func normal(text string) string {
 	text = schemes.ReplaceAllString(strings.Join(strings.Fields(spelled(text)), " "), "")
-	return site.ReplaceAllString(text, "x.com/")
+	return root.ReplaceAllString(site.ReplaceAllString(text, "x.com/"), "$1$2")
 }
 
 // spelled returns a text in NFC, with letters beyond ASCII in links decoded.

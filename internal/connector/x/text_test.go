@@ -78,6 +78,9 @@ func tell(text string, odd bool) told {
 		if !strings.Contains(strings.ToLower(link), "://") {
 			link = "http://" + link
 		}
+		if odd && strings.Count(link, "/") == 2 && !strings.ContainsAny(link, "?#") {
+			link += "/"
+		}
 		t.links[wrapped] = link
 	}
 	b.WriteString(escape.Replace(text[from:]))
@@ -92,7 +95,7 @@ var texts = rapid.Custom(func(t *rapid.T) string {
 	parts := rapid.SliceOfN(rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"a", "B", "&", "<b>", "&amp;", "\u00e4", "a\u0308", "あ", "\U0001f600", "…", " ", "\n", "@ada ", "#tag", ".", "https://a.example/x", " https://b.org/?a=b&c=d ",
-			" c.com ", "https://t.co/abcdefghij ", "/status/17",
+			" c.com ", "d.com.", "https://t.co/abcdefghij ", "/status/17",
 		}),
 		rapid.StringN(1, 8, -1),
 	), 1, 12).Draw(t, "parts")
