@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/chaos/platform"
 )
 
 // face is where jobs have their effects. Each is one connection, the feed one for
@@ -18,8 +19,9 @@ import (
 type face int
 
 const (
-	keyedHook face = iota // a webhook whose receiver dedupes
-	keyedHTTP             // a plain HTTP request to one that does, and names what it made
+	keyedHook  face = iota // a webhook whose receiver dedupes, without a lock
+	statedHook             // the same, at a connection that states how long its receiver may work
+	keyedHTTP              // a plain HTTP request to one that does, with a lock, and names what it made
 	opaqueHook
 	feedPosts
 )
@@ -130,21 +132,21 @@ var policies = map[job.Policy]fireoncev1.AmbiguityPolicy{
 	job.Resend:     fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND,
 }
 
-func (s spec) payload(platform string) *fireoncev1.Payload {
+func (s spec) payload(url string) *fireoncev1.Payload {
 	body, path := fmt.Sprintf(`{"subject":%q}`, s.subject), cmp.Or(s.path, s.subject)
 	hook := func(kind string) *fireoncev1.Payload {
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
-			Url: platform + "/hook/" + kind + "/" + path, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
+			Url: url + "/hook/" + kind + "/" + path, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
 		}}}
 	}
 	switch s.face {
-	case keyedHook:
-		return hook("keyed")
+	case keyedHook, statedHook:
+		return hook(platform.FaceUnlocked)
 	case opaqueHook:
-		return hook("opaque")
+		return hook(platform.FaceOpaque)
 	case keyedHTTP:
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
-			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: platform + "/hook/keyed/" + path,
+			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: url + "/hook/" + platform.FaceKeyed + "/" + path,
 			Content: &fireoncev1.HttpRequest_BodyText{BodyText: body}, IdJsonPointer: "/id",
 		}}}
 	default:

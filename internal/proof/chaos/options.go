@@ -34,6 +34,9 @@ const (
 	// delayRate is the share of such writes. A feed has more of them: only its jobs are
 	// sent again because something was not seen.
 	delayRate, feedDelayRate = 0.08, 0.16
+	// slowRate is the share of requests that a receiver without a lock works on for as long:
+	// it looks for the key, works, acts, and then stores the key.
+	slowRate = 0.08
 )
 
 // platformFaults are the platform's usual ones, but many writes act when no client waits
@@ -43,8 +46,10 @@ func platformFaults() platform.Faults {
 	f.Rates[platform.Delay] = delayRate
 	feed := maps.Clone(f.Rates)
 	feed[platform.Delay] = feedDelayRate
-	f.Faces = map[string]platform.Rates{platform.FaceFeed: feed}
-	f.Delay = platform.Duration(longestDelay)
+	unlocked := maps.Clone(f.Rates)
+	unlocked[platform.Slow] = slowRate
+	f.Faces = map[string]platform.Rates{platform.FaceFeed: feed, platform.FaceUnlocked: unlocked}
+	f.Delay, f.Work = platform.Duration(longestDelay), platform.Duration(longestDelay)
 	return f
 }
 

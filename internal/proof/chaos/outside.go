@@ -21,8 +21,10 @@ import (
 
 // What is measured here cannot be prevented, and the README says so: a platform that
 // acts later than fence and read lag, and a process that is frozen between its last
-// look at the clocks and the write. How often each makes a duplicate is printed, not
-// judged. Jobs are OBSERVABLE ones, and KEYED ones beside them, which have neither.
+// look at the clocks and the write; and a receiver that has keys and no lock, and that
+// works on a request beyond the fence. How often each makes a duplicate is printed, not
+// judged. In the first two, jobs are OBSERVABLE ones, and KEYED ones beside them, whose
+// receivers act at once.
 
 // settleTime is from the arm of a feed's job to the beginning of the last look that
 // proves an absence: answer deadline, grace, read lag, and the five read lags between
@@ -44,6 +46,16 @@ const (
 	// frozenFor is long enough for the others to sweep the job, prove its absence and
 	// send it again.
 	frozenFor = settleTime + 4*time.Second
+)
+
+// slowParts are how long a receiver without a lock works, in percent of the time from the
+// arm to the fence.
+var slowParts = []int{70, 110, 150, 250}
+
+const (
+	fence = attemptTimeout + grace
+	// statedWork is what a connection states of its receiver, for slowParts of at most 150.
+	statedWork = 2 * fence
 )
 
 // lateParts are how late the platform acts, in percent of the settle time.
@@ -74,7 +86,7 @@ func (r rate) String() string {
 // measure measures what is outside the assumptions, on PostgreSQL.
 func measure(ctx context.Context, o options, dir, binary string, w io.Writer, say func(string, ...any)) error {
 	var rates []rate
-	each := max(1, o.jobs/(len(lateParts)+2))
+	each := max(1, o.jobs/(len(lateParts)+2+len(slowParts)+1))
 	for _, percent := range lateParts {
 		late := settleTime * time.Duration(percent) / 100
 		r, err := inTrial(ctx, o, dir, binary, trial{
@@ -88,6 +100,11 @@ func measure(ctx context.Context, o options, dir, binary string, w io.Writer, sa
 		say("%s", r)
 		rates = append(rates, r)
 	}
+	slow, err := measureSlow(ctx, o, dir, binary, each, say)
+	if err != nil {
+		return err
+	}
+	rates = append(rates, slow...)
 	for _, class := range []job.Class{job.Observable, job.Keyed} {
 		r, err := inTrial(ctx, o, dir, binary, trial{
 			name: "frozen-" + class.String(), jobs: mostFrozenJobs, only: class, freezes: max(3, each/jobsAFreeze), say: say,
@@ -108,11 +125,44 @@ func measure(ctx context.Context, o options, dir, binary string, w io.Writer, sa
 	return err
 }
 
+// measureSlow measures receivers without a lock that work on requests: with each part of the
+// fence, and then beyond it at a connection that states so.
+func measureSlow(ctx context.Context, o options, dir, binary string, each int, say func(string, ...any)) (rates []rate, err error) {
+	trials := make([]trial, 0, len(slowParts)+1)
+	for _, percent := range slowParts {
+		trials = append(trials, slowTrial(percent, each, say))
+	}
+	stated := slowTrial(150, each, say)
+	stated.name, stated.face = "slow-stated", statedHook
+	stated.what += fmt.Sprintf(", and the connection states %v", statedWork)
+	for _, t := range append(trials, stated) {
+		r, err := inTrial(ctx, o, dir, binary, t)
+		if err != nil {
+			return nil, err
+		}
+		say("%s", r)
+		rates = append(rates, r)
+	}
+	return rates, nil
+}
+
+func slowTrial(percent, jobs int, say func(string, ...any)) trial {
+	work := fence * time.Duration(percent) / 100
+	return trial{
+		name: fmt.Sprintf("slow-%d", percent), jobs: jobs, only: job.Keyed, say: say,
+		what: fmt.Sprintf("a receiver without a lock works for %v on a request, %d %% of the time to the fence", work, percent),
+		faults: platform.Faults{
+			Faces: map[string]platform.Rates{platform.FaceUnlocked: {platform.Slow: lateShare}}, Work: platform.Duration(work),
+		},
+	}
+}
+
 // trial is one measurement to be made.
 type trial struct {
 	name, what string
 	jobs       int
 	only       job.Class // zero: both in turn
+	face       face      // of KEYED jobs; zero: keyedHook
 	faults     platform.Faults
 	freezes    int // so many are made, however many jobs that takes
 	say        func(string, ...any)
@@ -125,7 +175,7 @@ func (t trial) specs(i int) spec {
 		s.face, s.class, s.account = feedPosts, job.Observable, i/2%accounts
 		return s
 	}
-	s.face, s.class = keyedHook, job.Keyed
+	s.face, s.class = t.face, job.Keyed
 	return s
 }
 
@@ -172,13 +222,14 @@ func inTrial(ctx context.Context, o options, dir, binary string, t trial) (r rat
 	return r, r.weigh(in)
 }
 
-// weigh has the judge say what became of the jobs, and counts the late requests.
+// weigh has the judge say what became of the jobs, and counts the requests that are trials.
 func (r *rate) weigh(in judge.Input) error {
 	for rec, err := range in.Log {
 		if err != nil {
 			return err
 		}
-		if rec.Type == platform.TypeRequest && rec.Fault == platform.Late && platform.KindOf(rec.Face) == platform.FaceFeed {
+		late := rec.Fault == platform.Late && platform.KindOf(rec.Face) == platform.FaceFeed
+		if rec.Type == platform.TypeRequest && (late || rec.Fault == platform.Slow) {
 			r.Trials++
 		}
 	}

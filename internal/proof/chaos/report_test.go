@@ -65,6 +65,9 @@ func TestDelaysAreWithinTheFence(t *testing.T) {
 	if latest := attemptTimeout + longest; latest > attemptTimeout+grace-delayMargin {
 		t.Errorf("a write may act %v after its arm, the fence is at %v", latest, attemptTimeout+grace)
 	}
+	if work := time.Duration(f.Work); work != longest || f.Faces[platform.FaceUnlocked][platform.Slow] == 0 {
+		t.Errorf("receivers without a lock work for %v, and want %v", work, longest)
+	}
 	if f.Rates[platform.Late] != 0 || time.Duration(f.ReadLag) > readLag {
 		t.Errorf("outside the assumptions: %+v", f)
 	}

@@ -46,8 +46,11 @@ func connectAs(ctx context.Context, f *fleet.Fleet, url, name string, first, acc
 		keyedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
 		}},
-		// The platform holds a lock from the search of a key to its effect, so one of the two
-		// may say so: its jobs are repeated before the fence when their server is gone.
+		statedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+			ReceiverDedupes: dedupes, KeyWindow: window, MaxHandlingTime: durationpb.New(statedWork),
+		}}},
+		// The receiver holds a lock from the search of a key to its effect: its jobs are repeated
+		// before the fence.
 		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
 			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
 		}},

@@ -50,6 +50,11 @@ const (
 	// fence.
 	Late Fault = "late"
 
+	// Slow works on the request for Faults.Work, and then acts, also when its client is gone
+	// by then. A receiver without a lock has looked for the key before, and stores it after:
+	// what comes with the same key meanwhile acts too.
+	Slow Fault = "slow"
+
 	// Stale answers a look with a listing from earlier, as a cache does.
 	Stale Fault = "stale"
 )
@@ -58,7 +63,7 @@ const (
 // Rates are summed up in this order, so that it belongs to what a seed means.
 var (
 	Kinds = []Fault{
-		Drop, ErrorAfter, ResetMid, Truncate, Trickle, Silence, Delay, ResetBefore, Unavailable, RateLimit, Refuse, Late,
+		Drop, ErrorAfter, ResetMid, Truncate, Trickle, Silence, Delay, ResetBefore, Unavailable, RateLimit, Refuse, Late, Slow,
 	}
 	LookKinds = []Fault{Drop, ErrorAfter, ResetMid, Truncate, Trickle, Silence, Delay, Unavailable, RateLimit, Stale}
 )
@@ -127,8 +132,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 type Faults struct {
 	// Rates are those of requests for an effect.
 	Rates Rates `json:"rates,omitempty"`
-	// Faces overrides Rates for one kind of face: FaceKeyed, FaceOpaque, FaceFeed, or a
-	// site's name.
+	// Faces overrides Rates for one kind of face: FaceKeyed, FaceUnlocked, FaceOpaque,
+	// FaceFeed, or a site's name.
 	Faces map[string]Rates `json:"faces,omitempty"`
 	// Looks are those of the feed's listings.
 	Looks Rates `json:"looks,omitempty"`
@@ -139,6 +144,8 @@ type Faults struct {
 	Delay Duration `json:"delay,omitempty"`
 	// LateBy is how long after a request Late acts.
 	LateBy Duration `json:"late_by,omitempty"`
+	// Work is how long Slow works.
+	Work Duration `json:"work,omitempty"`
 	// Trickle is how long an answer with that fault takes to go out. Zero means 5 s.
 	Trickle Duration `json:"trickle,omitempty"`
 	// RetryAfter is what RateLimit asks for, in whole seconds. Zero means 1 s.
@@ -154,7 +161,7 @@ func (f Faults) Check() error {
 		}
 		errs = append(errs, rates.check(Kinds))
 	}
-	if min(f.ReadLag, f.Delay, f.LateBy, f.Trickle, f.RetryAfter) < 0 {
+	if min(f.ReadLag, f.Delay, f.LateBy, f.Work, f.Trickle, f.RetryAfter) < 0 {
 		errs = append(errs, errors.New("a negative duration"))
 	}
 	return errors.Join(errs...)

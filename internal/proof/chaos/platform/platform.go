@@ -1,10 +1,11 @@
-// Package platform is the outer world of the crash campaign: a server with three
+// Package platform is the outer world of the crash campaign: a server with four
 // faces whose answers go wrong as planned, and whose log shows what really
 // happened. It runs in a process of its own, so that no fault of the servers
 // under test reaches its memory; its log is the only judge of duplicates.
 //
 //   - /hook/keyed/…: a receiver that drops what has a key that it has seen
 //     (webhook-id, else Idempotency-Key) and answers it as the first time.
+//   - /hook/unlocked/…: the same without a lock: it looks for the key, acts, and then stores it.
 //   - /hook/opaque/…: a receiver that acts on each request.
 //   - /feed/ACCOUNT/posts: the API of docs/platforms/feed.md, which knows nothing
 //     of keys and lists posts after a lag. Each account is a feed of its own.
@@ -143,6 +144,7 @@ func Start(opts Options) (*Platform, error) {
 		return nil, errors.Join(err, p.endSites(), p.server.Close())
 	}
 	mux.HandleFunc("POST /hook/keyed/", p.hook(FaceKeyed))
+	mux.HandleFunc("POST /hook/unlocked/", p.hook(FaceUnlocked))
 	mux.HandleFunc("POST /hook/opaque/", p.hook(FaceOpaque))
 	mux.HandleFunc("POST /feed/{account}/posts", p.post)
 	mux.HandleFunc("GET /feed/{account}/posts", p.look)
@@ -172,6 +174,9 @@ func (p *Platform) URL() string { return p.server.URL() }
 // KeyedURL is where the keyed receiver gets requests. The subject is that of the
 // body, a JSON object with "subject"; else the rest of the path.
 func (p *Platform) KeyedURL() string { return p.URL() + "/hook/keyed/" }
+
+// UnlockedURL is the same for the receiver that has keys and no lock.
+func (p *Platform) UnlockedURL() string { return p.URL() + "/hook/unlocked/" }
 
 // OpaqueURL is the same for the receiver that does not know keys.
 func (p *Platform) OpaqueURL() string { return p.URL() + "/hook/opaque/" }

@@ -104,6 +104,7 @@ type face struct {
 
 var faces = []face{
 	{platform.FaceKeyed, func(w *world) string { return w.KeyedURL() }, hookBody, 200},
+	{platform.FaceUnlocked, func(w *world) string { return w.UnlockedURL() }, hookBody, 200},
 	{platform.FaceOpaque, func(w *world) string { return w.OpaqueURL() }, hookBody, 200},
 	{platform.FaceFeed, func(w *world) string { return w.FeedURL("a") + "/posts" }, postBody, 201},
 }
@@ -121,7 +122,7 @@ func TestFaults(t *testing.T) {
 		status  int // 0: an error, before the answer or in it
 		effects int
 	}{
-		platform.None: {-1, 1}, platform.Delay: {-1, 1}, platform.Trickle: {-1, 1},
+		platform.None: {-1, 1}, platform.Delay: {-1, 1}, platform.Slow: {-1, 1}, platform.Trickle: {-1, 1},
 		platform.Drop: {0, 1}, platform.ResetMid: {0, 1}, platform.Truncate: {0, 1}, platform.Late: {0, 1},
 		platform.ResetBefore: {0, 0}, platform.Unavailable: {503, 0}, platform.RateLimit: {429, 0}, platform.Refuse: {422, 0},
 	} {
@@ -129,7 +130,7 @@ func TestFaults(t *testing.T) {
 			t.Run(string(fault)+"/"+f.name, func(t *testing.T) {
 				opts := platform.Options{Faults: platform.Faults{
 					Trickle: platform.Duration(10 * time.Millisecond), Delay: platform.Duration(time.Millisecond),
-					LateBy: platform.Duration(time.Millisecond),
+					LateBy: platform.Duration(time.Millisecond), Work: platform.Duration(time.Millisecond),
 				}}
 				if fault != platform.None {
 					opts.Faults.Rates = platform.Rates{fault: 1}
@@ -372,6 +373,57 @@ func TestKeysAtOnce(t *testing.T) {
 	if got := w.Totals(); w.effects("s") != 1 || got.Repeats != 19 {
 		t.Errorf("%d effects, %+v", w.effects("s"), got)
 	}
+}
+
+// TestSlowWithoutALock: a receiver that works on a request acts again on another one with the
+// same key, and knows the key once it has acted. One with a lock acts once.
+func TestSlowWithoutALock(t *testing.T) {
+	for _, tt := range []struct {
+		face string
+		url  func(*world) string
+		acts int
+	}{
+		{platform.FaceUnlocked, func(w *world) string { return w.UnlockedURL() }, 2},
+		{platform.FaceKeyed, func(w *world) string { return w.KeyedURL() }, 1},
+	} {
+		t.Run(tt.face, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, platform.Options{})
+			for work := 500 * time.Millisecond; !w.overlap(tt.url(w), work, tt.acts); work *= 2 {
+				t.Logf("the first request did not work long enough: %v", work)
+			}
+		})
+	}
+}
+
+// overlap sends a request that is worked on for a while, and another with its key meanwhile.
+// It reports whether the first was still worked on when the second had its answer.
+func (w *world) overlap(url string, work time.Duration, acts int) bool {
+	w.Helper()
+	subject := work.String()
+	ask := func() {
+		if _, _, err := send(w.Context(), http.MethodPost, url, hookBody(subject), map[string]string{"Webhook-Id": subject}); err != nil {
+			w.Error(err)
+		}
+	}
+	if err := w.SetFaults(platform.Faults{Rates: platform.Rates{platform.Slow: 1}, Work: platform.Duration(work)}); err != nil {
+		w.Fatal(err)
+	}
+	var first sync.WaitGroup
+	first.Go(ask)
+	for w.Totals().Pending == 0 {
+		runtime.Gosched()
+	}
+	if err := w.SetFaults(platform.Faults{}); err != nil {
+		w.Fatal(err)
+	}
+	ask()
+	worked := w.Totals().Pending == 1
+	first.Wait()
+	if ask(); worked && w.effects(subject) != acts {
+		w.Errorf("%d effects, want %d", w.effects(subject), acts)
+	}
+	return worked
 }
 
 // TestForgottenKeys: the memory is bounded, and says so.

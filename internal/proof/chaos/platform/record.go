@@ -25,9 +25,10 @@ const (
 
 // Kinds of faces.
 const (
-	FaceKeyed  = "keyed"
-	FaceOpaque = "opaque"
-	FaceFeed   = "feed"
+	FaceKeyed    = "keyed"
+	FaceUnlocked = "unlocked"
+	FaceOpaque   = "opaque"
+	FaceFeed     = "feed"
 )
 
 // KindOf returns the kind of a face: a feed's is "feed/" and its account.

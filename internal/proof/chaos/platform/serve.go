@@ -50,7 +50,8 @@ func (p *Platform) carryOut(w http.ResponseWriter, r *http.Request, c call, act 
 		})
 		loopback.Reset(w)
 		return
-	case c.Fault == Delay && !p.pause(c.share(c.faults.Delay, drawTime)):
+	case c.Fault == Delay && !p.pause(c.share(c.faults.Delay, drawTime)),
+		c.Fault == Slow && c.Face != FaceUnlocked && !p.pause(time.Duration(c.faults.Work)):
 		p.acted()
 		loopback.Reset(w)
 		return
@@ -79,11 +80,15 @@ func (p *Platform) hook(face string) http.HandlerFunc {
 			Body: digestOf(body),
 		})
 		p.carryOut(w, r, c, func() (answer, uint64) {
-			if face != FaceKeyed || c.Key == "" {
+			switch {
+			case face == FaceOpaque || c.Key == "":
 				id := effectID(c)
 				return named(id), p.took(c, id)
+			case face == FaceUnlocked:
+				return p.lookActStore(c)
+			default:
+				return p.onceFor(c)
 			}
-			return p.onceFor(c)
 		})
 	}
 }
@@ -92,12 +97,43 @@ func (p *Platform) hook(face string) http.HandlerFunc {
 func (p *Platform) onceFor(c call) (answer, uint64) {
 	p.keys.mu.Lock()
 	defer p.keys.mu.Unlock()
-	if seen, ok := p.keys.find(c.Key); ok {
+	if seen, ok := p.repeated(c); ok {
+		return named(seen.id), seen.ticket
+	}
+	made := p.make(c)
+	return named(made.id), made.ticket
+}
+
+// lookActStore is onceFor of a receiver that holds no lock while it works. One that the end
+// of the platform interrupts does not act.
+func (p *Platform) lookActStore(c call) (answer, uint64) {
+	p.keys.mu.Lock()
+	seen, ok := p.repeated(c)
+	p.keys.mu.Unlock()
+	switch {
+	case ok:
+		return named(seen.id), seen.ticket
+	case c.Fault == Slow && !p.pause(time.Duration(c.faults.Work)):
+		return failed(http.StatusServiceUnavailable, "the receiver ends"), 0
+	}
+	p.keys.mu.Lock()
+	defer p.keys.mu.Unlock()
+	made := p.make(c)
+	return named(made.id), made.ticket
+}
+
+// repeated returns what a request's key was used for. The caller holds keys.mu.
+func (p *Platform) repeated(c call) (seen remembered, ok bool) {
+	if seen, ok = p.keys.find(c.Key); ok {
 		p.mu.Lock()
 		p.totals.Repeats++
 		p.mu.Unlock()
-		return named(seen.id), seen.ticket
 	}
+	return seen, ok
+}
+
+// make acts on a request and remembers its key. The caller holds keys.mu.
+func (p *Platform) make(c call) remembered {
 	made := remembered{id: effectID(c)}
 	made.ticket = p.took(c, made.id)
 	if p.keys.add(c.Key, made) {
@@ -105,7 +141,7 @@ func (p *Platform) onceFor(c call) (answer, uint64) {
 		p.totals.Forgotten++
 		p.mu.Unlock()
 	}
-	return named(made.id), made.ticket
+	return made
 }
 
 // effectID names the effect of a request.
