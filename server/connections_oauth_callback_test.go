@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -469,6 +470,19 @@ func TestLoginIsHandedOver(t *testing.T) {
 		}
 		if q := over(b, back(state, "a b")); q.Get("error") != "server_error" || q.Has("code") {
 			t.Errorf("%v", q)
+		}
+	})
+	inBrowser(t, "an answer in the application's own URL", func(t *testing.T, b *browser, p *tokens) {
+		state := b.handedOver(func(r *fireoncev1.StartOAuthRequest) {
+			r.ReturnUrl = doneURL + "&code=forged&iss=forged&error=forged&error_description=forged&error_uri=forged"
+		})
+		for path, want := range map[string]url.Values{
+			back(state, "anns-code"): {"user": {"7"}, "state": {state}, "code": {"anns-code"}},
+			callback(url.Values{"state": {state}, "error": {"access_denied"}}): {"user": {"7"}, "state": {state}, "error": {"access_denied"}},
+		} {
+			if q := over(b, path); !reflect.DeepEqual(q, want) {
+				t.Errorf("%s: %v, want %v", path, q, want)
+			}
 		}
 	})
 	inBrowser(t, "no form ends it", func(t *testing.T, b *browser, p *tokens) {

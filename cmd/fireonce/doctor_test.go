@@ -172,6 +172,11 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look(append(own, "--connector-ca-file", "own="+key)...), "connector own", "failure", "no certificate")
 	finds(t, look(append(own, "--connector-ca-file", "own="+ca.File)...), "connector own", "ok", ca.File)
 	finds(t, look(append(own, "--connector-client-cert", "own="+cert, "--connector-client-key", "own="+key)...), "connector own", "warning", "ends on")
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("between-us\n"), 0o644); err != nil { //nolint:gosec // what doctor warns of
+		t.Fatal(err)
+	}
+	finds(t, look(append(own, "--connector-token-file", "own="+token)...), "connector own", "warning", "may read its token")
 	ca.Issue(t, cert, key, certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
