@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -32,6 +33,10 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err := cr.allows(post); err != nil {
 		return nil, err
 	}
+	local, err := lookup.LocalClock(ctx, o, c.now)
+	if err != nil {
+		return nil, err
+	}
 	asset, err := c.fetch(ctx, post)
 	if err != nil {
 		return nil, err
@@ -43,7 +48,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		}
 		return nil, fmt.Errorf("open tiktok: %w", err)
 	}
-	return &session{c: c, account: a, post: post, asset: asset, conn: conn, version: o.Credential.Version}, nil
+	return &session{c: c, account: a, post: post, asset: asset, conn: conn, local: local, version: o.Credential.Version}, nil
 }
 
 // fetch returns the file of an upload. It reads a file that TikTok fetches itself only
@@ -78,6 +83,7 @@ type session struct {
 	post    content
 	asset   *kit.Asset // nil: TikTok fetches
 	conn    *transport.Conn
+	local   func() time.Time // see lookup.LocalClock
 	version int
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -18,7 +19,7 @@ import (
 const inboxPause = time.Minute
 
 // handle is a post's name and, for as long as TikTok has not confirmed that the whole
-// video is there, its size and when its upload ends for good. As text: the name, or
+// video is there, its size and when its upload ends for good (by lookup.LocalClock). As text: the name, or
 // the three with spaces between them, the time in Unix seconds.
 type handle struct {
 	id   string
@@ -80,8 +81,14 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, text string) 
 	case "PROCESSING_DOWNLOAD":
 		out.Result, out.Message = job.ResultAccepted, "TikTok fetches the file"
 	case "PROCESSING_UPLOAD":
-		if h.size > 0 && st.Uploaded != nil && *st.Uploaded < h.size && c.now().After(h.ends) {
-			return missing(out, *st.Uploaded, h.size)
+		if h.size > 0 && st.Uploaded != nil && *st.Uploaded < h.size {
+			local, err := lookup.LocalClock(ctx, o, c.now)
+			if err != nil {
+				return unreadable(err)
+			}
+			if local().After(h.ends) {
+				return missing(out, *st.Uploaded, h.size)
+			}
 		}
 		out.Result, out.Message = job.ResultAccepted, "TikTok works on the video"
 	case "SEND_TO_USER_INBOX":

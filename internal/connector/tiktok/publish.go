@@ -95,7 +95,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 	if err != nil || s.c.httpsOnly && to.Scheme != "https" {
 		return unposted(o, "TikTok named no usable place for the upload")
 	}
-	name := handle{b.ID, plan.size, s.c.now().Add(s.c.uploadLife)}.String()
+	name := handle{b.ID, plan.size, s.local().Add(s.c.uploadLife)}.String()
 	if err := c.SaveHandle(name); err != nil {
 		return unposted(o, "the name of the upload could not be stored")
 	}

@@ -43,12 +43,13 @@ func (c *clock) pass(d time.Duration) {
 type world struct {
 	t *testing.T
 	*tiktoktest.Platform
-	*clock
-	proxy *faultproxy.Proxy
-	c     *tiktok.Connector
-	cred  connector.Credential
-	file  []byte
-	url   string // of the file
+	*clock        // the store's and the platform's
+	own    *clock // the machine's
+	proxy  *faultproxy.Proxy
+	c      *tiktok.Connector
+	cred   connector.Credential
+	file   []byte
+	url    string // of the file
 }
 
 // film is a file of a size that looks like a video.
@@ -59,7 +60,8 @@ func film(n int) []byte {
 
 func newWorld(t *testing.T, opts tiktoktest.Options) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{now: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}, cred: oauth(t, token), file: film(1000)}
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	w := &world{t: t, clock: &clock{now: now}, own: &clock{now: now}, cred: oauth(t, token), file: film(1000)}
 	opts.Now, opts.Token = w.Now, token
 	var err error
 	if w.Platform, err = tiktoktest.Start(opts); err != nil {
@@ -77,7 +79,7 @@ func newWorld(t *testing.T, opts tiktoktest.Options) *world {
 	egress := transport.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
 	sender := transport.NewSender(transport.Config{Egress: egress})
 	w.c = tiktok.New(tiktok.Config{
-		Sender: sender, Media: kit.NewMedia(kit.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), Now: w.Now,
+		Sender: sender, Media: kit.NewMedia(kit.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), Now: w.own.Now,
 	})
 	t.Cleanup(func() {
 		host.Close()
@@ -86,6 +88,12 @@ func newWorld(t *testing.T, opts tiktoktest.Options) *world {
 		_ = w.Close()
 	})
 	return w
+}
+
+// pass lets time pass, on all clocks.
+func (w *world) pass(d time.Duration) {
+	w.clock.pass(d)
+	w.own.pass(d)
 }
 
 func (w *world) opening(source fireoncev1.TikTokSettings_Source, p *fireoncev1.SocialPost) connector.Opening {
@@ -97,7 +105,10 @@ func (w *world) opening(source fireoncev1.TikTokSettings_Source, p *fireoncev1.S
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return connector.Opening{Settings: settings, Class: job.Handle, Credential: w.cred, Prepared: prepared, Fresh: true}
+	return connector.Opening{
+		Settings: settings, Class: job.Handle, Credential: w.cred, Prepared: prepared, Fresh: true,
+		Steady: func(context.Context) (time.Time, error) { return w.Now(), nil },
+	}
 }
 
 // attempt is one attempt with the names that it saved.
