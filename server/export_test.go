@@ -24,6 +24,18 @@ import (
 // ReasonCode lets tests see the table of errors.
 func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
 
+// HoldPreviews takes all places of previews, until release is called.
+func (s *Server) HoldPreviews() (release func()) {
+	for range maxPreviews {
+		s.previews <- struct{}{}
+	}
+	return func() {
+		for range maxPreviews {
+			<-s.previews
+		}
+	}
+}
+
 // EtagOf lets tests name a version.
 func EtagOf(id job.ID, version int64) string { return etagOf(id, version) }
 

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -117,7 +120,8 @@ func (s *Server) requireCaller() interceptor {
 	}
 }
 
-// clampDeadline sets a deadline for every unary call. A stream has its own.
+// clampDeadline sets a deadline for every unary call, and bounds the steps in which it computes times. A stream has its own
+// deadline.
 func (s *Server) clampDeadline() interceptor {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		if spec.StreamType != connect.StreamTypeUnary {
@@ -129,6 +133,9 @@ func (s *Server) clampDeadline() interceptor {
 		}
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
+		if strings.HasPrefix(spec.Procedure, "/"+fireoncev1connect.ScheduleServiceName+"/") {
+			ctx = recur.WithMeter(ctx, int64(s.cfg.Limits.Steps))
+		}
 		return next(ctx)
 	}
 }

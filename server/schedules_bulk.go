@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -96,6 +97,7 @@ func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev
 
 // bulkOne changes one schedule that was selected, unless it is selected no more.
 func (s *scheduleService) bulkOne(ctx context.Context, b bulkSchedules, q store.ScheduleQuery, of store.Schedule, out *fireoncev1.BulkScheduleResult) error {
+	ctx = recur.WithMeter(ctx, int64(s.cfg.Limits.Steps)) // one that is costly is no other one's failure
 	r := b.revision
 	r.inPlace = func(was store.Schedule) (bool, error) {
 		if !q.Selects(was) {

@@ -169,11 +169,11 @@ func (s *scheduleService) passDue(ctx context.Context, c *store.ScheduleChange, 
 
 // begin puts a schedule where it fires after an instant, which passed returned. What waits in the
 // buffer stays there, unless no job may be made any more.
-func (s *scheduleService) begin(c *store.ScheduleChange, times *recur.Schedule, maxFirings int64, from time.Time) error {
+func (s *scheduleService) begin(ctx context.Context, c *store.ScheduleChange, times *recur.Schedule, maxFirings int64, from time.Time) error {
 	to := &c.Schedule
-	cursor, next, left, err := schedule.Begin(times, maxFirings, to.Run, from)
+	cursor, next, left, err := schedule.Begin(ctx, times, maxFirings, to.Run, from)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin: %w", evaluated(*to, err))
 	}
 	to.Cursor, to.Next = cursor, time.Time{}
 	if maxFirings > 0 && to.Run >= maxFirings {

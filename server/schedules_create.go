@@ -96,7 +96,7 @@ func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *f
 		Labels: req.GetLabels(), Connection: d.conn, PauseAfterFailures: int(d.policies.GetPauseAfterFailures()),
 		State: store.ScheduleActive, Note: req.GetNote(), CreatedBy: in.who.actor,
 	}
-	times, err := s.compile(out.ID, 1, d.spec)
+	times, err := s.compile(ctx, out.ID, 1, d.spec)
 	if err != nil {
 		return out, err
 	}
@@ -105,8 +105,8 @@ func (s *scheduleService) newSchedule(ctx context.Context, in *validator, req *f
 	if err != nil {
 		return out, err
 	}
-	if out.Cursor, out.Next, left, err = schedule.Begin(times, d.spec.GetMaxFirings(), 0, now); err != nil {
-		return out, err
+	if out.Cursor, out.Next, left, err = schedule.Begin(ctx, times, d.spec.GetMaxFirings(), 0, now); err != nil {
+		return out, specCost(err)
 	}
 	if !left {
 		return out, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, "spec does not fire from now on", "field", partSpec)
@@ -137,16 +137,25 @@ func (d scheduleDraft) encode(s *store.Schedule) error {
 }
 
 // compile makes the times of a request's spec.
-func (s *scheduleService) compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (*recur.Schedule, error) {
-	times, err := schedule.Compile(id, generation, spec, s.cfg.Scheduler.Zones())
+func (s *scheduleService) compile(ctx context.Context, id job.ID, generation int64, spec *fireoncev1.ScheduleSpec) (*recur.Schedule, error) {
+	times, err := schedule.CompileFor(ctx, id, generation, spec, s.cfg.Scheduler.Zones())
 	var wrong schedule.SpecError
 	if errors.As(err, &wrong) {
 		return nil, specFault(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, partSpec, wrong)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("compile the spec: %w", err)
+		return nil, fmt.Errorf("compile the spec: %w", specCost(err))
 	}
 	return times, nil
+}
+
+// specCost is the error for a request with a spec whose times are too costly.
+func specCost(err error) error {
+	costly, ok := errors.AsType[*recur.CostError](err)
+	if !ok {
+		return err
+	}
+	return specFault(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID, partSpec, schedule.SpecError{{Message: costly.Error() + ". " + cheaper}})
 }
 
 // specFault is the error for the spec that a request has at a path.
@@ -203,7 +212,10 @@ func (s *scheduleService) checkTemplate(ctx context.Context, in *validator, of s
 	if err != nil {
 		return err
 	}
-	beat := schedule.Example(times, now)
+	beat, err := schedule.Example(ctx, times, now)
+	if err != nil {
+		return specCost(err)
+	}
 	made, err := schedule.JobOf(of.ID, times, d.template, beat, of.Run+1)
 	if errors.Is(err, schedule.ErrTooLarge) {
 		return tooLarge(err)
@@ -255,7 +267,7 @@ func (s *scheduleService) validated(
 	case refused != nil:
 		return nil, refused
 	}
-	times, err := s.compile(fresh.ID, 1, d.spec)
+	times, err := s.compile(ctx, fresh.ID, 1, d.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +281,10 @@ func (s *scheduleService) validated(
 		return nil, err
 	}
 	out.NextFireTime = timeToWire(fresh.Next)
-	beats, _ := schedule.Preview(times, now.Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
+	beats, _, err := schedule.Preview(ctx, times, now.Add(time.Nanosecond), time.Time{}, fewest(shownFirings, req.GetSpec().GetMaxFirings()))
+	if err != nil {
+		return nil, specCost(err)
+	}
 	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(schedule.Due(beats, d.template))}, nil
 }
 

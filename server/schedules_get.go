@@ -87,7 +87,7 @@ func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fir
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := s.cfg.Scheduler.Upcoming(of, now, shownFirings)
+	next, err := s.cfg.Scheduler.Upcoming(ctx, of, now, shownFirings)
 	if err != nil {
 		s.unreadable(ctx, of, err)
 	}
@@ -152,7 +152,7 @@ func (s *scheduleService) nextFire(ctx context.Context, of store.Schedule, now t
 	if of.Buffered == nil && len(of.Skips) == 0 && of.Next.After(now) {
 		return of.Next
 	}
-	next, err := s.cfg.Scheduler.Upcoming(of, now, len(of.Skips)+1)
+	next, err := s.cfg.Scheduler.Upcoming(ctx, of, now, len(of.Skips)+1)
 	if err != nil {
 		s.unreadable(ctx, of, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -71,20 +72,26 @@ func (s *scheduleService) resuming(etag, note string) scheduleChange {
 			if err != nil {
 				return err
 			}
-			left, err := s.skipsLeft(*to, from)
+			left, err := s.skipsLeft(ctx, *to, from)
 			if err != nil {
 				return evaluated(*to, err)
 			}
 			to.State, to.PauseCause, to.Note, to.Skips = store.ScheduleActive, 0, note, left
 			to.HeldUntil = time.Time{} // begin passes the lost time
-			return s.begin(c, plan.Times, plan.Spec.GetMaxFirings(), from)
+			return s.begin(ctx, c, plan.Times, plan.Spec.GetMaxFirings(), from)
 		},
 	}
 }
 
+// cheaper is what a client can do about times that are too costly.
+const cheaper = "Ask for fewer firings, or for earlier ones; or give the spec fewer exclusions and sources, and rules without COUNT or with a later start"
+
 // evaluated is the error for a change that needs the times of a schedule that cannot be
 // evaluated.
 func evaluated(of store.Schedule, err error) error {
+	if costly, ok := errors.AsType[*recur.CostError](err); ok {
+		return scheduleState(of, costly.Error()+". "+cheaper)
+	}
 	if bad := new(schedule.UnreadableError); errors.As(err, &bad) {
 		return scheduleState(of, "it cannot be evaluated: "+bad.Error()+". UpdateSchedule with another spec")
 	}

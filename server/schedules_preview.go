@@ -15,10 +15,24 @@ import (
 const (
 	defaultPreview = 10
 	maxPreviewed   = 1000
+	// maxPreviews bounds the previews that are computed concurrently; others wait for previewWait.
+	maxPreviews = 2
+	previewWait = 3 * time.Second
 )
 
 // PreviewSchedule implements the RPC.
 func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error) {
+	wait, cancel := context.WithTimeout(ctx, previewWait)
+	defer cancel()
+	select {
+	case s.previews <- struct{}{}:
+		defer func() { <-s.previews }()
+	case <-wait.Done():
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, "other previews are being computed")
+	}
 	from, err := timeFromWire("start_time", req.GetStartTime())
 	if err != nil {
 		return nil, err
@@ -37,12 +51,12 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 		if _, err := canonicalOrNil(partSpec, spec); err != nil {
 			return nil, err
 		}
-		times, err := s.compile(job.ID{}, 1, spec)
+		times, err := s.compile(ctx, job.ID{}, 1, spec)
 		if err != nil {
 			return nil, err
 		}
 		if list, out.More, err = s.previewed(ctx, times, nil, from, until, n, spec.GetMaxFirings()); err != nil {
-			return nil, err
+			return nil, specCost(err)
 		}
 	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
 		return nil, err
@@ -64,7 +78,10 @@ func (s *scheduleService) previewed(
 		from = now.Add(time.Nanosecond) // a time that is now has passed
 	}
 	most := fewest(n, limit)
-	beats, more := schedule.Preview(times, from, until, most)
+	beats, more, err := schedule.Preview(ctx, times, from, until, most)
+	if err != nil {
+		return nil, false, err
+	}
 	return schedule.Due(beats, template), more && (len(beats) < most || most == n && int64(n) != limit), nil
 }
 
@@ -80,7 +97,7 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 		if err != nil {
 			return nil, false, err
 		}
-		list, more, err := s.cfg.Scheduler.UpcomingUntil(of, now, until, n)
+		list, more, err := s.cfg.Scheduler.UpcomingUntil(ctx, of, now, until, n)
 		if err != nil {
 			return nil, false, evaluated(of, err)
 		}
@@ -92,7 +109,7 @@ func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.Pre
 	}
 	list, more, err := s.previewed(ctx, plan.Times, plan.Template, from, until, n, 0)
 	if err != nil {
-		return nil, false, err
+		return nil, false, evaluated(of, err)
 	}
 	for i := range list {
 		list[i].Skipped = slices.Contains(of.Skips, list[i].Name)
@@ -113,7 +130,7 @@ func (s *scheduleService) assignLater(ctx context.Context, of store.Schedule, li
 	if err != nil {
 		return err
 	}
-	next, _, err := s.cfg.Scheduler.UpcomingUntil(of, now, list[len(list)-1].Instant.Add(time.Nanosecond), maxAssigned)
+	next, _, err := s.cfg.Scheduler.UpcomingUntil(ctx, of, now, list[len(list)-1].Instant.Add(time.Nanosecond), maxAssigned)
 	if err != nil {
 		return evaluated(of, err)
 	}

@@ -39,7 +39,7 @@ func (s *scheduleService) SkipFiring(ctx context.Context, req *fireoncev1.SkipFi
 			if undo {
 				return errInPlace
 			}
-			return s.skip(to, name, now)
+			return s.skip(ctx, to, name, now)
 		},
 	})
 	if err != nil && !errors.Is(err, errInPlace) {
@@ -54,7 +54,7 @@ var errInPlace = errors.New("nothing to change")
 
 // mayComeYet refuses a name that no firing to come has.
 func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, name string, now time.Time) error {
-	next, err := s.cfg.Scheduler.Upcoming(of, now, searchedFirings)
+	next, err := s.cfg.Scheduler.Upcoming(ctx, of, now, searchedFirings)
 	if err != nil {
 		return evaluated(of, err)
 	}
@@ -71,7 +71,11 @@ func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, nam
 		if err != nil {
 			return evaluated(of, err)
 		}
-		decided = known != nil || schedule.Passed(plan.Times, name, now)
+		passed, err := schedule.Passed(ctx, plan.Times, name, now)
+		if err != nil {
+			return evaluated(of, err)
+		}
+		decided = known != nil || passed
 	}
 	if decided {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_FIRING_DECIDED,
@@ -82,8 +86,8 @@ func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, nam
 }
 
 // skip takes a firing out. Of a paused schedule's skips those go whose time has passed.
-func (s *scheduleService) skip(to *store.Schedule, name string, now time.Time) error {
-	left, err := s.skipsLeft(*to, now)
+func (s *scheduleService) skip(ctx context.Context, to *store.Schedule, name string, now time.Time) error {
+	left, err := s.skipsLeft(ctx, *to, now)
 	if err != nil {
 		return evaluated(*to, err)
 	}
@@ -97,7 +101,7 @@ func (s *scheduleService) skip(to *store.Schedule, name string, now time.Time) e
 }
 
 // skipsLeft returns the skips of a schedule whose times are after an instant.
-func (s *scheduleService) skipsLeft(of store.Schedule, passed time.Time) ([]string, error) {
+func (s *scheduleService) skipsLeft(ctx context.Context, of store.Schedule, passed time.Time) ([]string, error) {
 	if len(of.Skips) == 0 || of.State == store.ScheduleActive {
 		return of.Skips, nil
 	}
@@ -105,5 +109,15 @@ func (s *scheduleService) skipsLeft(of store.Schedule, passed time.Time) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(of.Skips), func(name string) bool { return schedule.Passed(plan.Times, name, passed) }), nil
+	var left []string
+	for _, name := range of.Skips {
+		gone, err := schedule.Passed(ctx, plan.Times, name, passed)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			left = append(left, name)
+		}
+	}
+	return left, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -99,7 +100,7 @@ func (s *scheduleService) firingFault(of store.Schedule, err error) error {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE, err.Error(), "limit", strconv.Itoa(job.MaxPayload))
 	case errors.Is(err, store.ErrStale):
 		return scheduleChanged(of)
-	case errors.As(err, new(*connector.InputError)), errors.As(err, new(*schedule.UnreadableError)):
+	case errors.As(err, new(*connector.InputError)), errors.As(err, new(*schedule.UnreadableError)), errors.Is(err, recur.ErrTooCostly):
 		return evaluated(of, err)
 	default:
 		return notFoundAs(fmt.Errorf("fire schedule %s: %w", id, err), scheduleNotFound(store.Ref{ID: of.ID}))

@@ -124,7 +124,7 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 	if d.template != nil && schedule.Queued(d.template) != to.Queued && !to.HeldUntil.IsZero() {
 		return scheduleState(*to, "its queue may have items that were sent in the time that a restore lost: ResumeSchedule first")
 	}
-	times, err := u.schedules.compile(to.ID, to.Generation, spec)
+	times, err := u.schedules.compile(ctx, to.ID, to.Generation, spec)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (u *scheduleUpdate) change(ctx context.Context, c *store.ScheduleChange) er
 		if err != nil {
 			return err
 		}
-		if err := u.schedules.begin(c, times, spec.GetMaxFirings(), from); err != nil {
+		if err := u.schedules.begin(ctx, c, times, spec.GetMaxFirings(), from); err != nil {
 			return err
 		}
 	}

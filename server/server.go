@@ -142,11 +142,14 @@ type Limits struct {
 	Poll time.Duration
 	// Write is the time for one message to a stream's reader; default 10 s.
 	Write time.Duration
+	// Steps bounds the steps in which a call computes times of schedules; default recur.MaxSteps.
+	Steps int
 }
 
 func (l Limits) withDefaults() Limits {
 	or(&l.Request, 1<<20)
 	or(&l.Batch, 16<<20)
+	or(&l.Steps, recur.MaxSteps)
 	or(&l.SmallWork, 16<<20)
 	or(&l.LargeWork, 32<<20)
 	or(&l.DefaultDeadline, 30*time.Second)
@@ -201,6 +204,8 @@ type Server struct {
 	probes chan struct{}
 	// runs are the calls of RunDue that are under way.
 	runs chan struct{}
+	// previews are the calls of PreviewSchedule that are computed now.
+	previews chan struct{}
 }
 
 // New makes a server. It does not use the store.
@@ -248,7 +253,7 @@ func New(cfg Config) (*Server, error) {
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
 		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), health: newHealth(),
-		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), budget: newRequestBudget(cfg.Limits),
+		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: make(chan struct{}, maxPreviews), budget: newRequestBudget(cfg.Limits),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
 	var err error

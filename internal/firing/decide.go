@@ -1,9 +1,11 @@
 package firing
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,8 @@ const (
 	// maxBeats bounds the times that one decision passes. The next decision, which follows
 	// immediately, takes the rest.
 	maxBeats = 5000
+	// maxSteps bounds the steps that one decision takes to find them, in the same way.
+	maxSteps = recur.MaxSteps / 10
 	// keptBack are the latest times that a decision leaves to the next one if it does not have
 	// all: one of them may make a job, because people skip fewer.
 	keptBack = store.MaxSkips + 1
@@ -78,7 +82,7 @@ func Decide(due store.DueSchedule, plan Plan) store.FireDecision {
 }
 
 func newDecider(due store.DueSchedule, plan Plan) *decider {
-	return &decider{due: due, plan: plan, policies: plan.Policies.Filled(), s: due.Schedule, items: due.Items}
+	return &decider{due: due, plan: plan, policies: plan.Policies.Filled(), s: due.Schedule, items: due.Items, steps: maxSteps}
 }
 
 func (d *decider) decision() store.FireDecision {
@@ -102,6 +106,8 @@ type decider struct {
 	latest store.OpenJob
 	// decided is the number of firings in the decision that are not missed.
 	decided int
+	// steps is the bound for the search of due times.
+	steps int64
 }
 
 // dueBeat is a time that has come.
@@ -215,8 +221,12 @@ func (d *decider) mostInWindow() int {
 func (d *decider) collect(c recur.Cursor, most int) span {
 	out := span{passed: c}
 	inside := 0
+	m := recur.NewMeter(context.Background(), math.MaxInt64)
 	for range maxBeats {
-		beat, next, ok := d.plan.Times.Next(out.passed)
+		if n := len(out.beats); m.Spent() > d.steps && (most > 0 || n == 0 || n > keptBack) {
+			break // it has come on, and other schedules wait
+		}
+		beat, next, ok := d.plan.Times.NextCounted(out.passed, m)
 		switch {
 		case ok && beat.Fire.After(d.due.Now):
 			out.next = beat.Fire

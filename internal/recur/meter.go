@@ -67,3 +67,18 @@ func (m *Meter) charge(steps int64) bool {
 	}
 	return m.err == nil
 }
+
+type meterKey struct{}
+
+// WithMeter returns a context whose work is counted together: a request's.
+func WithMeter(ctx context.Context, steps int64) context.Context {
+	return context.WithValue(ctx, meterKey{}, NewMeter(ctx, steps))
+}
+
+// MeterOf returns the meter of a context, or one of its own that allows MaxSteps.
+func MeterOf(ctx context.Context) *Meter {
+	if m, ok := ctx.Value(meterKey{}).(*Meter); ok {
+		return m
+	}
+	return NewMeter(ctx, MaxSteps)
+}

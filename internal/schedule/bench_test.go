@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func BenchmarkPlan(b *testing.B) {
 			now := time.Now()
 			for i := range b.N {
 				sched := store.Schedule{ID: job.ID{1, 15: 9}, State: store.SchedulePaused, Spec: text, Generation: 1, Version: int64(i)}
-				if next, err := s.Upcoming(sched, now, 1); err != nil || len(next) != 1 {
+				if next, err := s.Upcoming(context.Background(), sched, now, 1); err != nil || len(next) != 1 {
 					b.Fatal(next, err)
 				}
 			}

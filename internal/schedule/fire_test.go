@@ -614,7 +614,7 @@ func TestUpcoming(t *testing.T) {
 		w.clock.advance(time.Minute)
 		is(w, w.once(), 1, "fired")
 		s = w.change(s, func(s *store.Schedule) { s.Skips = []string{"2026-11-02T09:03:00/1"} })
-		got, err := w.s.Upcoming(s, w.clock.now(), 10)
+		got, err := w.s.Upcoming(context.Background(), s, w.clock.now(), 10)
 		w.ok(err)
 		is(w, len(got), 2, "firings to come")
 		is(w, got[0].Name, "2026-11-02T09:02:00/1", "first")
@@ -623,11 +623,11 @@ func TestUpcoming(t *testing.T) {
 		s = w.change(s, func(s *store.Schedule) {
 			s.State, s.PauseCause, s.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
 		})
-		got, err = w.s.Upcoming(s, begin.Add(time.Hour), 1)
+		got, err = w.s.Upcoming(context.Background(), s, begin.Add(time.Hour), 1)
 		w.ok(err)
 		is(w, got[0].Name, "2026-11-02T10:01:00/1", "first, if it were resumed")
 		s = w.change(s, func(s *store.Schedule) { s.State, s.PauseCause = store.ScheduleDeleted, 0 })
-		got, err = w.s.Upcoming(s, w.clock.now(), 10)
+		got, err = w.s.Upcoming(context.Background(), s, w.clock.now(), 10)
 		w.ok(err)
 		is(w, len(got), 0, "firings of a deleted one")
 	})

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -47,38 +48,42 @@ func Due(beats []recur.Beat, template *fireoncev1.JobTemplate) []Planned {
 }
 
 // Preview returns the firings of a schedule with nominal times from an instant on and before
-// another one (zero: without end), at most n. more reports whether others may follow.
-func Preview(times *recur.Schedule, from, until time.Time, n int) (beats []recur.Beat, more bool) {
-	return walk(times, times.After(from.Add(-time.Nanosecond)), until, n)
+// another one (zero: without end), at most n. more reports whether others may follow. It counts its
+// steps in the context's recur.Meter, and fails with the meter's error.
+func Preview(ctx context.Context, times *recur.Schedule, from, until time.Time, n int) (beats []recur.Beat, more bool, err error) {
+	return walk(ctx, times, times.After(from.Add(-time.Nanosecond)), until, n)
 }
 
-func walk(times *recur.Schedule, c recur.Cursor, until time.Time, n int) (beats []recur.Beat, more bool) {
+func walk(ctx context.Context, times *recur.Schedule, c recur.Cursor, until time.Time, n int) (beats []recur.Beat, more bool, err error) {
+	m := recur.MeterOf(ctx)
 	for range maxPreview {
-		beat, next, ok := times.Next(c)
+		beat, next, ok := times.NextCounted(c, m)
 		switch {
+		case m.Err() != nil:
+			return nil, true, m.Err()
 		case ok && !until.IsZero() && !beat.Instant.Before(until), !ok && next.Done():
-			return beats, false
+			return beats, false, nil
 		case ok && len(beats) == n:
-			return beats, true
+			return beats, true, nil
 		case ok:
 			beats = append(beats, beat)
 		}
 		c = next
 	}
-	return beats, true
+	return beats, true, nil
 }
 
 // Upcoming returns the next n firings of a stored schedule, as planned at now. For a paused
 // schedule these are the firings that it would have if it were resumed now. It fails with
-// *UnreadableError.
-func (s *Scheduler) Upcoming(sched store.Schedule, now time.Time, n int) ([]Planned, error) {
-	out, _, err := s.UpcomingUntil(sched, now, time.Time{}, n)
+// *UnreadableError, and with the error of the context's recur.Meter.
+func (s *Scheduler) Upcoming(ctx context.Context, sched store.Schedule, now time.Time, n int) ([]Planned, error) {
+	out, _, err := s.UpcomingUntil(ctx, sched, now, time.Time{}, n)
 	return out, err
 }
 
 // UpcomingUntil is Upcoming for the firings with nominal times before an instant (zero:
 // without end). more reports whether others may follow.
-func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n int) (_ []Planned, more bool, err error) {
+func (s *Scheduler) UpcomingUntil(ctx context.Context, sched store.Schedule, now, until time.Time, n int) (_ []Planned, more bool, err error) {
 	plan, err := s.plans.of(sched)
 	if err != nil {
 		return nil, false, err
@@ -97,7 +102,10 @@ func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n 
 	if limit := plan.Policies.MaxFirings; limit > 0 && limit-sched.Run <= int64(n) {
 		n, last = int(max(0, limit-sched.Run)), true
 	}
-	beats, more := walk(plan.Times, c, until, n)
+	beats, more, err := walk(ctx, plan.Times, c, until, n)
+	if err != nil {
+		return nil, false, err
+	}
 	out := Due(beats, plan.Template)
 	for i := range out {
 		out[i].Skipped = slices.Contains(sched.Skips, out[i].Name)
@@ -107,12 +115,14 @@ func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n 
 
 // Begin returns the cursor of a schedule that fires after an instant and has made a number of
 // jobs, and the time of its next decision. left is false if it has no firing left.
-func Begin(times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor string, next time.Time, left bool, err error) {
+func Begin(ctx context.Context, times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor string, next time.Time, left bool, err error) {
 	if cursor, err = firing.Begin(times, at); err != nil || maxFirings > 0 && made >= maxFirings {
 		return cursor, next, false, err
 	}
-	beats, more := walk(times, times.After(at), time.Time{}, 1)
+	beats, more, err := walk(ctx, times, times.After(at), time.Time{}, 1)
 	switch {
+	case err != nil:
+		return cursor, next, false, err
 	case len(beats) > 0:
 		return cursor, beats[0].Fire, true, nil
 	case more:
@@ -124,11 +134,12 @@ func Begin(times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor 
 
 // Example returns a firing for a trial of a template: the first one after an instant, if there
 // is any.
-func Example(times *recur.Schedule, at time.Time) recur.Beat {
-	if beats, _ := walk(times, times.After(at), time.Time{}, 1); len(beats) > 0 {
-		return beats[0]
+func Example(ctx context.Context, times *recur.Schedule, at time.Time) (recur.Beat, error) {
+	beats, _, err := walk(ctx, times, times.After(at), time.Time{}, 1)
+	if len(beats) > 0 {
+		return beats[0], err
 	}
-	return firing.BeatAt(times, firing.TriggerName("example"), at)
+	return firing.BeatAt(times, firing.TriggerName("example"), at), err
 }
 
 // clockChange bounds how far a transition of the zone moves a firing.
@@ -136,20 +147,23 @@ const clockChange = 26 * time.Hour
 
 // Passed reports whether a schedule has a firing of that name whose time is not after an
 // instant.
-func Passed(times *recur.Schedule, name string, at time.Time) bool {
+func Passed(ctx context.Context, times *recur.Schedule, name string, at time.Time) (bool, error) {
 	near, ok := placeOf(times, name)
 	if !ok {
-		return false
+		return false, nil
 	}
 	for c := times.After(near.Add(-clockChange)); ; {
-		beats, more := walk(times, c, near.Add(clockChange), maxPreview)
+		beats, more, err := walk(ctx, times, c, near.Add(clockChange), maxPreview)
+		if err != nil {
+			return false, err
+		}
 		for _, b := range beats {
 			if b.Name == name {
-				return !b.Instant.After(at)
+				return !b.Instant.After(at), nil
 			}
 		}
 		if !more || len(beats) == 0 {
-			return false
+			return false, nil
 		}
 		c = times.After(beats[len(beats)-1].Instant)
 	}

@@ -179,7 +179,7 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if err != nil {
 		return Backfilled{}, err
 	}
-	if waits, err := undecided(plan, sched, until); err != nil || waits {
+	if waits, err := undecided(ctx, plan, sched, until); err != nil || waits {
 		return Backfilled{}, errors.Join(err, whyUndecided(sched))
 	}
 	present, err := s.present(ctx, ref, sched, from)
@@ -187,7 +187,10 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 		return Backfilled{}, err
 	}
 	// The ledger and the schedule agree as long as the schedule's revision stays the same.
-	beats, more := Preview(plan.Times, from, until, MaxBackfill)
+	beats, more, err := Preview(ctx, plan.Times, from, until, MaxBackfill)
+	if err != nil {
+		return Backfilled{}, err
+	}
 	if more && len(beats) == 0 {
 		return Backfilled{}, ErrRange
 	}
@@ -247,7 +250,7 @@ func (s *Scheduler) lost(ctx context.Context, sched store.Schedule) error {
 
 // undecided reports whether the schedule itself may still fire for a nominal time before an
 // instant.
-func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) {
+func undecided(ctx context.Context, plan *Plan, sched store.Schedule, until time.Time) (bool, error) {
 	if sched.State != store.ScheduleActive {
 		return false, nil // it continues from when it is resumed
 	}
@@ -255,8 +258,8 @@ func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) 
 	if err != nil {
 		return false, errDamaged("cursor", err)
 	}
-	beats, more := walk(plan.Times, c, until, 1)
-	return len(beats) > 0 || more, nil
+	beats, more, err := walk(ctx, plan.Times, c, until, 1)
+	return len(beats) > 0 || more, err
 }
 
 // whyUndecided returns why firings of a schedule are due and not decided.

@@ -449,7 +449,7 @@ func (w *sim) respec(c *simSchedule) {
 
 func (w *sim) skip(c *simSchedule) {
 	s, changes := w.settled(c)
-	next, err := w.nodes[0].Upcoming(s, w.clock.now(), 1)
+	next, err := w.nodes[0].Upcoming(context.Background(), s, w.clock.now(), 1)
 	w.ok(err)
 	if !changes || s.State != store.ScheduleActive || len(next) == 0 || next[0].Skipped {
 		return

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,11 +37,21 @@ func (e SpecError) Error() string {
 
 // Compile compiles a spec. It fails with a SpecError, whose paths begin in the spec.
 func Compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
+	return compile(id, generation, spec, zones, nil)
+}
+
+// CompileFor is Compile for a request: it counts its steps in the context's recur.Meter, and fails
+// with the meter's error.
+func CompileFor(ctx context.Context, id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones) (*recur.Schedule, error) {
+	return compile(id, generation, spec, zones, recur.MeterOf(ctx))
+}
+
+func compile(id job.ID, generation int64, spec *fireoncev1.ScheduleSpec, zones *recur.Zones, m *recur.Meter) (*recur.Schedule, error) {
 	in, err := specOf(id, generation, spec)
 	if err != nil {
 		return nil, err
 	}
-	times, err := recur.Compile(in, zones)
+	times, err := recur.CompileCounted(in, zones, m)
 	var wrong recur.Errors
 	if !errors.As(err, &wrong) {
 		return times, err

@@ -119,7 +119,7 @@ func TestCompileTakesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beats, more := schedule.Preview(times, begin, time.Time{}, 100)
+	beats, more, _ := schedule.Preview(t.Context(), times, begin, time.Time{}, 100)
 	var got []string
 	for _, b := range beats {
 		got = append(got, b.Instant.Format("02 15 ")+schedule.SourcePath(b.Source))
@@ -137,7 +137,7 @@ func TestCompileTakesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, _ := schedule.Preview(next, begin, time.Time{}, 1); b[0].Name != "g2:"+beats[0].Name {
+	if b, _, _ := schedule.Preview(t.Context(), next, begin, time.Time{}, 1); b[0].Name != "g2:"+beats[0].Name {
 		t.Errorf("the second generation's name is %s", b[0].Name)
 	}
 }
@@ -159,7 +159,7 @@ func TestPreviewBounds(t *testing.T) {
 		{0, 3 * time.Minute, 2, 2, true},
 		{0, 0, 10, 0, false},
 	} {
-		beats, more := schedule.Preview(times, begin.Add(tt.from), begin.Add(tt.until), tt.n)
+		beats, more, _ := schedule.Preview(t.Context(), times, begin.Add(tt.from), begin.Add(tt.until), tt.n)
 		if len(beats) != tt.want || more != tt.more {
 			t.Errorf("%+v: %d times, more %v", tt, len(beats), more)
 		}

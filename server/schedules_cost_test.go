@@ -1,0 +1,73 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/server"
+)
+
+// apart has sources that are apart in time, and RRULEs among its exclusions.
+func apart() *fireoncev1.ScheduleSpec {
+	spec := &fireoncev1.ScheduleSpec{
+		TimeZone: "UTC", CronExpressions: []string{"* * * * *", "0 0 31 12 *"}, Jitter: durationpb.New(30 * time.Second),
+		Exclusions: &fireoncev1.ScheduleExclusions{},
+	}
+	for range 5 {
+		spec.Exclusions.RecurrenceRules = append(spec.Exclusions.RecurrenceRules, &fireoncev1.RecurrenceRule{
+			Rule: "FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYSECOND=30", Start: "1970-01-01T00:00:30",
+		})
+	}
+	return spec
+}
+
+func (f *fixture) previewSpec(spec *fireoncev1.ScheduleSpec, n int32) (*fireoncev1.PreviewScheduleResponse, error) {
+	return ask[fireoncev1.PreviewScheduleResponse](f.tb, overConnect(f), schedsPath+"PreviewSchedule", &fireoncev1.PreviewScheduleRequest{
+		Subject: &fireoncev1.PreviewScheduleRequest_Spec{Spec: spec}, Count: n, StartTime: timestamppb.New(time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC)),
+	})
+}
+
+// TestCostlySpecs: each call that computes times is refused once it takes too many steps, and says what to change.
+func TestCostlySpecs(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *server.Config) { c.Limits.Steps = 30_000 })
+	c := overConnect(f)
+	if res, err := f.previewSpec(apart(), 1000); err != nil || len(res.GetFirings()) != 1000 {
+		t.Fatalf("%d firings, %v", len(res.GetFirings()), err)
+	}
+	id := f.recurring(t.Context(), c, f.newSchedule("s", func(r *createScheduleRequest) { r.Spec = apart() })).GetScheduleId()
+	costly := apart() // from DTSTART on, because of COUNT
+	for _, rule := range costly.GetExclusions().GetRecurrenceRules() {
+		rule.Rule += ";COUNT=10000"
+	}
+	_, err := f.previewSpec(costly, 10)
+	wantReason(t, err, specInvalid)
+	if !strings.Contains(err.Error(), "30000 steps") || !strings.Contains(err.Error(), "COUNT") {
+		t.Errorf("the refusal is %v", err)
+	}
+	_, err = ask[fireoncev1.CreateScheduleResponse](t, c, schedsPath+"CreateSchedule", f.newSchedule("costly", func(r *createScheduleRequest) { r.Spec = costly }))
+	wantReason(t, err, specInvalid)
+	was := f.getSchedule(c, id).GetSchedule()
+	_, err = f.updateSchedule(c, was, func(r *updateScheduleRequest) { r.Spec = costly }, "spec")
+	wantReason(t, err, specInvalid)
+	if now := f.getSchedule(c, id); now.GetSchedule().GetEtag() != was.GetEtag() || len(now.GetNextFirings()) == 0 {
+		t.Errorf("the schedule changed: %v", now)
+	}
+}
+
+// TestPreviewsWaitForOneAnother: previews beyond the few that are computed concurrently are refused, and may be repeated.
+func TestPreviewsWaitForOneAnother(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	release := f.server.HoldPreviews()
+	_, err := f.previewSpec(everyHour(), 1)
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY)
+	release()
+	_, err = f.previewSpec(everyHour(), 1)
+	f.must(err)
+}
