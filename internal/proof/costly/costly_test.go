@@ -67,14 +67,15 @@ var zones = recur.NewZones("")
 // mostInOne bounds the steps of one search: a scheduler's decision stops between two.
 const mostInOne = recur.MaxSteps
 
-// TestRequestsAreBounded: whatever the spec is, a request takes no more steps than it may, and one more look of a rule.
+// costliest are the requests that took the most steps of the first 300 specs.
+var costliest = map[uint64]int{262: 3, 99: 0, 94: 2}
+
+// TestRequestsAreBounded: whatever the spec is, a request takes no more steps than it may, and
+// one more look of a rule. COSTLY_SPECS=300 tries so many specs and prints the costliest.
 func TestRequestsAreBounded(t *testing.T) {
-	specs := uint64(300)
+	specs := uint64(12)
 	if n, err := strconv.ParseUint(os.Getenv("COSTLY_SPECS"), 10, 64); err == nil {
 		specs = n
-	}
-	if testing.Short() {
-		specs = 40
 	}
 	type result struct {
 		seed  uint64
@@ -85,13 +86,13 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	var all []result
 	compiled := 0
-	for seed := range specs {
-		for kind := range kinds {
+	try := func(seed uint64, only ...int) {
+		for _, kind := range only {
 			m := recur.NewMeter(t.Context(), recur.MaxSteps)
 			begun := processor()
 			err := request(t, costly.Spec(seed), kind, m)
 			if bad := (recur.Errors)(nil); errors.As(err, &bad) {
-				break
+				return
 			}
 			if kind == 0 {
 				compiled++
@@ -102,8 +103,14 @@ func TestRequestsAreBounded(t *testing.T) {
 			}
 		}
 	}
+	for seed := range specs {
+		try(seed, 0, 1, 2, 3, 4, 5)
+	}
 	if compiled < int(specs/3) {
 		t.Errorf("%d of %d specs are valid", compiled, specs)
+	}
+	for seed, kind := range costliest {
+		try(seed, kind)
 	}
 	for _, by := range []func(i, j int) bool{
 		func(i, j int) bool { return all[i].steps > all[j].steps }, func(i, j int) bool { return all[i].took > all[j].took },
