@@ -40,9 +40,16 @@ type Work interface {
 	//   - no other job was armed within a cool-down of the connection or the schedule (see
 	//     CoolDowns);
 	//   - for a gated job, no other open intent has its fingerprint;
+	//   - for a job that has looked for its content, no attempt with its fingerprint was armed
+	//     since (see Arm.Looked);
 	//   - the database is not quarantined, and its clock is not suspect where that suspends
 	//     work; otherwise the verdict is ErrHeld.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
+
+	// ContentArms returns how many attempts with a content were armed, in the account that an
+	// arm would take the content's gate in. The number never falls. It may grow by other
+	// contents' arms too, but for few of them.
+	ContentArms(ctx context.Context, c GatedContent) (int64, error)
 
 	// ArmedBy reads back whether an arm with this token is durable. It waits for a
 	// transaction that may still be deciding it. The zero Armed with ErrNotFound means that
@@ -109,10 +116,22 @@ type Arm struct {
 	Watermark         string
 	// Gate is the content fingerprint for OBSERVABLE; empty: no gate.
 	Gate []byte
+	// Looked is what ContentArms returned for the gate before the job looked for its content;
+	// nil: it did not look.
+	Looked *int64
 	// Span belongs to the request to the target; zero: none.
 	Span job.Span
 	// SendBy, AnswerBy and Fence (AnswerBy plus grace) count from the arm.
 	SendBy, AnswerBy, Fence time.Duration
+}
+
+// GatedContent is the content of a gated intent. If AccountIdentity is empty, the connection's
+// hold key stands for the account.
+type GatedContent struct {
+	Connection      job.ID
+	HoldKey         string
+	AccountIdentity string
+	Gate            []byte
 }
 
 // Intended reports whether an intent may be written with the claim of a job: it is the job's
@@ -132,8 +151,8 @@ func (l *Leased) CoolsDown() bool { return len(CoolDowns(l.Spec, l.Connection.Co
 // Armed is Arm's verdict.
 type Armed struct {
 	// Err is nil, ErrStale (the job has changed, its lease was lost, or it was canceled),
-	// ErrNotFound, ErrIllegal, ErrWindowOver, ErrHeld, ErrGated or ErrCoolDown. With an error
-	// nothing was written.
+	// ErrNotFound, ErrIllegal, ErrWindowOver, ErrHeld, ErrGated, ErrLookAgain or ErrCoolDown.
+	// With an error nothing was written.
 	Err error
 	// Snapshot is the job after the arm. Of its request only the fields that changes write
 	// are certain to be there: ID, Project, Connection, HoldKey, Schedule and StartWindow.
@@ -151,6 +170,8 @@ var (
 	// ErrGated: another open intent has the same content. Engines return it as a
 	// *GatedError.
 	ErrGated = errors.New("gated")
+	// ErrLookAgain: an attempt with the same content was armed since the job looked for it.
+	ErrLookAgain = errors.New("an attempt with the same content was armed since the look")
 )
 
 // GatedError is ErrGated with the job whose open intent has the same content.

@@ -70,6 +70,11 @@ type ConnectionCredential struct {
 	CreatedAt    time.Time
 }
 
+type ContentArm struct {
+	Bucket int64
+	Arms   int64
+}
+
 type CoolDown struct {
 	Owner   pgtype.UUID
 	JobID   pgtype.UUID

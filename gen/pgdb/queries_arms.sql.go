@@ -160,6 +160,27 @@ func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (b
 	return column_1, err
 }
 
+const contentArms = `-- name: ContentArms :one
+SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = $1), 0)::bigint AS arms
+`
+
+func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
+	row := q.db.QueryRow(ctx, contentArms, bucket)
+	var arms int64
+	err := row.Scan(&arms)
+	return arms, err
+}
+
+const countContentArms = `-- name: CountContentArms :exec
+UPDATE content_arms SET arms = arms + 1 WHERE bucket = ANY ($1::bigint[])
+`
+
+// On rows that are locked. Contents of one bucket count once.
+func (q *Queries) CountContentArms(ctx context.Context, buckets []int64) error {
+	_, err := q.db.Exec(ctx, countContentArms, buckets)
+	return err
+}
+
 const gateOwners = `-- name: GateOwners :many
 WITH u AS (SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
@@ -282,6 +303,34 @@ func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, err
 			&i.ConnectionCoolDown,
 			&i.CoolDown,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockContentArms = `-- name: LockContentArms :many
+INSERT INTO content_arms AS c (bucket, arms)
+SELECT u.bucket, 0 FROM (SELECT unnest($1::bigint[]) AS bucket) AS u ORDER BY u.bucket
+ON CONFLICT (bucket) DO UPDATE SET arms = c.arms
+RETURNING bucket, arms
+`
+
+// It makes the rows that are missing, because only a row that exists can be locked.
+func (q *Queries) LockContentArms(ctx context.Context, buckets []int64) ([]ContentArm, error) {
+	rows, err := q.db.Query(ctx, lockContentArms, buckets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ContentArm
+	for rows.Next() {
+		var i ContentArm
+		if err := rows.Scan(&i.Bucket, &i.Arms); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -78,11 +78,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionsOfStmt, err = db.PrepareContext(ctx, connectionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionsOf: %w", err)
 	}
+	if q.contentArmsStmt, err = db.PrepareContext(ctx, contentArms); err != nil {
+		return nil, fmt.Errorf("error preparing query ContentArms: %w", err)
+	}
 	if q.countAPIKeysStmt, err = db.PrepareContext(ctx, countAPIKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAPIKeys: %w", err)
 	}
 	if q.countConnectionsStmt, err = db.PrepareContext(ctx, countConnections); err != nil {
 		return nil, fmt.Errorf("error preparing query CountConnections: %w", err)
+	}
+	if q.countContentArmStmt, err = db.PrepareContext(ctx, countContentArm); err != nil {
+		return nil, fmt.Errorf("error preparing query CountContentArm: %w", err)
 	}
 	if q.countEndedStmt, err = db.PrepareContext(ctx, countEnded); err != nil {
 		return nil, fmt.Errorf("error preparing query CountEnded: %w", err)
@@ -923,6 +929,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionsOfStmt: %w", cerr)
 		}
 	}
+	if q.contentArmsStmt != nil {
+		if cerr := q.contentArmsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing contentArmsStmt: %w", cerr)
+		}
+	}
 	if q.countAPIKeysStmt != nil {
 		if cerr := q.countAPIKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countAPIKeysStmt: %w", cerr)
@@ -931,6 +942,11 @@ func (q *Queries) Close() error {
 	if q.countConnectionsStmt != nil {
 		if cerr := q.countConnectionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countConnectionsStmt: %w", cerr)
+		}
+	}
+	if q.countContentArmStmt != nil {
+		if cerr := q.countContentArmStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countContentArmStmt: %w", cerr)
 		}
 	}
 	if q.countEndedStmt != nil {
@@ -2230,8 +2246,10 @@ type Queries struct {
 	connectionHoldsStmt        *sql.Stmt
 	connectionInUseStmt        *sql.Stmt
 	connectionsOfStmt          *sql.Stmt
+	contentArmsStmt            *sql.Stmt
 	countAPIKeysStmt           *sql.Stmt
 	countConnectionsStmt       *sql.Stmt
+	countContentArmStmt        *sql.Stmt
 	countEndedStmt             *sql.Stmt
 	countListedStmt            *sql.Stmt
 	countLoginsStmt            *sql.Stmt
@@ -2504,8 +2522,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		connectionHoldsStmt:        q.connectionHoldsStmt,
 		connectionInUseStmt:        q.connectionInUseStmt,
 		connectionsOfStmt:          q.connectionsOfStmt,
+		contentArmsStmt:            q.contentArmsStmt,
 		countAPIKeysStmt:           q.countAPIKeysStmt,
 		countConnectionsStmt:       q.countConnectionsStmt,
+		countContentArmStmt:        q.countContentArmStmt,
 		countEndedStmt:             q.countEndedStmt,
 		countListedStmt:            q.countListedStmt,
 		countLoginsStmt:            q.countLoginsStmt,

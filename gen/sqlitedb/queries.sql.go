@@ -414,6 +414,27 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 	return items, nil
 }
 
+const contentArms = `-- name: ContentArms :one
+SELECT arms FROM content_arms WHERE bucket = ?
+`
+
+func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
+	row := q.queryRow(ctx, q.contentArmsStmt, contentArms, bucket)
+	var arms int64
+	err := row.Scan(&arms)
+	return arms, err
+}
+
+const countContentArm = `-- name: CountContentArm :exec
+INSERT INTO content_arms (bucket, arms) VALUES (?, 1)
+ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1
+`
+
+func (q *Queries) CountContentArm(ctx context.Context, bucket int64) error {
+	_, err := q.exec(ctx, q.countContentArmStmt, countContentArm, bucket)
+	return err
+}
+
 const countEnded = `-- name: CountEnded :one
 SELECT count(*) FROM job_state
 WHERE project = ?1 AND state = ?2 AND ended_at >= ?3

@@ -79,7 +79,7 @@ func (a *attempt) makeIntent() {
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: a.e.NewID(), Worker: a.e.Worker,
 		Class: a.traits.Class, Rearm: replay, EffectKey: a.key,
 		Digest: digest[:], Frozen: a.prepared.Frozen,
-		CredentialVersion: a.credentialVersion, AccountIdentity: a.account, Watermark: a.watermark, Gate: a.prepared.Gate,
+		CredentialVersion: a.credentialVersion, AccountIdentity: a.account, Watermark: a.watermark, Gate: a.prepared.Gate, Looked: a.looked,
 		Span: a.work.SentAs(), SendBy: sendBy, AnswerBy: answerBy, Fence: fence,
 	}
 }
@@ -189,6 +189,9 @@ func (a *attempt) armRefused(why error) {
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
+	case errors.Is(why, store.ErrLookAgain):
+		// What was armed meanwhile can be seen after the read lag.
+		d.Message, d.RetryAfter = "the same content was sent while this job looked for it; it looks again", max(time.Second, a.traits.ReadLag)
 	case errors.Is(why, store.ErrCoolDown):
 		d.Message, d.RetryAfter = job.ConnectionCoolsDown, time.Minute
 		if cool, ok := errors.AsType[*store.CoolDownError](why); ok {

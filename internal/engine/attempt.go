@@ -53,6 +53,9 @@ type ready struct {
 	// that has reserved the same content already.
 	content string
 	behind  job.ID
+	// looked is how many attempts with the content had been armed before the look for it began;
+	// nil: the job made no such look.
+	looked *int64
 	// present is set when the job's content is at the platform already.
 	present *job.AlreadyPresent
 }

@@ -88,6 +88,10 @@ func wrote[T any](ctx context.Context, b *bridge, call func(context.Context) (T,
 	return v, err
 }
 
+func (b *bridge) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
+	return over(ctx, b, func(ctx context.Context) (int64, error) { return b.Store.ContentArms(ctx, c) })
+}
+
 func (b *bridge) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	return wrote(ctx, b, func(ctx context.Context) ([]store.Created, error) { return b.Store.Create(ctx, items) })
 }

@@ -231,8 +231,9 @@ func (c *contentLocks) wake(ctx context.Context, id job.ID) bool {
 }
 
 // contentOf names a job's content among all of this process; empty where there is none.
-// Like the store's content lock it separates accounts, but the two names are never
-// compared: this one only has to be unique in this process.
+// Like the store's content lock it separates accounts and not connections: identity is the
+// account that the connection or its watermark names. The two names are never compared: this
+// one only has to be unique in this process.
 func contentOf(l *store.Leased, identity string, p connector.Prepared) string {
 	if len(p.Gate) == 0 || l.State != job.Claimed {
 		return ""

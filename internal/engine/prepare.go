@@ -54,15 +54,15 @@ func (a *attempt) prepareOrRefuse(ctx context.Context) (refused *job.Deferred) {
 	if refused = a.freeze(ctx, &to); refused != nil {
 		return refused
 	}
-	if content := contentOf(l, to.capability.Identity, a.prepared); content != "" {
+	if refused = a.readWatermark(ctx, &to); refused != nil {
+		return refused
+	}
+	if content := contentOf(l, a.account, a.prepared); content != "" {
 		if holder := a.e.contents.reserve(content, l.ID); holder != l.ID {
 			a.behind = holder
 			return &job.Deferred{Kind: job.FailHeld}
 		}
 		a.content = content
-	}
-	if refused = a.readWatermark(ctx, &to); refused != nil {
-		return refused
 	}
 	if a.present, refused = a.lookForContent(lease, &to); refused != nil || a.present != nil {
 		return refused

@@ -6,13 +6,18 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a job with SkipIfPresent looks for its content before its first arm.
+// Rules of this file: a job with SkipIfPresent looks for its content before each arm.
 //   - The look is read-only. It is made under the claim, while the content is reserved for
 //     the job in this process.
-//   - Any object with the content counts, also another job's: its owner is not read, and
-//     the job does not become its owner.
+//   - What the look found counts only if no attempt with the content was armed since it
+//     began: the intent carries how many there were, and the store refuses it otherwise.
+//   - Before the first arm any object with the content counts, also another job's: its owner
+//     is not read, and the job does not become its owner.
+//   - Before a later arm an object that may be the effect of an earlier attempt does not
+//     count. lookFirst judges it as evidence about that attempt.
 //   - What cannot be read, or may be the content or not, arms nothing: the job looks again,
 //     until its start window is over.
 
@@ -23,11 +28,15 @@ const (
 	presentMost  = 5 * time.Minute
 )
 
+// ownMargin is how long before the first arm an object must have been made so that it
+// certainly is not the job's own. Clocks may differ by less.
+const ownMargin = 2 * time.Minute
+
 // lookForContent looks whether a job's content is at the platform already. It returns
 // nothing if the content is absent, or the job does not ask for the look.
 func (a *attempt) lookForContent(ctx context.Context, to *target) (*job.AlreadyPresent, *job.Deferred) {
 	l := a.leased
-	if l.SkipIfPresent == 0 || l.Attempt > 0 {
+	if l.SkipIfPresent == 0 {
 		return nil, nil
 	}
 	finder, ok := to.connector.(connector.Backdater)
@@ -42,17 +51,28 @@ func (a *attempt) lookForContent(ctx context.Context, to *target) (*job.AlreadyP
 	if err != nil {
 		return nil, &job.Deferred{Kind: job.FailTransient, Message: "skip_if_present: " + err.Error()}
 	}
+	if a.looked, err = a.contentArms(ctx); err != nil {
+		return nil, &job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: "the attempts with the same content could not be read"}
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.e.Lease)
 	defer cancel()
-	seen := finder.Observe(ctx, to.opening, connector.Look{
+	look := connector.Look{
 		First: job.Attempt{Frozen: a.prepared.Frozen, Watermark: watermark, ArmedAt: l.Now.Add(-l.SkipIfPresent)},
 		Fence: l.Now, Now: l.Now, Any: true,
-	})
-	seen.BegunAt = l.Now
+	}
+	observe := func(look connector.Look) job.Observation {
+		seen := finder.Observe(ctx, to.opening, look)
+		seen.BegunAt = l.Now
+		return seen
+	}
+	seen := observe(look)
+	if found(seen) && l.Attempt > 0 {
+		seen = a.notOwn(ctx, seen, look, observe)
+	}
 	switch {
-	case seen.Verdict == job.SawPresent && seen.ExternalID != "":
+	case found(seen):
 		return &job.AlreadyPresent{Observation: seen}, nil
-	case seen.Verdict == job.SawAbsent && ctx.Err() == nil:
+	case seen.Verdict == job.SawAbsent && ctx.Err() == nil, seen.Verdict == job.SawCandidates && l.ResendRuled():
 		return nil, nil
 	case seen.Kind == job.FailAuth:
 		return nil, &job.Deferred{Kind: job.FailAuth, Auth: seen.Auth, Message: seen.Detail, CredentialVersion: a.credentialVersion}
@@ -61,5 +81,48 @@ func (a *attempt) lookForContent(ctx context.Context, to *target) (*job.AlreadyP
 			Kind: job.FailHeld, RetryAfter: max(seen.RetryAfter, patience(l, presentLeast, presentMost)),
 			Message: "it could not be found out whether the content is there already: " + seen.Detail,
 		}
+	}
+}
+
+func found(seen job.Observation) bool { return seen.Verdict == job.SawPresent && seen.ExternalID != "" }
+
+// contentArms reads how many attempts with the job's content were armed.
+func (a *attempt) contentArms(ctx context.Context) (*int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	n, err := a.e.Store.ContentArms(ctx, store.GatedContent{
+		Connection: a.leased.Connection.ID, HoldKey: a.leased.HoldKey, AccountIdentity: a.account, Gate: a.prepared.Gate,
+	})
+	return &n, err
+}
+
+// notOwn returns what a look before a later arm saw, if that certainly is no effect of an
+// earlier attempt: it is another job's, or was made before the first arm. Otherwise it returns
+// candidates.
+func (a *attempt) notOwn(
+	ctx context.Context, seen job.Observation, look connector.Look, observe func(connector.Look) job.Observation,
+) job.Observation {
+	inconclusive := job.Observation{Verdict: job.SawInconclusive}
+	taken, err := a.ownedByOthers(ctx, []string{seen.ExternalID})
+	if err != nil {
+		inconclusive.Detail = "other jobs' effects could not be read"
+		return inconclusive
+	}
+	if taken[seen.ExternalID] {
+		return seen
+	}
+	attempts, err := a.e.Store.Attempts(ctx, store.Ref{ID: a.leased.ID}, 0, 1)
+	if err != nil || len(attempts) == 0 {
+		inconclusive.Detail = "the attempts could not be read"
+		return inconclusive
+	}
+	look.Fence = attempts[0].ArmedAt.Add(-ownMargin)
+	if look.Fence.After(look.First.ArmedAt) && look.Fence.Before(look.Now) {
+		if older := observe(look); found(older) {
+			return older
+		}
+	}
+	return job.Observation{
+		Verdict: job.SawCandidates, Detail: seen.ExternalID + " may be the effect of an earlier attempt of this job",
 	}
 }

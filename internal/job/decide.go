@@ -366,10 +366,10 @@ func decideMissed(v *View, m Missed) Decision {
 	return d
 }
 
-// decideAlreadyPresent ends a job whose content was at the platform before anything was
-// sent. The object that was seen is not this job's effect.
+// decideAlreadyPresent ends a job whose content is at the platform without being its effect:
+// nothing was sent, or no earlier attempt had an effect and the object is none of theirs.
 func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
-	if v.State != Claimed || v.Attempt > 0 || v.SkipIfPresent == 0 {
+	if v.State != Claimed || len(v.Open) > 0 || v.SkipIfPresent == 0 {
 		return nothing
 	}
 	d := keep(v, Canceled, CauseAlreadyPresent)
@@ -377,6 +377,9 @@ func decideAlreadyPresent(v *View, e AlreadyPresent) Decision {
 	seen.Attempt, seen.Verdict = 0, SawPresent
 	d.Observed, d.Detail = &seen, seen.Detail
 	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; nothing was sent"}
+	if v.Attempt > 0 {
+		d.LastError.Message = "the content is there already; it was not sent again"
+	}
 	if seen.ExternalID != "" {
 		d.LastError.Message += ": " + seen.ExternalID
 	}

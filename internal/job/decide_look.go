@@ -228,7 +228,7 @@ func lookedFirst(v *View, e Looked) Decision {
 	d.Observed, d.Detail = &o, o.Detail
 	d.Looks++
 	saw := o.Verdict == SawPresent || o.Verdict == SawCandidates
-	ruled := v.NewRound && v.Resolution != nil && v.Resolution.Ruling == RuleResend
+	ruled := v.NewRound && v.Resolution.resends()
 	wait := "waits to be sent again until the platform can be read: an earlier try may have had an effect after all"
 	next := max(o.RetryAfter, at(lookWaits, d.Looks-1))
 	switch {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDecideAlreadyPresent checks that existing content ends a job with SkipIfPresent that
-// has had no attempt, and no other job.
+// TestDecideAlreadyPresent checks that existing content ends a claimed job with SkipIfPresent
+// whose attempts are all closed, and no other job.
 func TestDecideAlreadyPresent(t *testing.T) {
 	seen := AlreadyPresent{Observation{ExternalID: "post-1", ExternalURL: "https://example.com/1", Detail: "found", Attempt: 3}}
 	view := func(s State, attempt int, age time.Duration) View {
@@ -25,9 +25,15 @@ func TestDecideAlreadyPresent(t *testing.T) {
 	if o := d.Observed; o == nil || o.Attempt != 0 || o.Verdict != SawPresent || o.ExternalID != "post-1" || o.ExternalURL == "" {
 		t.Errorf("look: %+v", o)
 	}
+	later, err := Decide(view(Claimed, 2, time.Hour), seen)
+	if err != nil || later.To != Canceled || later.Effect != nil || later.Attempt != 2 || later.Observed.Attempt != 0 || len(later.Settle) != 0 {
+		t.Errorf("before a later arm: %+v, %v", later, err)
+	}
+	open := view(Claimed, 1, time.Hour)
+	open.Open = []int{1}
 	for _, s := range States {
 		for name, v := range map[string]View{
-			"in another state": view(s, 0, time.Hour), "after an attempt": view(s, 1, time.Hour), "unasked": view(s, 0, 0),
+			"in another state": view(s, 0, time.Hour), "with an open attempt": open, "unasked": view(s, 0, 0),
 		} {
 			if s == Claimed && name == "in another state" {
 				continue

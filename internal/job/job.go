@@ -58,7 +58,7 @@ type Spec struct {
 	// CoolDown is how long this job is not armed after the last arm of another job of
 	// Schedule, in whole microseconds, at most MaxCoolDown; 0: Schedule has no cool-down.
 	CoolDown time.Duration
-	// SkipIfPresent ends the job before its first attempt if its content is at the platform
+	// SkipIfPresent ends the job before an attempt if its content is at the platform
 	// already and is not older than this age. Whole microseconds, from MinPresentAge to
 	// MaxPresentAge; 0: the platform is not asked.
 	SkipIfPresent time.Duration
@@ -154,6 +154,9 @@ type Resolution struct {
 	Note   string
 	At     time.Time
 }
+
+// resends reports whether the ruling is RESEND; nil: there is none.
+func (r *Resolution) resends() bool { return r != nil && r.Ruling == RuleResend }
 
 // Attempt is one armed try.
 type Attempt struct {

@@ -61,7 +61,7 @@ const (
 	FailWindowOver
 	// FailPredecessorEnded: the job that it replies to ended without success.
 	FailPredecessorEnded
-	// FailAlreadyPresent: the content was there before the first attempt.
+	// FailAlreadyPresent: the content was there, and it is no effect of the job.
 	FailAlreadyPresent
 	// FailHeld: the start must wait (for a hold, a content lock, or a shutdown). It
 	// costs no attempt and is never stored as a job's error.
@@ -219,7 +219,7 @@ const (
 	CauseEffectShared                      // another job names the same object as its effect: an alarm
 	CausePredecessorEnded                  // the job that it replies to ended without success
 	CauseSenderLost                        // the server that had claimed the job, or was sending it, is gone or seems to be
-	CauseAlreadyPresent                    // the content was there before the first attempt
+	CauseAlreadyPresent                    // the content was there, and it is no effect of the job
 )
 
 // String returns the contract's name of the cause.

@@ -27,6 +27,12 @@ type Snapshot struct {
 	Handle string
 }
 
+// ResendRuled reports whether a person wants a new effect although an earlier attempt may
+// have had one, and no attempt of the new round has been armed.
+func (s *Snapshot) ResendRuled() bool { return s.newRound() && s.Resolution.resends() }
+
+func (s *Snapshot) newRound() bool { return s.Attempt > 0 && s.RoundArmed.IsZero() }
+
 // Complete fills in the request of a snapshot that has only those of its fields that
 // every change writes. The other fields are copied from before.
 func (s *Snapshot) Complete(before *Spec) {
@@ -56,7 +62,7 @@ func (s Snapshot) View(t Traits, jitter float64) View {
 	if !s.NextAt.IsZero() {
 		v.DueLeft = s.NextAt.Sub(s.Now)
 	}
-	v.NewRound = s.Attempt > 0 && s.RoundArmed.IsZero()
+	v.NewRound = s.newRound()
 	if !s.RoundArmed.IsZero() {
 		v.KeyAge = s.Now.Sub(s.RoundArmed)
 	}

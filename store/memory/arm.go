@@ -83,14 +83,17 @@ func (t *tx) gateOf(r *record, a store.Arm) openContent {
 	return openContent{rules.Account(r.job.Connection, r.job.HoldKey, a.AccountIdentity), string(a.Gate)}
 }
 
-// mayPass checks that no other open intent has the same content, and that the job has none
-// with another content.
+// mayPass checks that no other open intent has the same content, that the job's look for it
+// stands, and that the job has no intent with another content.
 func (t *tx) mayPass(r *record, a store.Arm) error {
 	if len(a.Gate) == 0 {
 		return nil
 	}
 	g := t.gateOf(r, a)
 	if err := rules.Gate(a, t.gates[g]); err != nil {
+		return err
+	}
+	if err := rules.LookStands(a, t.contentArms[rules.ContentBucket(g.account, a.Gate)]); err != nil {
 		return err
 	}
 	if r.intent != nil && r.intent.gate() != g {
@@ -105,6 +108,7 @@ func (t *tx) takeGate(r *record, a store.Arm) {
 	}
 	g := t.gateOf(r, a)
 	t.gates[g] = a.Job
+	t.contentArms[rules.ContentBucket(g.account, a.Gate)]++
 	r.intent = &Intent{Account: g.account, Fingerprint: g.fingerprint, Attempt: r.job.Attempt + 1}
 }
 
@@ -117,6 +121,11 @@ func (t *tx) closeIntent(r *record) {
 		delete(t.gates, g)
 	}
 	r.intent = nil
+}
+
+// ContentArms implements store.Store.
+func (s *Store) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
+	return call(ctx, s, "content arms", func(t *tx) (int64, error) { return t.contentArms[rules.BucketOf(c)], nil })
 }
 
 // ArmedBy implements store.Store.

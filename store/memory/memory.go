@@ -73,6 +73,8 @@ type Store struct {
 	// tokens has the tokens of all arms.
 	tokens map[job.ID]bool
 	gates  map[openContent]job.ID
+	// contentArms are the arms of gated contents, by rules.ContentBucket.
+	contentArms map[int64]int64
 	// cooling has the last arms of the connections and schedules with a cool-down.
 	cooling map[job.ID]store.LastArm
 	// effectKeys has the digests of callers' own effect keys.
@@ -141,7 +143,7 @@ func Open(opts Options) *Store {
 	s := &Store{
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
-		gates: make(map[openContent]job.ID), cooling: make(map[job.ID]store.LastArm), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
+		gates: make(map[openContent]job.ID), contentArms: make(map[int64]int64), cooling: make(map[job.ID]store.LastArm), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
 		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),

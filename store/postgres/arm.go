@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -114,6 +115,9 @@ type arming struct {
 
 // gateKey names an open intent.
 type gateKey struct{ account, fingerprint string }
+
+// bucket is where the arms of the content are counted.
+func (g gateKey) bucket() int64 { return rules.ContentBucket(g.account, []byte(g.fingerprint)) }
 
 // gateOf returns the gate of an arm; the zero key: none.
 func gateOf(a store.Arm, st *lockedJob) gateKey {
@@ -254,6 +258,10 @@ func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 
 // takeGates returns the intents that have their gates now.
 func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
+	intents, err := b.lookAgain(ctx, intents)
+	if err != nil {
+		return nil, err
+	}
 	var p pgdb.TakeGatesParams
 	for _, in := range intents {
 		if in.gate == (gateKey{}) {
@@ -275,14 +283,10 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 	for _, id := range rows {
 		taken[toID(id)] = true
 	}
-	owners := map[gateKey]job.ID{}
+	var owners map[gateKey]job.ID
 	if len(taken) < len(p.Jobs) {
-		rows, err := b.q.GateOwners(ctx, pgdb.GateOwnersParams{Accounts: p.Accounts, Fingerprints: p.Fingerprints})
-		if err != nil {
-			return nil, fmt.Errorf("gates: %w", err)
-		}
-		for _, r := range rows {
-			owners[gateKey{r.Account, string(r.Fingerprint)}] = toID(r.JobID)
+		if owners, err = b.gateOwners(ctx, p.Accounts, p.Fingerprints); err != nil {
+			return nil, err
 		}
 	}
 	var armed []*intent
@@ -294,6 +298,77 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 		b.out[in.index].Err = &store.GatedError{By: owners[in.gate]}
 	}
 	return armed, nil
+}
+
+// gateOwners returns the jobs that have the gates.
+func (b *arming) gateOwners(ctx context.Context, accounts []string, fingerprints [][]byte) (map[gateKey]job.ID, error) {
+	rows, err := b.q.GateOwners(ctx, pgdb.GateOwnersParams{Accounts: accounts, Fingerprints: fingerprints})
+	if err != nil {
+		return nil, fmt.Errorf("gates: %w", err)
+	}
+	owners := make(map[gateKey]job.ID, len(rows))
+	for _, r := range rows {
+		owners[gateKey{r.Account, string(r.Fingerprint)}] = toID(r.JobID)
+	}
+	return owners, nil
+}
+
+// lookAgain locks the arms of the contents, and returns the intents whose looks stand.
+func (b *arming) lookAgain(ctx context.Context, intents []*intent) ([]*intent, error) {
+	var buckets []int64
+	for _, in := range intents {
+		if in.gate != (gateKey{}) {
+			buckets = append(buckets, in.gate.bucket())
+		}
+	}
+	if len(buckets) == 0 {
+		return intents, nil
+	}
+	slices.Sort(buckets)
+	rows, err := b.q.LockContentArms(ctx, slices.Compact(buckets))
+	if err != nil {
+		return nil, fmt.Errorf("arms of contents: %w", err)
+	}
+	arms := make(map[int64]int64, len(rows))
+	for _, r := range rows {
+		arms[r.Bucket] = r.Arms
+	}
+	standing := intents[:0:0]
+	for _, in := range intents {
+		if in.gate == (gateKey{}) || rules.LookStands(in.Arm, arms[in.gate.bucket()]) == nil {
+			standing = append(standing, in)
+			continue
+		}
+		owners, err := b.gateOwners(ctx, []string{in.gate.account}, [][]byte{[]byte(in.gate.fingerprint)})
+		if err != nil {
+			return nil, err
+		}
+		if b.out[in.index].Err = rules.Gate(in.Arm, owners[in.gate]); b.out[in.index].Err == nil {
+			b.out[in.index].Err = store.ErrLookAgain
+		}
+	}
+	return standing, nil
+}
+
+// countArms queues the arms of gated contents.
+func (b *arming) countArms(ctx context.Context, intents []*intent) {
+	var buckets []int64
+	for _, in := range intents {
+		if in.gate != (gateKey{}) {
+			buckets = append(buckets, in.gate.bucket())
+		}
+	}
+	if len(buckets) == 0 {
+		return
+	}
+	b.exec(ctx, "arms of contents", func(ctx context.Context, q *pgdb.Queries) error { return q.CountContentArms(ctx, buckets) })
+}
+
+// ContentArms implements store.Store.
+func (s *Store) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
+	return readOne(ctx, s, "content arms", func(ctx context.Context, v view) (int64, error) {
+		return v.q.ContentArms(ctx, rules.BucketOf(c))
+	})
 }
 
 // write queues the moves of the jobs to SENDING, with the attempts and the events.
@@ -315,6 +390,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 		}
 	}
 	b.recordArms(ctx, intents)
+	b.countArms(ctx, intents)
 	p := armColumns(intents, b.now)
 	b.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ArmJobs(ctx, p) })
 	return nil

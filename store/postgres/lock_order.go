@@ -17,7 +17,7 @@ import (
 //  3. claim locks, the rows of connection_claims, by connection;
 //  4. connections to be kept, FOR KEY SHARE, by id (KeepConnections);
 //  5. keys by project and key, then callers' effect keys by digest, last arms of cool-downs
-//     by owner, gates by account and fingerprint, effects by their object;
+//     by owner, arms of contents by bucket, gates by account and fingerprint, effects by their object;
 //  6. connections that get a new runnable row, FOR KEY SHARE, by id (KeepForNewRows);
 //  7. runnable rows, the rows of connection_ready, by connection and hold key;
 //  8. the row of meta, by the first arm that the database ever has (pages.go).

@@ -34,6 +34,20 @@ SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::bo
 FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
 
+-- name: ContentArms :one
+SELECT coalesce((SELECT arms FROM content_arms WHERE bucket = @bucket), 0)::bigint AS arms;
+
+-- name: LockContentArms :many
+-- It makes the rows that are missing, because only a row that exists can be locked.
+INSERT INTO content_arms AS c (bucket, arms)
+SELECT u.bucket, 0 FROM (SELECT unnest(@buckets::bigint[]) AS bucket) AS u ORDER BY u.bucket
+ON CONFLICT (bucket) DO UPDATE SET arms = c.arms
+RETURNING bucket, arms;
+
+-- name: CountContentArms :exec
+-- On rows that are locked. Contents of one bucket count once.
+UPDATE content_arms SET arms = arms + 1 WHERE bucket = ANY (@buckets::bigint[]);
+
 -- name: TakeGates :many
 -- A gate that the job has already is included; one of another job is not. New gates come
 -- first, because a transaction may wait for them while others wait for the included ones.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -108,6 +110,29 @@ func Gate(a store.Arm, owner job.ID) error {
 		return &store.GatedError{By: owner}
 	}
 	return nil
+}
+
+// LookStands returns nil if no attempt with the content of a gated intent was armed since the
+// job looked for the content, or if it did not look. arms is how many there were by now. It is
+// a count and not a time, because clocks step.
+func LookStands(a store.Arm, arms int64) error {
+	if a.Looked != nil && *a.Looked != arms {
+		return store.ErrLookAgain
+	}
+	return nil
+}
+
+// ContentBucket returns the bucket in which the arms of a content in an account are counted.
+// Two contents rarely share one. If they do, an arm of one makes a job with the other look
+// again, and no arm is missed.
+func ContentBucket(account string, gate []byte) int64 {
+	sum := sha256.Sum256(append([]byte(account+"\x00"), gate...))
+	return int64(binary.BigEndian.Uint16(sum[:]))
+}
+
+// BucketOf is ContentBucket for a content.
+func BucketOf(c store.GatedContent) int64 {
+	return ContentBucket(Account(c.Connection, c.HoldKey, c.AccountIdentity), c.Gate)
 }
 
 // Begin returns the job as a permitted intent leaves it, and the attempt that begins. The

@@ -26,7 +26,7 @@ func Bounded(n int) error {
 // verdicts are the errors that concern one item of a batch.
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrLookAgain, store.ErrCoolDown, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
 	store.ErrKept, store.ErrProjectLive, store.ErrUndecided,
 }
 

@@ -19,6 +19,8 @@ var armTests = []test{
 	{"one bad item fails no other", armBatch},
 	{"a token is used once", armToken},
 	{"a gate", armGate},
+	{"a look for the content", armLooked},
+	{"a look for the content, and two connections", armLookedElsewhere},
 	{"the class is frozen at the first arm", armClass},
 	{"a re-arm", armRearm},
 	{"a re-arm keeps the key and the bytes", armRearmBytes},
@@ -207,6 +209,69 @@ func armGate(f *fixture) {
 	f.fails(f.armOne(f.intent(l, gate("hello"))).Err, store.ErrGated)
 	f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Polled: true})
 	f.arm(l, gate("hello"))
+}
+
+// looked is a look that began when arms attempts with the content had been armed.
+func looked(content string, arms int64) func(*store.Arm) {
+	return func(a *store.Arm) {
+		gate(content)(a)
+		a.Looked = &arms
+	}
+}
+
+func (f *fixture) contentArms(l store.Leased, content string) int64 {
+	n, err := f.s.ContentArms(f.ctx, store.GatedContent{
+		Connection: l.Connection.ID, HoldKey: l.HoldKey, AccountIdentity: "me", Gate: []byte(content),
+	})
+	f.ok(err)
+	return n
+}
+
+// An intent is refused if the content was armed since its job looked, also when that attempt
+// has ended, and whatever the clock shows.
+func armLooked(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Observable})
+	for range 5 {
+		f.submit(on(conn))
+	}
+	got := f.claimN(5)
+	f.is(f.contentArms(got[0], "hello"), int64(0), "arms")
+	first := f.arm(got[0], looked("hello", 0))
+	f.is(f.contentArms(got[1], "hello"), int64(1), "arms")
+	f.fails(f.armOne(f.intent(got[1], looked("hello", 0))).Err, store.ErrGated)
+	f.apply(first.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultSucceeded})
+	f.fails(f.armOne(f.intent(got[1], looked("hello", 0))).Err, store.ErrLookAgain)
+	f.unchanged(got[1].Snapshot)
+	f.is(f.contentArms(got[1], "hello"), int64(1), "arms after a refusal")
+	out, err := f.s.Arm(f.ctx, []store.Arm{
+		f.intent(got[1], looked("hello", 1)), f.intent(got[2], looked("hello", 1)), f.intent(got[3], looked("other content", 0)),
+	})
+	f.ok(err)
+	f.ok(out[0].Err)
+	f.fails(out[1].Err, store.ErrGated)
+	f.ok(out[2].Err)
+	f.apply(out[0].Snapshot, job.Outcome{Attempt: 1, Result: job.ResultRejected, Kind: job.FailPermanent})
+	f.fails(f.armOne(f.intent(got[2], looked("hello", 1))).Err, store.ErrLookAgain)
+	// An arm without a look is never refused for one, and counts.
+	without := f.arm(got[4], gate("hello"))
+	f.apply(without.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultSucceeded})
+	f.fails(f.armOne(f.intent(got[2], looked("hello", 2))).Err, store.ErrLookAgain)
+	f.arm(got[2], looked("hello", 3))
+}
+
+// The arms of a content are counted by account, and by connection only where the account is
+// not known.
+func armLookedElsewhere(f *fixture) {
+	one, two := f.connect(store.Connection{Class: job.Observable}), f.connect(store.Connection{Class: job.Observable})
+	f.submit(on(one))
+	f.submit(on(two))
+	got := f.claimN(2)
+	first := f.arm(got[0], looked("hello", 0))
+	f.apply(first.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultSucceeded})
+	f.fails(f.armOne(f.intent(got[1], looked("hello", 0))).Err, store.ErrLookAgain)
+	unknown := f.intent(got[1], looked("hello", 0))
+	unknown.AccountIdentity = ""
+	f.ok(f.armOne(unknown).Err)
 }
 
 func armClass(f *fixture) {

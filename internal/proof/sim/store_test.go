@@ -94,6 +94,11 @@ func (s nodeStore) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, 
 		func(ctx context.Context) (store.Armed, error) { return s.w.store.ArmedBy(ctx, id, token) })
 }
 
+func (s nodeStore) ContentArms(ctx context.Context, c store.GatedContent) (int64, error) {
+	return parkCall(s.node, call{op: "ContentArms", ctx: ctx},
+		func(ctx context.Context) (int64, error) { return s.w.store.ContentArms(ctx, c) })
+}
+
 func (s nodeStore) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := parkCall(s.node, call{op: "SaveHandle", job: id, n: int64(attempt), ctx: ctx, writes: true},
 		func(ctx context.Context) (struct{}, error) {

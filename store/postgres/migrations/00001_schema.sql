@@ -780,6 +780,13 @@ CREATE TABLE open_intents (
     PRIMARY KEY (account, fingerprint)
 );
 
+-- How many intents of such a content there have been, by rules.ContentBucket. Contents of one
+-- bucket count together, so that there are never more than 65,536 rows.
+CREATE TABLE content_arms (
+    bucket bigint PRIMARY KEY,
+    arms   bigint NOT NULL
+);
+
 --
 -- Effects, observations and resolutions
 --

@@ -589,6 +589,13 @@ CREATE TABLE open_intents (
     PRIMARY KEY (account, fingerprint)
 ) STRICT, WITHOUT ROWID;
 
+-- How many intents of such a content there have been, by rules.ContentBucket. Contents of one
+-- bucket count together, so that there are never more than 65,536 rows.
+CREATE TABLE content_arms (
+    bucket INTEGER PRIMARY KEY NOT NULL,
+    arms   INTEGER NOT NULL
+) STRICT;
+
 --
 -- Effects, observations and resolutions
 --
