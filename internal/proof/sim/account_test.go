@@ -19,6 +19,8 @@ import (
 // account is a target's side of its connection.
 type account struct {
 	conn job.ID
+	// second is another connection to the account; the same one: there is none.
+	second job.ID
 	// versions are the credentials that the connection has had; the last one is the
 	// present one. A connection without a credential has version 0 and no login.
 	versions  []*credential
@@ -89,6 +91,8 @@ func (w *simWorld) openAccount(t *target) (first *store.Sealed) {
 	a := &t.account
 	kind := max(0, w.upTo(8)-4)
 	switch {
+	case w.doubled:
+		kind = 0 // neither connection has a credential of its own
 	case w.renewals:
 		kind = 3
 	case w.cared:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -11,8 +12,8 @@ import (
 	"github.com/fireonce/fireonce/store/memory"
 )
 
-// Rules of this file: what docs/protocol.md says of cool-downs and of the look before the
-// first arm, held against the arms as they truly were, and against what the platform showed.
+// Rules of this file: what docs/protocol.md says of cool-downs and of the look for the
+// content, held against the arms as they truly were, and against what the platform showed.
 
 // keepsApart: COOL_DOWN, of an intent that is no repeat of an unknown attempt. No other job of
 // the connection, or of the schedule, began an effect so short a time ago.
@@ -45,7 +46,7 @@ func (w *simWorld) isPaced(j *simJob) bool {
 	return j.target.account.limits.CoolDown > 0 || j.spec.Spec.CoolDown > 0 || j.spec.Spec.SkipIfPresent > 0
 }
 
-// presence is a look before the first arm.
+// presence is a look for the content before an arm.
 type presence struct {
 	worker  string
 	at      time.Time
@@ -70,7 +71,11 @@ func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l
 	}()
 	err := c.ask("Present", o.Job, 0, ctx, func() error {
 		w.stats.looks++
-		j.presence = presence{worker: c.name, at: time.Now(), verdict: job.SawInconclusive, claim: w.store.Inspect(o.Job).Snapshot.ClaimToken}
+		until := time.Now().Add(l.Fence.Sub(l.Now))
+		older := until.Before(time.Now()) // the second look, for what is certainly not the job's own
+		if !older {
+			j.presence = presence{worker: c.name, at: time.Now(), verdict: job.SawInconclusive, claim: w.store.Inspect(o.Job).Snapshot.ClaimToken}
+		}
 		switch {
 		case w.hit(faultPanicBefore):
 			return errPanic
@@ -82,13 +87,18 @@ func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l
 		case w.hit(faultDoubtfulPresence):
 			out.Verdict = []job.Verdict{job.SawInconclusive, job.SawCandidates}[w.upTo(2)]
 			out.Detail = "it may have been edited since"
+			if !older {
+				j.presence.verdict = out.Verdict
+			}
 			return nil
 		}
 		out = job.Observation{Verdict: job.SawAbsent}
-		if p := t.shows(string(o.Prepared.Frozen), time.Now().Add(-l.Fence.Sub(l.First.ArmedAt))); p != nil {
+		if p := t.shows(string(o.Prepared.Frozen), time.Now().Add(-l.Now.Sub(l.First.ArmedAt)), until); p != nil {
 			out = job.Observation{Verdict: job.SawPresent, ExternalID: p.id}
 		}
-		j.presence.verdict = out.Verdict
+		if !older {
+			j.presence.verdict = out.Verdict
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errConnector) {
@@ -97,47 +107,64 @@ func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l
 	return out
 }
 
-// shows is the newest post with a text that can be seen and was made since; nil: none.
-func (t *target) shows(text string, since time.Time) (newest *simPost) {
+// shows is the newest post with a text that can be seen and was made in a time; nil: none.
+func (t *target) shows(text string, since, until time.Time) (newest *simPost) {
 	for _, p := range t.posts {
-		if p.text == text && !p.visible.After(time.Now()) && !p.at.Before(since) {
+		if p.text == text && !p.visible.After(time.Now()) && !p.at.Before(since) && !p.at.After(until) {
 			newest = p
 		}
 	}
 	return newest
 }
 
-// presenceWasLooked: PRESENT, of a first intent: a look of the same worker, under the same
-// claim, found that the content is not there.
+// presenceWasLooked: PRESENT, of every intent: a look of the same worker, under the same claim,
+// found that the content is not there, and no attempt of another job of the account was armed
+// with the content since, through whichever connection and server.
 func (w *simWorld) presenceWasLooked(j *simJob, a memory.Attempt) {
-	if j.spec.Spec.SkipIfPresent == 0 || a.Number > 1 {
+	if j.spec.Spec.SkipIfPresent == 0 {
 		return
 	}
 	seen := j.presence
-	if seen.worker != a.Worker || seen.verdict != job.SawAbsent || seen.claim != j.last.ClaimToken {
-		w.broke("PRESENT", j, "armed by %s; the last look was by %s at %v: %s", a.Worker, seen.worker, seen.at.Sub(w.started), seen.verdict)
+	ruled := a.Number > 1 && j.ruling == job.RuleResend && seen.verdict != job.SawInconclusive
+	if seen.worker != a.Worker || seen.verdict != job.SawAbsent && !ruled || seen.claim != j.last.ClaimToken {
+		w.broke("PRESENT", j, "attempt %d armed by %s; the last look was by %s at %v: %s", a.Number, a.Worker, seen.worker, seen.at.Sub(w.started), seen.verdict)
 	}
-	for _, p := range j.target.posts {
-		by := p.job.attempts[p.attempt]
-		if p.text == j.text && p.at.After(seen.at) && p.visible.Equal(p.at) && by != nil && p.job != j && by.worker == a.Worker && by.armed.Before(seen.at) {
-			w.broke("PRESENT", j, "armed by a look of %v before, while job %d of the same server was being sent", p.at.Sub(seen.at), p.job.index)
+	for _, other := range w.jobs {
+		if other == j || other.target != j.target || other.text != j.text {
+			continue
+		}
+		for n, by := range other.attempts {
+			if by.armed.After(seen.at) {
+				w.broke("PRESENT", j, "attempt %d armed by a look at %v, and attempt %d of job %d at %v", a.Number, seen.at.Sub(w.started), n, other.index, by.armed.Sub(w.started))
+			}
 		}
 	}
 }
 
-// wasPresent returns why a job may not end because its content is there; empty: it may.
+// wasPresent returns why a job may not end because its content is there; empty: it may. Its
+// own effect is no reason.
 func (w *simWorld) wasPresent(j *simJob) string {
 	w.stats.present++
 	j.found = true
-	if j.presence.verdict != job.SawPresent {
-		return fmt.Sprintf("the content is said to be there, and the last look said %s", j.presence.verdict)
+	if len(j.last.Open) == 0 && j.last.Attempt > 0 {
+		w.stats.presentLater++
 	}
-	return ""
+	others := slices.ContainsFunc(j.target.posts, func(p *simPost) bool { return p.job != j && p.text == j.text })
+	switch {
+	case j.presence.verdict != job.SawPresent:
+		return fmt.Sprintf("the content is said to be there, and the last look said %s", j.presence.verdict)
+	case !others:
+		return "the content is said to be there, and no other job has made it"
+	default:
+		return ""
+	}
 }
 
-// presenceIsAnEnd: PRESENT, for a job that was found there and goes on all the same.
+// presenceIsAnEnd: PRESENT, for a job that was found there and goes on all the same. Only its
+// own effect, learned late, may still move it.
 func (w *simWorld) presenceIsAnEnd(j *simJob, r memory.Record) {
-	if j.found && (len(r.Attempts) > 0 || len(j.posts) > 0 || r.Snapshot.Effect != nil || r.Snapshot.State != job.Canceled) {
+	own := len(j.posts) > 0 && r.Snapshot.State == job.Succeeded
+	if j.found && !own && (len(r.Attempts) > j.last.Attempt || r.Snapshot.Effect != nil || r.Snapshot.State != job.Canceled) {
 		w.broke("PRESENT", j, "its content was there, and now it is %s with %d attempts", r.Snapshot.State, len(r.Attempts))
 	}
 }

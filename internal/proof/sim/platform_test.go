@@ -64,7 +64,21 @@ func (c simConnector) Traits(settings []byte) (job.Traits, error) {
 
 func (c simConnector) Check(settings []byte, _ connector.Credential) (connector.Capability, error) {
 	t := c.target(settings)
-	return connector.Capability{Traits: t.stated(), Unsure: t.unsure, Identity: t.name}, nil
+	identity := t.name
+	if c.w.doubled && t.traits.Class == job.Observable {
+		identity = ""
+	}
+	return connector.Capability{Traits: t.stated(), Unsure: t.unsure, Identity: identity}, nil
+}
+
+// AccountOf is connector.Identifier: a watermark has the account's name where Check does not
+// know it.
+func (c simConnector) AccountOf(mark string) string {
+	name, _, found := strings.Cut(mark, ": ")
+	if !found {
+		return ""
+	}
+	return name
 }
 
 // stated is what holds of a target that was not asked.
@@ -203,9 +217,11 @@ func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
 }
 
 func (c simConnector) Watermark(ctx context.Context, o connector.Opening) (mark string, err error) {
-	t := c.target(o.Settings)
+	w, t := c.w, c.target(o.Settings)
 	err = c.before("Watermark", ctx, o, func() error {
-		mark = t.newest()
+		if mark = t.newest(); w.doubled {
+			mark = t.name + ": " + mark
+		}
 		return nil
 	})
 	return mark, err
@@ -225,6 +241,9 @@ func (t *target) newest() string {
 // Observe reads the posts back to the watermark.
 func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
+	if _, id, found := strings.Cut(l.First.Watermark, ": "); found {
+		l.First.Watermark = id
+	}
 	if l.Any {
 		return c.lookForContent(ctx, o, l)
 	}

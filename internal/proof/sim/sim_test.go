@@ -159,6 +159,7 @@ type simStats struct {
 	lost, early, both                              int // senders that were taken for gone, repeats before their fence, and while they still send
 	released                                       int // claims of servers that were taken for gone
 	fired, caughtUp, skipped, cooled, present      int // firings with a job, caught up, without one; arms in a cool-down; contents that were there
+	presentLater, lookedAgain                      int // of the contents that were there, before a later attempt; arms refused because another came after the look
 	shifted, repeated, stood                       int // times of schedules across a change of the clocks, and starts with an earlier time
 	simulated                                      time.Duration
 	faults                                         [faults]int
@@ -193,6 +194,8 @@ func (s *simStats) add(o simStats) {
 	s.skipped += o.skipped
 	s.cooled += o.cooled
 	s.present += o.present
+	s.presentLater += o.presentLater
+	s.lookedAgain += o.lookedAgain
 	s.shifted += o.shifted
 	s.repeated += o.repeated
 	s.stood += o.stood
@@ -214,8 +217,8 @@ func (s *simStats) line(took time.Duration) string {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
 	if s.fired > 0 {
-		fmt.Fprintf(&b, ", firings with a job %d (%d caught up), without %d, shifted %d, repeated %d, arms refused in a cool-down %d, contents there %d, starts with an earlier time %d",
-			s.fired, s.caughtUp, s.skipped, s.shifted, s.repeated, s.cooled, s.present, s.stood)
+		fmt.Fprintf(&b, ", firings with a job %d (%d caught up), without %d, shifted %d, repeated %d, arms refused in a cool-down %d, contents there %d (%d before a later attempt), arms refused after a look %d, starts with an earlier time %d",
+			s.fired, s.caughtUp, s.skipped, s.shifted, s.repeated, s.cooled, s.present, s.presentLater, s.lookedAgain, s.stood)
 	}
 	b.WriteString("; faults:")
 	all := 0

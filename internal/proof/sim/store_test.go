@@ -82,6 +82,9 @@ func (s nodeStore) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, e
 		if err == nil && out[0].Err == nil {
 			s.w.isUnderItsLease(before, items[0])
 		}
+		if err == nil && errors.Is(out[0].Err, store.ErrLookAgain) {
+			s.w.stats.lookedAgain++
+		}
 		if err == nil && errors.Is(out[0].Err, store.ErrCoolDown) {
 			s.w.stats.cooled++
 		}

@@ -269,6 +269,7 @@ var recurringThemes = []theme{
 		set: func(w *simWorld) {
 			w.alike, w.close, w.calm = true, true, 5*time.Minute
 			w.schedulesMost, w.present = 1, w.oneOf(time.Minute, 10*time.Minute, time.Hour)
+			w.doubled = w.upTo(2) == 0
 		},
 	},
 	{
@@ -277,6 +278,7 @@ var recurringThemes = []theme{
 		set: func(w *simWorld) {
 			w.alike, w.calm = w.upTo(2) == 0, 5*time.Minute
 			w.schedulesMost, w.present = 1, w.oneOf(2*time.Minute, 20*time.Minute)
+			w.doubled = w.upTo(2) == 0
 		},
 	},
 }

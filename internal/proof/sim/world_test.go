@@ -60,6 +60,7 @@ type simWorld struct {
 	unsure           bool          // targets have to be asked what they can do
 	narrow           bool          // start windows, too
 	wide             bool          // or long ones
+	doubled          bool          // each account has two connections, and only watermarks name it
 
 	plagued atomic.Bool // faults strike
 	healed  time.Time   // since when none does
@@ -226,7 +227,7 @@ func (w *simWorld) connect() {
 	}
 	w.targets = append(w.targets, t)
 	sealed := w.openAccount(t)
-	if w.upTo(3) == 0 {
+	if w.upTo(3) == 0 && !w.doubled {
 		t.account.limits = store.ConnectionLimits{MaxInFlight: 1 + w.upTo(5)}
 	}
 	conn, _, err := w.store.CreateConnection(context.Background(), store.NewConnection{
@@ -239,7 +240,15 @@ func (w *simWorld) connect() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	t.account.conn = conn.ID
+	t.account.conn, t.account.second = conn.ID, conn.ID
+	if w.doubled {
+		second := conn
+		second.ID = w.newID()
+		if second, _, err = w.store.CreateConnection(context.Background(), store.NewConnection{Key: t.name + " again", Connection: second}); err != nil {
+			w.t.Fatal(err)
+		}
+		t.account.second = second.ID
+	}
 	w.conns = append(w.conns, conn)
 }
 
@@ -279,6 +288,9 @@ func (w *simWorld) populate() {
 			n.Spec.SkipIfPresent = w.present
 		} else if i > 0 && w.upTo(6) == 0 {
 			n.Spec.ReplyTo, n.Spec.WaitWindow = w.jobs[w.upTo(i)].id, waitOf(i)
+		}
+		if i%2 > 0 {
+			n.Spec.Connection = t.account.second
 		}
 		if w.upTo(4) > 0 {
 			n.ScheduleTime = job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(20 * time.Minute)))))
