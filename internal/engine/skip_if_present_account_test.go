@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func oneAccount(w *world) {
 		w.t.Fatal(err)
 	}
 	w.config.Connectors = registry
+	var looks atomic.Int32
 	w.platform.observe = func(l connector.Look) job.Observation {
 		if !l.Any {
 			return w.platform.look(w.t.Context(), l)
@@ -35,7 +37,8 @@ func oneAccount(w *world) {
 		if n := w.platform.total(); n > 0 {
 			out = job.Observation{Verdict: job.SawPresent, ExternalID: w.platform.line.newest()}
 		}
-		time.Sleep(300 * time.Millisecond) // the bubble's time
+		// The bubble's time: the second look ends when what the first one allowed has ended.
+		time.Sleep(time.Duration(looks.Add(1)) * 300 * time.Millisecond)
 		return out
 	}
 	w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
@@ -63,6 +66,9 @@ func TestContentOfOneAccountIsMadeOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%d engines, %d connections", engines, connections), func(t *testing.T) {
 				onBoth(t, func(t *testing.T, w *world) {
 					oneAccount(w)
+					if engines > 1 {
+						w.config.Senders = 1 // so that neither takes both jobs
+					}
 					for range engines {
 						w.start()
 					}
@@ -83,6 +89,29 @@ func TestContentOfOneAccountIsMadeOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// In one process identical jobs of one account look one after the other, also through two
+// connections.
+func TestContentIsReservedByAccount(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		oneAccount(w)
+		var looking, most atomic.Int32
+		observe := w.platform.observe
+		w.platform.observe = func(l connector.Look) job.Observation {
+			most.Store(max(most.Load(), looking.Add(1)))
+			defer looking.Add(-1)
+			return observe(l)
+		}
+		w.start()
+		w.submit("one", skips(time.Hour))
+		w.again()
+		w.submit("two", skips(time.Hour))
+		w.pass(5 * time.Minute)
+		if n := most.Load(); n != 1 || w.platform.total() != 1 {
+			t.Errorf("%d concurrent looks, %d objects", n, w.platform.total())
+		}
+	})
 }
 
 // While a job waits for its next attempt, another one makes the content. Then the first one is

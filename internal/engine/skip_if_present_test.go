@@ -103,7 +103,7 @@ func TestPresenceNeedsAnObservableConnection(t *testing.T) {
 	})
 }
 
-// A job that does not ask makes no look before its first arm.
+// A job that does not ask makes no look for its content.
 func TestNoPresenceUnlessAsked(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		looks := w.present(job.SawPresent)

@@ -74,7 +74,8 @@ type (
 		Sighted bool
 	}
 	// AlreadyPresent is a finished look that a job with SkipIfPresent made under its
-	// claim, before its first arm, and that saw the content. It belongs to no attempt.
+	// claim, before an arm, and that saw the content in an object that certainly is no effect
+	// of the job. It belongs to no attempt.
 	AlreadyPresent struct{ Observation }
 	// CancelAsked is a client's request to stop the job.
 	CancelAsked struct{}

@@ -81,7 +81,7 @@ const (
 	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays: a server that
 	// is alive nevertheless still settles its attempt.
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
-	// skip_if_present: the content existed before the first attempt. The job is CANCELED,
+	// skip_if_present: the content existed, and is no effect of this job. The job is CANCELED,
 	// and ListJobObservations has what was seen.
 	EventCause_EVENT_CAUSE_ALREADY_PRESENT EventCause = 24
 )

@@ -151,7 +151,8 @@ const (
 	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 9
 	// The job that this one replies to ended without success.
 	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 10
-	// skip_if_present: the content existed before the first attempt. Nothing was sent.
+	// skip_if_present: the content existed, and is no effect of this job, which was not sent,
+	// or not sent again.
 	FailureKind_FAILURE_KIND_ALREADY_PRESENT FailureKind = 11
 )
 
@@ -1361,12 +1362,13 @@ func (x *BlockedReason) GetContentWithheld() bool {
 	return false
 }
 
-// The job is not wanted if its content exists already. Before its first attempt Fireonce
+// The job is not wanted if its content exists already. Before each attempt Fireonce
 // asks the platform whether the account has an object with the same content, by any
 // author, that is not older than max_age. If so, the job ends as CANCELED without an
 // effect of its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was
-// seen. If the platform cannot be read, or an object may be the content or not, the job
-// waits and looks again, and is EXPIRED after its start window.
+// seen. An object that may be the effect of an earlier attempt of the job does not end it so:
+// it is evidence about that attempt. If the platform cannot be read, or an object may be the
+// content or not, the job waits and looks again, and is EXPIRED after its start window.
 type SkipIfPresent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How old the object may be. 1 min to 30 days. The account is read back as far, so a

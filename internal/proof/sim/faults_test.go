@@ -78,7 +78,7 @@ const (
 	faultRespec
 	faultTrigger
 	faultZones            // a server has other zone data
-	faultDoubtfulPresence // a look before the first arm cannot tell
+	faultDoubtfulPresence // a look for the content cannot tell
 	faults
 )
 

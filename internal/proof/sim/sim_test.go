@@ -27,7 +27,7 @@ type simKind struct {
 	test string
 	// liveness is set if the faults end, and that each job comes to an end then.
 	liveness bool
-	// recurring worlds have schedules, cool-downs, looks before the first arm, and times in
+	// recurring worlds have schedules, cool-downs, looks for the content, and times in
 	// which every server is down. Their themes and faults are their own.
 	recurring bool
 }

@@ -128,7 +128,7 @@ type simJob struct {
 	// beat is the firing that it is of, and schedule its schedule; zero: it is no firing's.
 	beat     string
 	schedule *simSchedule
-	// presence is its last look before the first arm, and found that it ended by it.
+	// presence is its last look for the content, and found that it ended by it.
 	presence presence
 	found    bool
 }

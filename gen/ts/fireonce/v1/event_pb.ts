@@ -360,7 +360,7 @@ export enum EventCause {
   SENDER_LOST = 23,
 
   /**
-   * skip_if_present: the content existed before the first attempt. The job is CANCELED,
+   * skip_if_present: the content existed, and is no effect of this job. The job is CANCELED,
    * and ListJobObservations has what was seen.
    *
    * @generated from enum value: EVENT_CAUSE_ALREADY_PRESENT = 24;

@@ -487,12 +487,13 @@ export const BlockedReason_KindSchema: GenEnum<BlockedReason_Kind> = /*@__PURE__
   enumDesc(file_fireonce_v1_job, 1, 0);
 
 /**
- * The job is not wanted if its content exists already. Before its first attempt Fireonce
+ * The job is not wanted if its content exists already. Before each attempt Fireonce
  * asks the platform whether the account has an object with the same content, by any
  * author, that is not older than max_age. If so, the job ends as CANCELED without an
  * effect of its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was
- * seen. If the platform cannot be read, or an object may be the content or not, the job
- * waits and looks again, and is EXPIRED after its start window.
+ * seen. An object that may be the effect of an earlier attempt of the job does not end it so:
+ * it is evidence about that attempt. If the platform cannot be read, or an object may be the
+ * content or not, the job waits and looks again, and is EXPIRED after its start window.
  *
  * @generated from message fireonce.v1.SkipIfPresent
  */
@@ -1437,7 +1438,8 @@ export enum FailureKind {
   PREDECESSOR_ENDED = 10,
 
   /**
-   * skip_if_present: the content existed before the first attempt. Nothing was sent.
+   * skip_if_present: the content existed, and is no effect of this job, which was not sent,
+   * or not sent again.
    *
    * @generated from enum value: FAILURE_KIND_ALREADY_PRESENT = 11;
    */
