@@ -30,10 +30,11 @@ type account struct {
 	// paused and limits are what people have made of the connection.
 	paused time.Time
 	limits store.ConnectionLimits
-	// starts are its jobs' claims since the limits were set, and limited the end of the
-	// longest wait that the platform has asked for.
-	starts  []moment
-	limited moment
+	// starts are its jobs' claims since the limits were set.
+	starts []moment
+	// limited is the end of the longest wait that the platform has asked for, by connection:
+	// what it tells one connection holds no other, not even of the same account.
+	limited map[job.ID]moment
 }
 
 // credential is one version.
@@ -89,6 +90,7 @@ func (l *login) sealed(version int) *store.Sealed {
 // openAccount draws what a target's account is like.
 func (w *simWorld) openAccount(t *target) (first *store.Sealed) {
 	a := &t.account
+	a.limited = make(map[job.ID]moment)
 	kind := max(0, w.upTo(8)-4)
 	switch {
 	case w.doubled:

@@ -28,6 +28,8 @@ func (w *simWorld) connectionRules(j *simJob, e job.Event, r memory.Record) {
 	w.holdIsTrue(j.target, j)
 }
 
+func (j *simJob) connection() job.ID { return j.spec.Spec.Connection }
+
 // startIsFree: HELD, for claims and arms alike.
 func (w *simWorld) startIsFree(j *simJob, what string, is moment) {
 	a := &j.target.account
@@ -37,7 +39,7 @@ func (w *simWorld) startIsFree(j *simJob, what string, is moment) {
 		why = "in a pause"
 	case !conn.AuthHoldAt.IsZero():
 		why = "while its credential is refused"
-	case a.limited.after(is.add(time.Microsecond)): // the store's times are cut to whole ones
+	case a.limited[j.connection()].after(is.add(time.Microsecond)): // the store's times are cut to whole ones
 		why = "before the platform wants to hear again"
 	}
 	if why != "" {
@@ -143,7 +145,8 @@ func (w *simWorld) answerHolds(j *simJob, e job.Event) {
 	}
 	t := j.target
 	if a.refusedVersion == nil {
-		t.account.limited = laterOf(t.account.limited, written(e.At).add(a.wait))
+		limited := t.account.limited
+		limited[j.connection()] = laterOf(limited[j.connection()], written(e.At).add(a.wait))
 		return
 	}
 	if t.account.renewable || a.refusedVersion != t.account.present() {
@@ -194,7 +197,7 @@ func (w *simWorld) hadNoStart(j *simJob, before job.Snapshot) {
 	case j.missed: // it fell due in a pause, and was not wanted any more when the pause ended
 	case before.State != job.Scheduled || before.Failures > 0 || !before.WaitsFor.IsZero():
 	case !t.account.paused.IsZero(), !conn.AuthHoldAt.IsZero(), conn.MaxPerMinute > 0:
-	case before.StartDeadline.Sub(later(may, t.account.limited.stored)) > simPatience:
+	case before.StartDeadline.Sub(later(may, t.account.limited[j.connection()].stored)) > simPatience:
 		w.broke("STARVED", j, "it could have started for %v", before.StartDeadline.Sub(may))
 	}
 }
