@@ -28,8 +28,8 @@ const (
 	presentMost  = 5 * time.Minute
 )
 
-// ownMargin is how long before the first arm an object must have been made so that it
-// certainly is not the job's own. Clocks may differ by less.
+// ownMargin is how long before the first attempt's watermark an object must have been made so
+// that it certainly is not the job's own. A platform's stamps are not as far out of order.
 const ownMargin = 2 * time.Minute
 
 // lookForContent looks whether a job's content is at the platform already. It returns
@@ -67,7 +67,7 @@ func (a *attempt) lookForContent(ctx context.Context, to *target) (*job.AlreadyP
 	}
 	seen := observe(look)
 	if found(seen) && l.Attempt > 0 {
-		seen = a.notOwn(ctx, seen, look, observe)
+		seen = a.notOwn(ctx, seen, finder, observe)
 	}
 	switch {
 	case found(seen):
@@ -100,7 +100,7 @@ func (a *attempt) contentArms(ctx context.Context) (*int64, error) {
 // earlier attempt: it is another job's, or was made before the first arm. Otherwise it returns
 // candidates.
 func (a *attempt) notOwn(
-	ctx context.Context, seen job.Observation, look connector.Look, observe func(connector.Look) job.Observation,
+	ctx context.Context, seen job.Observation, finder connector.Backdater, observe func(connector.Look) job.Observation,
 ) job.Observation {
 	inconclusive := job.Observation{Verdict: job.SawInconclusive}
 	taken, err := a.ownedByOthers(ctx, []string{seen.ExternalID})
@@ -116,8 +116,7 @@ func (a *attempt) notOwn(
 		inconclusive.Detail = "the attempts could not be read"
 		return inconclusive
 	}
-	look.Fence = attempts[0].ArmedAt.Add(-ownMargin)
-	if look.Fence.After(look.First.ArmedAt) && look.Fence.Before(look.Now) {
+	if look, ok := a.older(finder, &attempts[0]); ok {
 		if older := observe(look); found(older) {
 			return older
 		}
@@ -125,4 +124,23 @@ func (a *attempt) notOwn(
 	return job.Observation{
 		Verdict: job.SawCandidates, Detail: seen.ExternalID + " may be the effect of an earlier attempt of this job",
 	}
+}
+
+// older is a look for what was made before the first attempt. It counts from that attempt's
+// watermark, by the platform's clock: the store's may have been set since, and then an own
+// effect could seem to be older than its arm. It is not ok if nothing so old counts.
+func (a *attempt) older(finder connector.Backdater, first *job.Attempt) (look connector.Look, ok bool) {
+	age := a.leased.Now.Sub(first.ArmedAt)
+	by := a.leased.SkipIfPresent - max(0, age)
+	if by <= ownMargin {
+		return connector.Look{}, false
+	}
+	watermark, err := finder.Backdate(first.Watermark, by)
+	if err != nil {
+		return connector.Look{}, false
+	}
+	return connector.Look{
+		First: job.Attempt{Frozen: a.prepared.Frozen, Watermark: watermark, ArmedAt: first.ArmedAt.Add(-by)},
+		Fence: first.ArmedAt.Add(-ownMargin), Any: true,
+	}, true
 }

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/litetest"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
 )
 
 // byWatermark is a platform whose account only a watermark names.
@@ -156,7 +159,7 @@ func TestAnOwnEffectIsNotAlreadyPresent(t *testing.T) {
 		observe, behind := w.platform.observe, true
 		w.platform.observe = func(l connector.Look) job.Observation {
 			switch {
-			case l.Any && l.Fence.Before(l.Now):
+			case l.Any && l.Now.IsZero():
 				return job.Observation{Verdict: job.SawAbsent} // none is so old
 			case l.Any && w.platform.sent() > 0:
 				behind = false // between the two looks before the second arm
@@ -206,7 +209,7 @@ func TestCandidatesOfAPersonsResendDoNotStopIt(t *testing.T) {
 		}
 		w.platform.observe = func(l connector.Look) job.Observation {
 			switch {
-			case w.platform.sent() == 0, l.Any && l.Fence.Before(l.Now):
+			case w.platform.sent() == 0, l.Any && l.Now.IsZero():
 				return job.Observation{Verdict: job.SawAbsent}
 			case l.Any:
 				return job.Observation{Verdict: job.SawPresent, ExternalID: "one of several"}
@@ -223,5 +226,88 @@ func TestCandidatesOfAPersonsResendDoNotStopIt(t *testing.T) {
 		}
 		w.apply(s, d)
 		w.until(id, job.Succeeded, time.Hour)
+	})
+}
+
+// reset is a clock that an outage leaves behind: nobody knows how long it lasted, so the time
+// of an arm before it is not known well either.
+type reset struct {
+	ahead  time.Duration
+	booted time.Time
+}
+
+func (r *reset) read() store.ClockReading {
+	now := time.Now()
+	return store.ClockReading{Wall: now.Add(r.ahead).UnixMicro(), Boot: now.Sub(r.booted), Proof: "it is synchronized"}
+}
+
+func (r *reset) open(t *testing.T, path string) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Options{
+		Path: path, WatchEvery: time.Hour, Readers: 2, Clock: store.ClockOptions{Read: r.read},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// within reports whether a look is about what was made at a time, by the platform's clock.
+func within(t *testing.T, l connector.Look, made time.Time) bool {
+	t.Helper()
+	mark, err := time.Parse(time.RFC3339Nano, l.First.Watermark)
+	if err != nil {
+		t.Error(err)
+	}
+	return !made.IsZero() && !made.Before(mark) && !made.After(l.Until(mark, time.Now()))
+}
+
+// An own effect does not become older than its arm by what a clock shows after an outage: the
+// platform's clock decides.
+func TestAnOwnEffectIsNotAlreadyPresentAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &reset{ahead: time.Hour, booted: time.Now().Add(-24 * time.Hour)}
+		path := litetest.New(t)
+		w := worldOver(t, clock.open(t, path), class(job.Observable))
+		defer func() {
+			w.stop()
+			_ = w.store.Close()
+		}()
+		oneAccount(w)
+		w.platform.mark = func() (string, error) { return time.Now().Format(time.RFC3339Nano), nil }
+		w.platform.backdate = func(mark string, by time.Duration) (string, error) {
+			at, err := time.Parse(time.RFC3339Nano, mark)
+			return at.Add(-by).Format(time.RFC3339Nano), err
+		}
+		var made time.Time
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			made = time.Now()
+			w.platform.commit(c.EffectKey)
+			return unknown("connection reset")
+		}
+		shown := false
+		w.platform.observe = func(l connector.Look) job.Observation {
+			if !within(t, l, made) || !l.Any && !shown {
+				return job.Observation{Verdict: job.SawAbsent}
+			}
+			shown = true // late, to a look before the second arm
+			return job.Observation{Verdict: job.SawPresent, ExternalID: w.platform.line.newest()}
+		}
+		w.start()
+		id := w.submit("one", skips(2*time.Hour))
+		w.until(id, job.Retrying, time.Hour)
+		w.stop()
+		if err := w.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute)
+		clock.ahead, clock.booted = 0, time.Now()
+		w.store = clock.open(t, path)
+		w.config.Store = patient{w.store}
+		w.start()
+		w.until(id, job.Succeeded, 3*time.Hour)
+		if w.platform.total() != 1 || w.platform.sent() != 1 || !shown {
+			t.Errorf("%d objects, %d requests\n%s", w.platform.total(), w.platform.sent(), w.story(id))
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -59,6 +60,16 @@ func (c simConnector) Backdate(mark string, by time.Duration) (string, error) {
 	return fmt.Sprint(mark, " less ", by), nil
 }
 
+// backdatedBy is how long before its attempt's a watermark of Backdate is.
+func backdatedBy(w *simWorld, mark string) time.Duration {
+	_, text, _ := strings.Cut(mark, " less ")
+	by, err := time.ParseDuration(text)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return by
+}
+
 // lookForContent looks for any object with a content.
 func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
@@ -71,8 +82,12 @@ func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l
 	}()
 	err := c.ask("Present", o.Job, 0, ctx, func() error {
 		w.stats.looks++
-		until := time.Now().Add(l.Fence.Sub(l.Now))
-		older := until.Before(time.Now()) // the second look, for what is certainly not the job's own
+		older := l.Now.IsZero() // the second look, for what is certainly not the job's own
+		since, until := time.Now().Add(-l.Now.Sub(l.First.ArmedAt)), time.Now()
+		if older {
+			since = j.attempts[1].armed.Add(-backdatedBy(w, l.First.Watermark))
+			until = since.Add(l.Fence.Sub(l.First.ArmedAt))
+		}
 		if !older {
 			j.presence = presence{worker: c.name, at: time.Now(), verdict: job.SawInconclusive, claim: w.store.Inspect(o.Job).Snapshot.ClaimToken}
 		}
@@ -93,7 +108,7 @@ func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l
 			return nil
 		}
 		out = job.Observation{Verdict: job.SawAbsent}
-		if p := t.shows(string(o.Prepared.Frozen), time.Now().Add(-l.Now.Sub(l.First.ArmedAt)), until); p != nil {
+		if p := t.shows(string(o.Prepared.Frozen), since, until); p != nil {
 			out = job.Observation{Verdict: job.SawPresent, ExternalID: p.id}
 		}
 		if !older {
