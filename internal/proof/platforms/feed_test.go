@@ -28,29 +28,35 @@ func TestFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = p.Close() })
-		return platforms.Platform{
-			URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
-			Connector: func(s *transport.Sender, _ string) connector.Connector { return feed.New(feed.Config{Sender: s}) },
-			Settings: func(baseURL string) []byte {
-				return encoded(t, &fireoncev1.FeedSettings{BaseUrl: baseURL, ReadLag: durationpb.New(0)})
-			},
-			Payload: func(text string) *fireoncev1.Payload {
-				return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
-			},
-			Commits: func(r faultproxy.Request) bool { return r.Method == http.MethodPost },
-			Effects: func(text string) (ids []string) {
-				for _, post := range p.Posts() {
-					if post.Text == text {
-						ids = append(ids, post.ID)
-					}
-				}
-				return ids
-			},
-			Unauthorized: status(http.StatusUnauthorized, ""),
-			Refused:      status(http.StatusUnprocessableEntity, `{"error":"too rude"}`),
-			Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },
-		}
+		return feedOf(t, p, p.URL())
 	})
+}
+
+// feedOf is the platform p, which is reached at url.
+func feedOf(t *testing.T, p *feedtest.Platform, url string) platforms.Platform {
+	t.Helper()
+	return platforms.Platform{
+		URL: url, Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
+		Connector: func(s *transport.Sender, _ string) connector.Connector { return feed.New(feed.Config{Sender: s}) },
+		Settings: func(baseURL string) []byte {
+			return encoded(t, &fireoncev1.FeedSettings{BaseUrl: baseURL, ReadLag: durationpb.New(0)})
+		},
+		Payload: func(text string) *fireoncev1.Payload {
+			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
+		},
+		Commits: func(r faultproxy.Request) bool { return r.Method == http.MethodPost },
+		Effects: func(text string) (ids []string) {
+			for _, post := range p.Posts() {
+				if post.Text == text {
+					ids = append(ids, post.ID)
+				}
+			}
+			return ids
+		},
+		Unauthorized: status(http.StatusUnauthorized, ""),
+		Refused:      status(http.StatusUnprocessableEntity, `{"error":"too rude"}`),
+		Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },
+	}
 }
 
 func bearer(token string) *fireoncev1.Credential {

@@ -75,6 +75,18 @@ const fleetSenders = 2
 // of its own. Each server sends two jobs concurrently.
 func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 	t.Helper()
+	return newFleet(t, p, fleetSenders, limits)
+}
+
+// NewPair is a fleet whose servers each work on one job at a time: of two jobs that are under
+// way, each has one.
+func NewPair(t *testing.T, p Platform) *World {
+	t.Helper()
+	return newFleet(t, p, 1, func(*store.Connection) {})
+}
+
+func newFleet(t *testing.T, p Platform, senders int, limits func(*store.Connection)) *World {
+	t.Helper()
 	url := pgtest.NewFrom(t, postgres.Migrate)
 	stores := make([]store.Store, 2)
 	for i := range stores {
@@ -84,7 +96,7 @@ func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 		}
 		stores[i] = s
 	}
-	return newWorld(t, p, fleetSenders, limits, stores...)
+	return newWorld(t, p, senders, limits, stores...)
 }
 
 // newWorld makes a world with an engine over each of the stores, which lead to one
@@ -111,15 +123,26 @@ func newWorld(t *testing.T, p Platform, senders int, limits func(*store.Connecti
 		t.Cleanup(sender.Close)
 		w.code = p.Connector(sender, w.Proxy.URL())
 		if i == 0 {
-			w.connect(limits)
+			w.Connection = w.connect("connection", limits)
 		}
 		w.run(s, fmt.Sprintf("server %d", i+1), senders)
 	}
 	return w
 }
 
-// connect stores the connection with the platform's first credential.
-func (w *World) connect(limits func(*store.Connection)) {
+// Again stores another connection to the account.
+func (w *World) Again() store.Connection {
+	w.t.Helper()
+	return w.connect("connection again", func(*store.Connection) {})
+}
+
+// Through has a job sent through another connection than the world's.
+func Through(c store.Connection) Change {
+	return func(n *store.NewJob) { n.Spec.Connection = c.ID }
+}
+
+// connect stores a connection with the platform's first credential.
+func (w *World) connect(key string, limits func(*store.Connection)) store.Connection {
 	w.t.Helper()
 	settings := w.platform.Settings(w.Proxy.URL())
 	secret := marshal(w.t, w.platform.Credential)
@@ -133,11 +156,10 @@ func (w *World) connect(limits func(*store.Connection)) {
 	}
 	limits(&conn)
 	sealed := &store.Sealed{Version: 1, KeyID: "none", Data: secret, Fingerprint: "1"}
-	if w.Connection, _, err = w.Store.CreateConnection(w.t.Context(), store.NewConnection{
-		Key: "connection", Connection: conn, Sealed: sealed,
-	}); err != nil {
+	if conn, _, err = w.Store.CreateConnection(w.t.Context(), store.NewConnection{Key: key, Connection: conn, Sealed: sealed}); err != nil {
 		w.t.Fatal(err)
 	}
+	return conn
 }
 
 // Rotate returns the connection its next credential, and so ends an auth hold.
@@ -260,6 +282,20 @@ func (w *World) Until(id job.ID, what string, as func(job.Snapshot) bool) job.Sn
 func (w *World) UntilState(id job.ID, want job.State) job.Snapshot {
 	w.t.Helper()
 	return w.Until(id, want.String(), func(s job.Snapshot) bool { return s.State == want })
+}
+
+// RunNow makes a waiting job due, as a client does.
+func (w *World) RunNow(id job.ID) {
+	w.t.Helper()
+	s := w.Job(id)
+	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.RunNowAsked{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	applied, err := w.Store.Apply(w.t.Context(), []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: "test"}})
+	if err != nil || applied[0].Err != nil {
+		w.t.Fatal(err, applied)
+	}
 }
 
 // Attempts reads a job's attempts.
