@@ -102,9 +102,9 @@ func (c *counter) made(t *testing.T, want int) {
 // isPresent checks that a job was canceled because its content was there.
 func isPresent(t *testing.T, w *platforms.World, id job.ID, attempts int) {
 	t.Helper()
-	s := w.UntilState(id, job.Canceled)
-	if s.Attempt != attempts || s.Effect != nil || s.LastError == nil || s.LastError.Kind != job.FailAlreadyPresent {
-		t.Errorf("%d attempts, effect %+v, error %+v\n%s", s.Attempt, s.Effect, s.LastError, w.Story(id))
+	s := w.Until(id, "ended", func(s job.Snapshot) bool { return s.State.Terminal() })
+	if s.State != job.Canceled || s.Attempt != attempts || s.Effect != nil || s.LastError == nil || s.LastError.Kind != job.FailAlreadyPresent {
+		t.Errorf("%s, %d attempts, effect %+v, error %+v\n%s", s.State, s.Attempt, s.Effect, s.LastError, w.Story(id))
 	}
 }
 
