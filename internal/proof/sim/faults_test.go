@@ -79,6 +79,7 @@ const (
 	faultTrigger
 	faultZones            // a server has other zone data
 	faultDoubtfulPresence // a look for the content cannot tell
+	faultLatePresence     // its answer is late
 	faults
 )
 
@@ -90,7 +91,7 @@ var faultNames = [faults]string{
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
 	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",
 	"", "killed while it decides", "killed as it fired", "outage", "start with an earlier time", "change over a firing", "schedule paused",
-	"schedule resumed", "times changed", "trigger", "other zone data", "doubtful presence",
+	"schedule resumed", "times changed", "trigger", "other zone data", "doubtful presence", "late presence",
 }
 
 // commonly is how often per mille a fault strikes at its strongest, at each place
@@ -203,6 +204,8 @@ func (w *simWorld) delayAfter(c *call) time.Duration {
 		return time.Duration(w.upTo(int(10 * time.Second)))
 	case c.op == "Publish" && w.hit(faultLateOutcome):
 		return w.pause()
+	case c.op == "Present" && w.hit(faultLatePresence):
+		return time.Duration(w.upTo(int(20 * time.Second)))
 	case !c.platform && w.hit(faultLateAnswer):
 		return time.Duration(w.upTo(int(20 * time.Second)))
 	}

@@ -248,7 +248,7 @@ func (s *simStats) wholeSpace(t *testing.T, kind simKind) {
 	first, last := fault(0), drawnFaults
 	if kind.recurring {
 		first, last = drawnFaults+1, faults
-		if min(s.caughtUp, s.skipped, s.cooled, s.present, s.shifted, s.repeated, s.stood) == 0 {
+		if min(s.caughtUp, s.skipped, s.cooled, s.present, s.presentLater, s.lookedAgain, s.shifted, s.repeated, s.stood) == 0 {
 			t.Errorf("something never came in %d worlds: %+v", s.worlds, s)
 		}
 	} else if s.released == 0 {

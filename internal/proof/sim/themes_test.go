@@ -274,9 +274,13 @@ var recurringThemes = []theme{
 	},
 	{
 		name: "contents that are there already, and two servers", class: job.Observable, strokes: []fault{faultCrash}, nodes: 2,
-		rates: map[fault]int{faultDoubtfulPresence: 300, faultLostRequest: 200, faultRejected: 100, faultSlowAnswer: 300, faultLateOutcome: 100},
+		rates: map[fault]int{
+			faultDoubtfulPresence: 200, faultLatePresence: 600, faultLostRequest: 200, faultLostAnswer: 100, faultRejected: 100,
+			faultSlowAnswer: 200, faultLateOutcome: 100,
+		},
+		// Each server works on one job, so that both look for one content.
 		set: func(w *simWorld) {
-			w.alike, w.calm = w.upTo(2) == 0, 5*time.Minute
+			w.alike, w.close, w.senders, w.calm = w.upTo(4) > 0, true, 1, 5*time.Minute
 			w.schedulesMost, w.present = 1, w.oneOf(2*time.Minute, 20*time.Minute)
 			w.doubled = w.upTo(2) == 0
 		},
