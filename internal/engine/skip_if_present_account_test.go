@@ -229,7 +229,7 @@ func TestCandidatesOfAPersonsResendDoNotStopIt(t *testing.T) {
 	})
 }
 
-// reset is a clock that an outage leaves behind: nobody knows how long it lasted, so the time
+// reset is a clock that an outage leaves behind. It is not known how long that lasted, so the time
 // of an arm before it is not known well either.
 type reset struct {
 	ahead  time.Duration

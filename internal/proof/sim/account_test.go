@@ -33,7 +33,7 @@ type account struct {
 	// starts are its jobs' claims since the limits were set.
 	starts []moment
 	// limited is the end of the longest wait that the platform has asked for, by connection:
-	// what it tells one connection holds no other, not even of the same account.
+	// what it answers to one connection holds no other, not even of the same account.
 	limited map[job.ID]moment
 }
 
