@@ -69,6 +69,9 @@ type ClaimParams struct {
 	Worker string
 	Lease  time.Duration
 	Limit  int
+	// Room, when set, is what the worker has room for. Claim takes no more of a connection or a
+	// project, and what it cannot take stays due. ClaimLooks does not use it.
+	Room *Room
 	// Intent, when set, is called for each job that Claim leases, before the lease is
 	// durable; ClaimLooks does not call it. It returns the intent to write with the lease,
 	// under the version and the claim token that it is given, or nil. Without an intent, or

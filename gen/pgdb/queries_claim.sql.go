@@ -952,14 +952,20 @@ LEFT JOIN LATERAL (
 WHERE c.id = ANY (ARRAY(
     SELECT d.connection_id FROM connection_ready AS d
     WHERE d.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $3
+        AND d.connection_id <> ALL ($3::uuid[])
+        AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM connections AS x WHERE x.id = d.connection_id AND x.project = ANY ($4::text[])
+        ))
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $5
 ))
 `
 
 type RunnableConnectionsParams struct {
-	At      *time.Time
-	Lead    pgtype.Interval
-	MaxRows int32
+	At              *time.Time
+	Lead            pgtype.Interval
+	FullConnections []pgtype.UUID
+	FullProjects    []string
+	MaxRows         int32
 }
 
 type RunnableConnectionsRow struct {
@@ -975,7 +981,13 @@ type RunnableConnectionsRow struct {
 // As Connections returns them, and how many of their jobs are under way. Run it after the
 // claim locks are taken, so that other claims' jobs are counted.
 func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectionsParams) ([]RunnableConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, runnableConnections, arg.At, arg.Lead, arg.MaxRows)
+	rows, err := q.db.Query(ctx, runnableConnections,
+		arg.At,
+		arg.Lead,
+		arg.FullConnections,
+		arg.FullProjects,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1027,15 +1039,21 @@ func (q *Queries) RunnableConnections(ctx context.Context, arg RunnableConnectio
 }
 
 const runnableRows = `-- name: RunnableRows :many
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-ORDER BY runnable_at, connection_id, hold_key LIMIT $3
+SELECT r.connection_id, r.hold_key FROM connection_ready AS r
+WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+    AND r.connection_id <> ALL ($3::uuid[])
+    AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
+        SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY ($4::text[])
+    ))
+ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $5
 `
 
 type RunnableRowsParams struct {
-	At      *time.Time
-	Lead    pgtype.Interval
-	MaxRows int32
+	At              *time.Time
+	Lead            pgtype.Interval
+	FullConnections []pgtype.UUID
+	FullProjects    []string
+	MaxRows         int32
 }
 
 type RunnableRowsRow struct {
@@ -1044,7 +1062,13 @@ type RunnableRowsRow struct {
 }
 
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.Query(ctx, runnableRows, arg.At, arg.Lead, arg.MaxRows)
+	rows, err := q.db.Query(ctx, runnableRows,
+		arg.At,
+		arg.Lead,
+		arg.FullConnections,
+		arg.FullProjects,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1126,23 +1150,36 @@ SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (ARRAY(
     SELECT r.connection_id FROM connection_ready AS r
     WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $3
+        AND r.connection_id <> ALL ($3::uuid[])
+        AND (cardinality($4::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY ($4::text[])
+        ))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $5
 ))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type TakeClaimLocksParams struct {
-	At      *time.Time
-	Lead    pgtype.Interval
-	MaxRows int32
+	At              *time.Time
+	Lead            pgtype.Interval
+	FullConnections []pgtype.UUID
+	FullProjects    []string
+	MaxRows         int32
 }
 
 // claims
 // What is due at a time, or, where that is NULL, at the clock of the server: three statements
-// with a BEGIN, which know no time of the process.
+// with a BEGIN, which know no time of the process. Connections and projects that the worker has
+// no room for are left out.
 // Locks the connections that have due jobs and that no other claim serves at this moment.
 func (q *Queries) TakeClaimLocks(ctx context.Context, arg TakeClaimLocksParams) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, takeClaimLocks, arg.At, arg.Lead, arg.MaxRows)
+	rows, err := q.db.Query(ctx, takeClaimLocks,
+		arg.At,
+		arg.Lead,
+		arg.FullConnections,
+		arg.FullProjects,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -627,6 +627,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.runnableRowsStmt, err = db.PrepareContext(ctx, runnableRows); err != nil {
 		return nil, fmt.Errorf("error preparing query RunnableRows: %w", err)
 	}
+	if q.runnableRowsOfOthersStmt, err = db.PrepareContext(ctx, runnableRowsOfOthers); err != nil {
+		return nil, fmt.Errorf("error preparing query RunnableRowsOfOthers: %w", err)
+	}
 	if q.saturateStmt, err = db.PrepareContext(ctx, saturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Saturate: %w", err)
 	}
@@ -1844,6 +1847,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing runnableRowsStmt: %w", cerr)
 		}
 	}
+	if q.runnableRowsOfOthersStmt != nil {
+		if cerr := q.runnableRowsOfOthersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing runnableRowsOfOthersStmt: %w", cerr)
+		}
+	}
 	if q.saturateStmt != nil {
 		if cerr := q.saturateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saturateStmt: %w", cerr)
@@ -2429,6 +2437,7 @@ type Queries struct {
 	rollPlaceStmt              *sql.Stmt
 	rollupsStmt                *sql.Stmt
 	runnableRowsStmt           *sql.Stmt
+	runnableRowsOfOthersStmt   *sql.Stmt
 	saturateStmt               *sql.Stmt
 	saveClockStmt              *sql.Stmt
 	saveHandleStmt             *sql.Stmt
@@ -2705,6 +2714,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		rollPlaceStmt:              q.rollPlaceStmt,
 		rollupsStmt:                q.rollupsStmt,
 		runnableRowsStmt:           q.runnableRowsStmt,
+		runnableRowsOfOthersStmt:   q.runnableRowsOfOthersStmt,
 		saturateStmt:               q.saturateStmt,
 		saveClockStmt:              q.saveClockStmt,
 		saveHandleStmt:             q.saveHandleStmt,

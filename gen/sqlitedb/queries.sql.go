@@ -2899,6 +2899,57 @@ func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]R
 	return items, nil
 }
 
+const runnableRowsOfOthers = `-- name: RunnableRowsOfOthers :many
+SELECT r.connection_id, r.hold_key FROM connection_ready AS r
+WHERE r.runnable_at <= ?1
+    AND r.connection_id NOT IN (SELECT unhex(value) FROM json_each(?2))
+    AND NOT EXISTS (
+        SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(?3))
+    )
+ORDER BY r.runnable_at, r.served_turn LIMIT ?4
+`
+
+type RunnableRowsOfOthersParams struct {
+	Now         sql.NullInt64
+	Connections interface{}
+	Projects    interface{}
+	MaxRows     int64
+}
+
+type RunnableRowsOfOthersRow struct {
+	ConnectionID []byte
+	HoldKey      string
+}
+
+// Without those of connections and projects that the worker has no room for.
+func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOthersParams) ([]RunnableRowsOfOthersRow, error) {
+	rows, err := q.query(ctx, q.runnableRowsOfOthersStmt, runnableRowsOfOthers,
+		arg.Now,
+		arg.Connections,
+		arg.Projects,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunnableRowsOfOthersRow
+	for rows.Next() {
+		var i RunnableRowsOfOthersRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const saturate = `-- name: Saturate :exec
 UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated = 0
 `

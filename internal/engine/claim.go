@@ -11,29 +11,33 @@ func (e *Engine) claimLoop(ctx context.Context) {
 	work, stop := e.Store.Watch(store.WatchWork)
 	defer stop()
 	idle := e.newPacer()
+	idle.freed = e.permits.shares.freed
 	busy := false
 	for ctx.Err() == nil {
 		free := e.permits.acquire(ctx, busy)
 		if free == 0 {
 			return
 		}
-		n, err := e.claim(ctx, free)
+		room := e.permits.shares.room()
+		n, err := e.claim(ctx, free, room)
 		if err != nil {
 			sleep(ctx, e.storeLog.pauseAfter(err))
 			continue
 		}
-		if busy = n == free; busy {
+		if busy = n == free; busy || n > 0 && room.Unread {
 			continue
 		}
-		idle.wait(ctx, work, n > 0)
+		if idle.wait(ctx, work, n > 0) {
+			e.permits.shares.gather(ctx)
+		}
 	}
 }
 
 // claim claims jobs for as many permits, and starts their attempts. It returns how many
 // jobs it got, and releases the other permits.
-func (e *Engine) claim(ctx context.Context, free int) (int, error) {
+func (e *Engine) claim(ctx context.Context, free int, room *store.Room) (int, error) {
 	c := e.newClaimAndArm(free)
-	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intent: c.intend})
+	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Room: room, Intent: c.intend})
 	e.storeLog.note(ctx, opClaim, err)
 	unconfirmed := c.end(leased, err)
 	e.permits.release(free - len(leased) - len(unconfirmed))
@@ -50,9 +54,9 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 // start runs an attempt in a worker, with a permit that was acquired for it.
 func (e *Engine) start(a *attempt, run func()) {
 	e.busy.Add(1)
+	a.permit = e.permits.grant(owner{a.leased.Project, a.leased.Connection.ID}) // before the next claim asks for room
 	e.workers.run(func() {
 		defer e.busy.Done()
-		a.permit = e.permits.grant()
 		defer a.permit.release()
 		run()
 	})

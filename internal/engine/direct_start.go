@@ -26,7 +26,7 @@ func (s startingJobs) Create(ctx context.Context, items []store.NewJob) ([]store
 		return s.Jobs.Create(ctx, items)
 	}
 	e := s.e
-	run, permit := e.direct.enter()
+	run, permit := e.direct.enter(owner{items[0].Spec.Project, items[0].Spec.Connection})
 	if run == nil {
 		return s.Jobs.Create(ctx, items)
 	}
@@ -79,14 +79,18 @@ type directStart struct {
 
 // enter takes a permit for a job that is not stored yet, if the engine runs and has
 // little to do; otherwise run is nil. After it comes leave.
-func (d *directStart) enter() (run context.Context, p sendPermit) {
+func (d *directStart) enter(of owner) (run context.Context, p sendPermit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running == nil || d.running.Err() != nil || !d.permits.tryAcquire() {
+	if d.running == nil || d.running.Err() != nil {
+		return nil, sendPermit{}
+	}
+	p, ok := d.permits.tryAcquire(of)
+	if !ok {
 		return nil, sendPermit{}
 	}
 	d.busy.Add(1)
-	return d.running, d.permits.grant()
+	return d.running, p
 }
 
 func (d *directStart) leave(p *sendPermit) {

@@ -141,7 +141,7 @@ func TestAStartWhoseAnswerIsLost(t *testing.T) {
 // do.
 func TestABusyEngineStartsNothing(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.config.Senders = 2
+		w.config.Senders = 4 // two for a connection
 		wait := w.platform.hold()
 		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 			<-wait
@@ -156,7 +156,7 @@ func TestABusyEngineStartsNothing(t *testing.T) {
 			synctest.Wait()
 		}
 		if c.asked.Load() != 2 {
-			t.Errorf("%d asked, with two senders", c.asked.Load())
+			t.Errorf("%d asked, with two senders for a connection", c.asked.Load())
 		}
 		for _, err := range w.stop() {
 			if err != nil {

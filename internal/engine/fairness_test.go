@@ -13,11 +13,17 @@ import (
 // connect makes a connection for the world's next jobs.
 func (w *world) connect(name string) {
 	w.t.Helper()
+	w.connectIn("default", name)
+}
+
+func (w *world) connectIn(project, name string) {
+	w.t.Helper()
 	var err error
 	w.conn, _, err = w.store.CreateConnection(w.t.Context(), store.NewConnection{
 		Key: name,
 		Connection: store.Connection{
-			ID: newID(), Project: "default", Connector: "scripted", Class: w.platform.class, KeyWindow: 24 * time.Hour,
+			ID: newID(), Project: project, Connector: "scripted", Class: w.platform.class, KeyWindow: 24 * time.Hour,
+			MaxInFlight: w.room,
 		},
 	})
 	if err != nil {

@@ -22,6 +22,8 @@ type pacer struct {
 	*Config
 	storeLog *storeLog
 	next     time.Duration
+	// freed, if set, ends a wait, too: there is room again for jobs that were left.
+	freed <-chan struct{}
 }
 
 func (e *Engine) newPacer() *pacer {
@@ -48,12 +50,12 @@ func (p *pacer) repeat(ctx context.Context, do func() (did int, more bool)) {
 
 // wait waits for a hint, for the time at which the store has something due, or for the
 // end of ctx. took is true where something was taken just now: usually more comes soon,
-// with a hint, so the store is not asked yet.
-func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) {
+// with a hint, so the store is not asked yet. It reports whether freed ended the wait.
+func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) (freed bool) {
 	if took {
 		p.next = leastPause
-		if p.pause(ctx, hint, leastPause) {
-			return
+		if ended, freed := p.pause(ctx, hint, leastPause); ended {
+			return freed
 		}
 	}
 	pause := p.nextDue(ctx)
@@ -61,21 +63,26 @@ func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) {
 		pause = p.next
 		p.next = min(2*p.next, p.Poll)
 	}
-	p.pause(ctx, hint, max(pause, leastPause))
+	_, freed = p.pause(ctx, hint, max(pause, leastPause))
+	return freed
 }
 
-// pause waits for d, and reports whether a hint or the end of ctx ended it.
-func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended bool) {
+// pause waits for d, and reports whether something else ended the wait, and whether that was
+// freed.
+func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended, freed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return false
+		return false, false
 	case <-hint:
 		p.next = leastPause
+	case <-p.freed:
+		p.next = leastPause
+		return true, true
 	case <-ctx.Done():
 	}
-	return true
+	return true, false
 }
 
 // nextDue returns for how long nothing will be due.

@@ -18,16 +18,19 @@ const (
 
 // sendPermits bounds the jobs under way. Each needs a sender, and a permit to be in
 // flight: claimed and not settled. A KEYED job's sender is free for the next job as soon
-// as the target has answered.
+// as the target has answered. One connection has at most half of either, and one project three
+// quarters (shares.go).
 type sendPermits struct {
 	senders, inFlight permits
+	shares            *sendShares
 	// sending and held count the permits that jobs have: a claim acquires some before it
 	// knows how many jobs it gets.
 	sending, held atomic.Int64
 }
 
 func newSendPermits(senders int) *sendPermits {
-	return &sendPermits{senders: newPermits(senders), inFlight: newPermits(inFlightPerSender * senders)}
+	inFlight := inFlightPerSender * senders
+	return &sendPermits{senders: newPermits(senders), inFlight: newPermits(inFlight), shares: newSendShares(senders, inFlight)}
 }
 
 // acquire takes permits for the jobs of the next claim; 0: ctx ended. While more jobs
@@ -47,16 +50,21 @@ func (s *sendPermits) acquire(ctx context.Context, busy bool) int {
 	return inFlight
 }
 
-// tryAcquire takes one permit if at least half of the senders are free. It does not wait.
-func (s *sendPermits) tryAcquire() bool {
+// tryAcquire takes one permit if at least half of the senders are free, and the job's connection
+// and project have room. It does not wait.
+func (s *sendPermits) tryAcquire(of owner) (sendPermit, bool) {
 	if len(s.senders) > cap(s.senders)/2 || !s.senders.tryAcquire() {
-		return false
+		return sendPermit{}, false
 	}
 	if !s.inFlight.tryAcquire() {
 		s.senders.release(1)
-		return false
+		return sendPermit{}, false
 	}
-	return true
+	if !s.shares.tryTake(of) {
+		s.release(1)
+		return sendPermit{}, false
+	}
+	return s.granted(of), true
 }
 
 // release returns permits that no job has.
@@ -66,16 +74,22 @@ func (s *sendPermits) release(n int) {
 }
 
 // grant turns one of the permits that were acquired into a job's.
-func (s *sendPermits) grant() sendPermit {
+func (s *sendPermits) grant(of owner) sendPermit {
+	s.shares.take(of)
+	return s.granted(of)
+}
+
+func (s *sendPermits) granted(of owner) sendPermit {
 	s.sending.Add(1)
 	s.held.Add(1)
-	return sendPermit{of: s}
+	return sendPermit{of: s, owner: of}
 }
 
 // sendPermit is one job's permit to be sent and to be in flight. The zero permit is that
 // of a replay, which has a looker's instead.
 type sendPermit struct {
 	of       *sendPermits
+	owner    owner
 	answered bool
 }
 
@@ -86,6 +100,7 @@ func (p *sendPermit) freeSender() {
 		p.answered = true
 		p.of.sending.Add(-1)
 		p.of.senders.release(1)
+		p.of.shares.freeSender(p.owner)
 	}
 }
 
@@ -94,6 +109,7 @@ func (p *sendPermit) release() {
 	p.freeSender()
 	p.of.held.Add(-1)
 	p.of.inFlight.release(1)
+	p.of.shares.release(p.owner)
 }
 
 // permits is a counting semaphore.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	sendersHere = 2
+	sendersHere = 4
 	// inFlightHere is how many jobs may be claimed and not settled.
 	inFlightHere = 4 * sendersHere
 )
@@ -28,6 +28,7 @@ type permitWorld struct {
 	// way is what happens to jobs; nil: nothing unusual.
 	way             atomic.Pointer[way]
 	target, outcome waiting
+	conns           []store.Connection
 }
 
 // way is how jobs end. What is nil is as usual.
@@ -118,6 +119,11 @@ func withFewPermits(t *testing.T, test func(t *testing.T, s *permitWorld), opts 
 			_ = s.target.pass(context.Background())
 			return w.platform.confirm(c)
 		}
+		s.conns = []store.Connection{w.conn}
+		for _, project := range []string{"default", "other", "other"} {
+			w.connectIn(project, fmt.Sprint("connection ", len(s.conns)))
+			s.conns = append(s.conns, w.conn)
+		}
 		test(t, s)
 	}, append(opts, through(func(under engine.Store) engine.Store {
 		s.Store = under
@@ -125,10 +131,12 @@ func withFewPermits(t *testing.T, test func(t *testing.T, s *permitWorld), opts 
 	}))...)
 }
 
-// submitMany submits more jobs than may be in flight, with short start windows.
+// submitMany submits more jobs than may be in flight, with short start windows, of connections
+// and projects that may have all permits together.
 func (s *permitWorld) submitMany(what string) {
 	s.t.Helper()
 	for i := range 2 * inFlightHere {
+		s.conn = s.conns[i%len(s.conns)]
 		s.submit(fmt.Sprint(what, " ", i), window(2*time.Minute))
 	}
 }
@@ -181,12 +189,14 @@ func unstoredOutcomes(t *testing.T, of job.Class, most int) {
 			t.Errorf("%d requests, want %d; %d connections put back", n, most, s.platform.closed)
 		}
 		counted := map[job.State]int{}
-		page, err := s.store.List(t.Context(), store.JobQuery{Project: "default", Limit: store.MaxBatch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, j := range page.Jobs {
-			counted[j.State]++
+		for _, project := range []string{"default", "other"} {
+			page, err := s.store.List(t.Context(), store.JobQuery{Project: project, Limit: store.MaxBatch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range page.Jobs {
+				counted[j.State]++
+			}
 		}
 		if counted[job.Sending] != most || counted[job.Scheduled] != 2*inFlightHere-most {
 			t.Errorf("states: %v", counted)

@@ -48,16 +48,16 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 		sleep(ctx, e.storeLog.pauseAfter(err))
 		return 0, false
 	}
-	back := make(map[job.ID][]store.LeaseRef)
-	var conns []job.ID // of those, in their order
+	back := make(map[owner][]store.LeaseRef)
+	var owners []owner // of those, in their order
 	for i := range leased {
 		l := &leased[i]
-		conn := l.Connection.ID
-		if !e.lookers.shares.take(conn) {
-			if len(back[conn]) == 0 {
-				conns = append(conns, conn)
+		of := owner{l.Project, l.Connection.ID}
+		if !e.lookers.shares.take(of) {
+			if len(back[of]) == 0 {
+				owners = append(owners, of)
 			}
-			back[conn] = append(back[conn], store.LeaseRef{Job: l.ID, Token: l.ClaimToken})
+			back[of] = append(back[of], store.LeaseRef{Job: l.ID, Token: l.ClaimToken})
 			continue
 		}
 		started++
@@ -65,25 +65,25 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 			defer e.lookers.permits.release(1)
 			defer func() {
 				now := e.Clock.Read().Time
-				e.lookers.shares.release(conn, now.Sub(begun.Time), now)
+				e.lookers.shares.release(of, now.Sub(begun.Time), now)
 			}()
 			o := look{task: task{e: e, leased: l}, begun: begun}
 			o.run(ctx)
 		})
 	}
 	e.lookers.permits.release(free - started)
-	for _, conn := range conns {
-		e.handBack(ctx, conn, back[conn])
+	for _, of := range owners {
+		e.handBack(ctx, of, back[of])
 	}
 	return started, len(leased) == free
 }
 
 // handBack ends leases early that no looker works under. The job is due again when
 // the connection has had time for it; a lease writes no event.
-func (e *Engine) handBack(ctx context.Context, conn job.ID, refs []store.LeaseRef) {
-	wait := e.lookers.shares.wait(conn, len(refs), e.Clock.Read().Time)
+func (e *Engine) handBack(ctx context.Context, of owner, refs []store.LeaseRef) {
+	wait := e.lookers.shares.wait(of, len(refs), e.Clock.Read().Time)
 	if _, err := e.Store.Renew(ctx, wait, refs); err != nil && ctx.Err() == nil {
-		e.Log.Debug("looks could not be handed back; their leases run out", "connection", conn.String(), "err", err)
+		e.Log.Debug("looks could not be handed back; their leases run out", "connection", of.conn.String(), "err", err)
 	}
 }
 

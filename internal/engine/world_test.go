@@ -165,7 +165,7 @@ func window(d time.Duration) change {
 func (w *world) submit(key string, changes ...change) job.ID {
 	w.t.Helper()
 	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
-		ID: newID(), Project: "default", Key: key, Connection: w.conn.ID, HoldKey: "account",
+		ID: newID(), Project: w.conn.Project, Key: key, Connection: w.conn.ID, HoldKey: "account",
 		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Policy: job.Hold,
 	}}
 	for _, c := range changes {

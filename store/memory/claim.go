@@ -20,15 +20,15 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 			return nil, err
 		}
 		var out []store.Leased
-		queues := t.queues()
+		queues, room := t.queues(), p.Room.Clone()
 		for left := rules.Page(p.Limit); left > 0; left = rules.Page(p.Limit) - len(out) {
-			due := t.due(queues)
+			due := t.due(queues, room)
 			if len(due) == 0 {
 				break
 			}
 			part := int(rules.Share(int64(left), int64(len(due))))
 			for _, q := range due {
-				out = append(out, t.serve(q, min(part, rules.Page(p.Limit)-len(out)), p)...)
+				out = append(out, t.serve(q, min(part, rules.Page(p.Limit)-len(out)), p, room)...)
 			}
 		}
 		return out, nil
@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 }
 
 // due returns the queues that a claim takes jobs of, in their order.
-func (t *tx) due(queues []*queue) []*queue {
+func (t *tx) due(queues []*queue, room *store.Room) []*queue {
 	type timed struct {
 		*queue
 		at time.Time
@@ -44,7 +44,7 @@ func (t *tx) due(queues []*queue) []*queue {
 	var list []timed
 	for _, q := range queues {
 		at, ok := t.runnableAt(q)
-		if ok && !at.After(t.now) && slices.ContainsFunc(q.jobs, t.claimable) {
+		if ok && !at.After(t.now) && room.Left(q.conn.Project, q.conn.ID, 1) > 0 && slices.ContainsFunc(q.jobs, t.claimable) {
 			list = append(list, timed{q, at})
 		}
 	}
@@ -71,8 +71,8 @@ func (t *tx) claimable(r *record) bool {
 }
 
 // serve claims up to n jobs of a queue.
-func (t *tx) serve(q *queue, n int, p store.ClaimParams) []store.Leased {
-	n = min(n, t.capacity(q.conn))
+func (t *tx) serve(q *queue, n int, p store.ClaimParams, room *store.Room) []store.Leased {
+	n = int(room.Left(q.conn.Project, q.conn.ID, int64(min(n, t.capacity(q.conn)))))
 	if n <= 0 {
 		return nil
 	}
@@ -86,6 +86,7 @@ func (t *tx) serve(q *queue, n int, p store.ClaimParams) []store.Leased {
 		out = append(out, t.claim(r, p))
 	}
 	q.jobs = rest
+	room.Take(q.conn.Project, q.conn.ID, int64(len(out)))
 	t.turn++
 	q.servedAt, q.turn = t.now, t.turn
 	q.conn.bucketAt = rules.Take(q.conn.bucket(), t.now.UnixMicro(), int64(len(out))).At

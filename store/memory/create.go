@@ -94,7 +94,7 @@ func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
 		if at, ok := t.runnableAt(q); !ok || at.After(t.now) {
 			return nil
 		}
-		if out := t.serve(q, 1, *p); len(out) == 1 {
+		if out := t.serve(q, 1, *p, nil); len(out) == 1 {
 			return &out[0]
 		}
 	}

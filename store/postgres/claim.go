@@ -46,12 +46,12 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 
 func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim", func(ctx context.Context, d *dueRows, t *tx) {
-		d.queue(ctx, t, rules.Page(p.Limit))
+		d.queue(ctx, t, rules.Page(p.Limit), p.Room)
 	}, func(ctx context.Context, d *dueRows, t *tx) ([]store.Leased, error) {
 		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
-		c := &claimer{tx: t, p: p, left: int64(rules.Page(p.Limit))}
+		c := &claimer{tx: t, p: p, left: int64(rules.Page(p.Limit)), room: p.Room.Clone()}
 		if err := c.open(ctx, d); err != nil {
 			return nil, err
 		}
@@ -63,6 +63,9 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		}
 		if err := c.leave(ctx); err != nil {
 			return nil, err
+		}
+		if p.Room != nil {
+			p.Room.Unread = c.left > 0 && len(d.rows) == rules.Page(p.Limit)
 		}
 		return c.out, nil
 	})
@@ -78,6 +81,7 @@ type claimer struct {
 	conns map[job.ID]store.Connection
 	// held has held runnable rows, among those with jobs that may be armed.
 	held map[runnableKey]bool
+	room *store.Room
 	out  []store.Leased
 }
 
@@ -91,18 +95,20 @@ type dueRows struct {
 
 // queue queues the reads of these rows with the BEGIN. Each statement sees what was committed
 // before it: jobs are counted after the claim locks are taken.
-func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
+func (d *dueRows) queue(ctx context.Context, t *tx, most int, room *store.Room) {
 	at, lead := t.s.due()
+	conns, projects := room.Full()
+	full, others := fromIDs(conns), append([]string{}, projects...)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.free, err = pgdb.New(db).TakeClaimLocks(ctx, pgdb.TakeClaimLocksParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.free, err = pgdb.New(db).TakeClaimLocks(ctx, pgdb.TakeClaimLocksParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
 		return named("claim locks", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.rows, err = pgdb.New(db).RunnableRows(ctx, pgdb.RunnableRowsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.rows, err = pgdb.New(db).RunnableRows(ctx, pgdb.RunnableRowsParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
 		return named("runnable rows", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.conns, err = pgdb.New(db).RunnableConnections(ctx, pgdb.RunnableConnectionsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		d.conns, err = pgdb.New(db).RunnableConnections(ctx, pgdb.RunnableConnectionsParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
 		return named("connections", err)
 	})
 }
@@ -211,10 +217,12 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	reserved := make(map[*claimLock]int64, len(c.locks))
 	p := pgdb.LockDueParams{Now: &c.now, Base: c.base}
 	for _, r := range active {
-		n := min(part, left, r.lock.capacity-reserved[r.lock])
+		project := c.conns[r.conn].Project
+		n := c.room.Left(project, r.conn, min(part, left, r.lock.capacity-reserved[r.lock]))
 		if n <= 0 {
 			continue
 		}
+		c.room.Take(project, r.conn, n)
 		want[r.runnableKey], reserved[r.lock], left, r.served = n, reserved[r.lock]+n, left-n, true
 		p.Connections = append(p.Connections, fromID(r.conn))
 		p.HoldKeys = append(p.HoldKeys, r.hold)
@@ -238,6 +246,7 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 	var more []*runnableRow
 	for _, r := range active {
 		n := got[r.runnableKey]
+		c.room.Take(c.conns[r.conn].Project, r.conn, n-want[r.runnableKey])
 		r.lock.capacity, r.lock.took = r.lock.capacity-n, r.lock.took+n
 		if n == want[r.runnableKey] {
 			more = append(more, r)

@@ -23,7 +23,8 @@ ORDER BY job_id, number;
 -- claims
 
 -- What is due at a time, or, where that is NULL, at the clock of the server: three statements
--- with a BEGIN, which know no time of the process.
+-- with a BEGIN, which know no time of the process. Connections and projects that the worker has
+-- no room for are left out.
 
 -- name: TakeClaimLocks :many
 -- Locks the connections that have due jobs and that no other claim serves at this moment.
@@ -31,14 +32,22 @@ SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (ARRAY(
     SELECT r.connection_id FROM connection_ready AS r
     WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+        AND r.connection_id <> ALL (@full_connections::uuid[])
+        AND (cardinality(@full_projects::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY (@full_projects::text[])
+        ))
     ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows
 ))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: RunnableRows :many
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
-ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
+SELECT r.connection_id, r.hold_key FROM connection_ready AS r
+WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    AND r.connection_id <> ALL (@full_connections::uuid[])
+    AND (cardinality(@full_projects::text[]) = 0 OR NOT EXISTS (
+        SELECT 1 FROM connections AS x WHERE x.id = r.connection_id AND x.project = ANY (@full_projects::text[])
+    ))
+ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows;
 
 -- name: RunnableConnections :many
 -- As Connections returns them, and how many of their jobs are under way. Run it after the
@@ -63,6 +72,10 @@ LEFT JOIN LATERAL (
 WHERE c.id = ANY (ARRAY(
     SELECT d.connection_id FROM connection_ready AS d
     WHERE d.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+        AND d.connection_id <> ALL (@full_connections::uuid[])
+        AND (cardinality(@full_projects::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM connections AS x WHERE x.id = d.connection_id AND x.project = ANY (@full_projects::text[])
+        ))
     ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT @max_rows
 ));
 

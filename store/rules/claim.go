@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultMaxInFlight bounds the jobs under way of a connection without a bound of its own.
-const DefaultMaxInFlight = 100
+const DefaultMaxInFlight = 32
 
 // Bounds are a connection's bounds and its present use.
 type Bounds struct {

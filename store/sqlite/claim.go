@@ -23,9 +23,9 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		if err := t.refuseClosed(ctx); err != nil {
 			return nil, err
 		}
-		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed)}
+		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed), room: p.Room.Clone()}
 		for c.left > 0 {
-			rows, err := t.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(t.now), MaxRows: c.left})
+			rows, err := c.runnable(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("runnable rows: %w", err)
 			}
@@ -52,7 +52,24 @@ type claimer struct {
 	conns map[job.ID]*claimed
 	// empty has the rows without a job to claim although they were due.
 	empty map[runnableKey]bool
+	room  *store.Room
 	out   []store.Leased
+}
+
+// runnable reads the due rows that the claim has room for.
+func (c *claimer) runnable(ctx context.Context) ([]sqlitedb.RunnableRowsRow, error) {
+	conns, projects := c.room.Full()
+	if len(conns)+len(projects) == 0 {
+		return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(c.now), MaxRows: c.left})
+	}
+	rows, err := c.q.RunnableRowsOfOthers(ctx, sqlitedb.RunnableRowsOfOthersParams{
+		Now: someMicros(c.now), Connections: hexList(conns), Projects: asJSON(append([]string{}, projects...)), MaxRows: c.left,
+	})
+	out := make([]sqlitedb.RunnableRowsRow, len(rows))
+	for i, r := range rows {
+		out[i] = sqlitedb.RunnableRowsRow(r)
+	}
+	return out, err
 }
 
 type runnableKey struct {
@@ -103,7 +120,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 	if err != nil {
 		return 0, err
 	}
-	n = min(n, conn.capacity)
+	n = c.room.Left(conn.Project, conn.ID, min(n, conn.capacity))
 	if n <= 0 {
 		return 0, nil
 	}
@@ -128,6 +145,7 @@ func (c *claimer) serve(ctx context.Context, r sqlitedb.RunnableRowsRow, n int64
 		return 0, fmt.Errorf("runnable row: %w", err)
 	}
 	conn.capacity -= took
+	c.room.Take(conn.Project, conn.ID, took)
 	return took, c.bound(ctx, conn, took)
 }
 

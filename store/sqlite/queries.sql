@@ -172,6 +172,16 @@ SELECT connection_id, hold_key FROM connection_ready
 WHERE runnable_at <= @now
 ORDER BY runnable_at, served_turn LIMIT @max_rows;
 
+-- name: RunnableRowsOfOthers :many
+-- Without those of connections and projects that the worker has no room for.
+SELECT r.connection_id, r.hold_key FROM connection_ready AS r
+WHERE r.runnable_at <= @now
+    AND r.connection_id NOT IN (SELECT unhex(value) FROM json_each(@connections))
+    AND NOT EXISTS (
+        SELECT 1 FROM connections AS c WHERE c.id = r.connection_id AND c.project IN (SELECT value FROM json_each(@projects))
+    )
+ORDER BY r.runnable_at, r.served_turn LIMIT @max_rows;
+
 -- name: DueJobs :many
 -- The columns of both rows in which a runnable job of this runnable row may differ.
 SELECT

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ var claimTests = []test{
 	{"a refused credential that was replaced holds nothing", claimStaleAuth},
 	{"jobs under way are bounded", claimInFlight},
 	{"claims per minute are bounded", claimPerMinute},
+	{"a worker without room leaves jobs to others", claimRoom},
 	{"a paused connection", claimPaused},
 }
 
@@ -313,4 +315,39 @@ func claimPaused(f *fixture) {
 	f.submit(on(conn))
 	f.is(len(f.claimN(10)), 0, "claimed of a paused connection")
 	f.is(conn.PausedReason, "holiday", "reason")
+}
+
+// claimRoom: a claim takes no more of a connection or a project than its worker has room for, and
+// finds the jobs of others behind as many due rows without room as it reads at most.
+func claimRoom(f *fixture) {
+	wide := f.connect(store.Connection{MaxInFlight: 1000})
+	for i := range 40 {
+		f.submit(on(wide), holding(fmt.Sprint("host ", i)))
+	}
+	f.clock.advance(time.Second)
+	claim := func(n int, room *store.Room) []store.Leased {
+		out, err := f.s.Claim(f.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: n, Room: room})
+		f.ok(err)
+		return out
+	}
+	room := store.Room{Connection: 3, Project: 5}
+	f.is(len(claim(10, &room)), 3, "jobs of a connection")
+	room.Connections = map[job.ID]int{wide.ID: 1}
+	f.is(len(claim(10, &room)), 1, "jobs of a connection with one place left")
+	other := f.connect(store.Connection{})
+	f.submit(on(other))
+	f.clock.advance(time.Second)
+	full := store.Room{Connection: 3, Project: 5, Connections: map[job.ID]int{wide.ID: 0}}
+	got := claim(4, &full)
+	f.is(len(got), 1, "jobs beside a connection without room")
+	f.is(got[0].Spec.Connection, other.ID, "its connection")
+	f.submit(on(other))
+	apart := f.connect(store.Connection{Project: "apart"})
+	f.submit(on(apart), func(n *store.NewJob) { n.Spec.Project = "apart" })
+	f.clock.advance(time.Second)
+	full = store.Room{Connection: 3, Project: 5, Projects: map[string]int{project: 0}}
+	got = claim(4, &full)
+	f.is(len(got), 1, "jobs beside a project without room")
+	f.is(got[0].Spec.Connection, apart.ID, "its connection")
+	f.is(len(f.claimN(100)), 37, "jobs for a worker with room")
 }

@@ -121,7 +121,7 @@ func limitHold(f *fixture) {
 	f.submit(holding("held"))
 	f.holdIt(job.FailAuth, 0)
 	want := make(map[job.ID]bool)
-	for range 40 {
+	for range 30 {
 		f.submit(holding("held"))
 		want[f.submit(holding("free")).ID] = true
 	}

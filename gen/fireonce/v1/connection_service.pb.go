@@ -1444,7 +1444,9 @@ func (x *CustomSettings) GetValues() map[string]string {
 // Limits of one connection.
 type ConnectionLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs being prepared or sent at one time, on all servers. 0 means 100.
+	// Jobs being prepared or sent at one time, on all servers. 0 means 32. A server also gives
+	// one connection at most half of its senders (64 unless set otherwise), and one project
+	// three quarters.
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Starts in a minute. 0 means no limit.
 	MaxPerMinute int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`

@@ -44,7 +44,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 				&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 				&cli.StringSliceFlag{Name: "label", Usage: "all its labels: `NAME=VALUE`; may be repeated"},
 				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
-				&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time; 0: 100", HideDefault: true},
+				&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time; 0: 32", HideDefault: true},
 				&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute; 0: no limit", HideDefault: true},
 				&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d; 0: no limit", HideDefault: true},
 			}, settings...)...),

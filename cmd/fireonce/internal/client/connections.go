@@ -34,7 +34,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 					&cli.StringFlag{Name: "key", Usage: "the `KEY` by which you find the connection again, and by which a repeat of this call finds it; default: a new one"},
 					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
-					&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "100"},
+					&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "32"},
 					&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
 					&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 				}, settingsFlags(anyPlatform)...), credentialFlags()...)...),

@@ -40,7 +40,7 @@ func loginCommand() *cli.Command {
 		&cli.StringFlag{Name: "name", Usage: "the `NAME` of the new connection that people read"},
 		&cli.StringFlag{Name: "key", Usage: "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"},
 		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
-		&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "100"},
+		&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "32"},
 		&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
 		&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 	}
