@@ -28,7 +28,7 @@ func Direct(ctx context.Context, s Store, v Vault) (fireoncev1connect.AccessServ
 		return nil, err
 	}
 	return &direct{accessService{Server: &Server{
-		auth: &authenticator{}, cfg: Config{Store: s, Vault: v, Now: time.Now}, store: s, connections: newConnectionCache(s, 0), log: slog.New(slog.DiscardHandler), tokens: tokens{store: meta.StoreID}, rules: rules,
+		auth: &authenticator{}, cfg: Config{Store: s, Vault: v, Now: time.Now}, store: newScanStore(s), connections: newConnectionCache(s, 0), log: slog.New(slog.DiscardHandler), tokens: tokens{store: meta.StoreID}, rules: rules,
 		quotas: Quotas{all: map[Quota]int64{QuotaAPIKeys: 0}}, // a bound on callers, not on the holder of the database
 	}}}, nil
 }

@@ -29,6 +29,11 @@ type eventBatch struct {
 	messages []*fireoncev1.StreamJobEventsResponse // are never written to
 	err      error
 	done     chan struct{} // closed when the rest is set
+
+	// readers are the streams that wait for the batch; under the fanout's lock. stop ends the
+	// read when none is left.
+	readers int
+	stop    context.CancelFunc
 }
 
 // eventFanout keeps the reads of one generation.
@@ -39,11 +44,14 @@ type eventFanout struct {
 }
 
 // get returns the batch that read returns, or has returned to another stream of this generation.
-// The read does not end with a stream, so that a stream that leaves fails no other.
+// The read ends with the last of its streams: one that leaves fails no other.
 func (s *eventFanout) get(ctx context.Context, generation <-chan struct{}, key string, read func(context.Context) *eventBatch) *eventBatch {
-	b, first := s.join(generation, key)
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b, first := s.join(generation, key, stop)
+	defer s.leave(b, key)
 	if first {
 		go func() {
+			defer stop()
 			defer close(b.done)
 			// A panic here belongs to no call: it must not end the process.
 			defer func() {
@@ -51,7 +59,7 @@ func (s *eventFanout) get(ctx context.Context, generation <-chan struct{}, key s
 					b.err = fmt.Errorf("panic: %v", cause)
 				}
 			}()
-			got := read(context.WithoutCancel(ctx))
+			got := read(own)
 			b.page, b.messages, b.err = got.page, got.messages, got.err
 		}()
 	}
@@ -63,21 +71,40 @@ func (s *eventFanout) get(ctx context.Context, generation <-chan struct{}, key s
 	}
 }
 
-// join finds the read under a key, or begins it.
-func (s *eventFanout) join(generation <-chan struct{}, key string) (b *eventBatch, first bool) {
+// join finds the read under a key, or begins it; stop ends that one.
+func (s *eventFanout) join(generation <-chan struct{}, key string, stop context.CancelFunc) (b *eventBatch, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.generation != generation {
 		s.generation, s.batches = generation, make(map[string]*eventBatch)
 	}
 	if b, ok := s.batches[key]; ok && !b.failed() {
+		stop()
+		b.readers++
 		return b, false
 	}
-	b = &eventBatch{done: make(chan struct{})}
+	b = &eventBatch{done: make(chan struct{}), readers: 1, stop: stop}
 	if len(s.batches) < maxSharedReads {
 		s.batches[key] = b
 	}
 	return b, true
+}
+
+// leave counts a stream out of a read.
+func (s *eventFanout) leave(b *eventBatch, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.readers--; b.readers > 0 {
+		return
+	}
+	select {
+	case <-b.done:
+	default: // nobody waits for it, and nobody may join it
+		b.stop()
+		if s.batches[key] == b {
+			delete(s.batches, key)
+		}
+	}
 }
 
 func (b *eventBatch) failed() bool {

@@ -38,6 +38,8 @@ type feed struct {
 	job        job.ID // of a jobCursor
 	owner      [ownerLen]byte
 	includeJob bool
+	// begun: the stream has its first page. caughtUp: the page before ended at the log's end.
+	begun, caughtUp bool
 	// withoutContent is set when the reader may see no content.
 	withoutContent bool
 	out            EventSink
@@ -239,6 +241,7 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch
 	}
 	if b.err == nil {
 		f.query.Incarnation = b.page.Incarnation
+		f.begun, f.caughtUp = true, !b.page.More
 	}
 	return b
 }
@@ -247,7 +250,14 @@ func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventBatch
 func (f *feed) load(ctx context.Context) *eventBatch {
 	ctx, cancel := context.WithTimeout(ctx, f.server.cfg.Limits.DefaultDeadline)
 	defer cancel()
-	page, err := f.server.store.Events(ctx, f.query)
+	read := f.server.store.Events
+	switch {
+	case f.caughtUp:
+		read = f.server.store.newEvents
+	case f.begun:
+		read = f.server.store.nextEvents
+	}
+	page, err := read(ctx, f.query)
 	switch {
 	case errors.Is(err, store.ErrCursorExpired):
 		return &eventBatch{err: f.expired(ctx, err)}

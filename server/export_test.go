@@ -16,6 +16,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
@@ -219,3 +220,25 @@ func Samples() map[fireoncev1.ErrorReason]error {
 		fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:     shuttingDown(),
 	}
 }
+
+// TakeScans takes all scans of the server under other projects' names, and makes every further
+// scan fail without a wait. The function releases them.
+func (s *Server) TakeScans(ctx context.Context) (release func(), err error) {
+	s.store.scans = inflight.New(maxScans, time.Nanosecond)
+	var holds []inflight.Hold
+	for i := range maxScans {
+		h, err := s.store.scans.Take(ctx, "other project "+strconv.Itoa(i), 1)
+		if err != nil {
+			return nil, err
+		}
+		holds = append(holds, h)
+	}
+	return func() {
+		for i := range holds {
+			holds[i].Release()
+		}
+	}, nil
+}
+
+// ScanStore returns the store of the server's handlers.
+func (s *Server) ScanStore() Store { return s.store }

@@ -172,8 +172,9 @@ const DefaultProject = "default"
 
 // Server answers the API.
 type Server struct {
-	cfg    Config
-	store  Store
+	cfg Config
+	// store has bounded scans. What calls do not wait for uses cfg.Store.
+	store  *scanStore
 	jobs   Creator
 	log    *slog.Logger
 	tokens tokens
@@ -245,7 +246,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	quotaLog, causes := newQuotaLog(cfg.Log, cfg.Now), &causes{}
 	s := &Server{
-		cfg: cfg, store: cfg.Store, jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: cfg.StoreID},
+		cfg: cfg, store: newScanStore(cfg.Store), jobs: cfg.Creator, log: cfg.Log, tokens: tokens{store: cfg.StoreID},
 		credentialRequired: cfg.Connectors.CredentialRequired(),
 		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
 		auth:               newAuthenticator(cfg, quotaLog, causes), causes: causes,

@@ -17,12 +17,6 @@ func (s *statsService) CountJobs(ctx context.Context, req *fireoncev1.CountJobsR
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.permits <- struct{}{}:
-		defer func() { <-s.permits }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	counts, err := s.store.Count(ctx, q, groupings[req.GetGroupBy()])
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)

@@ -28,13 +28,11 @@ type statsService struct {
 	fireoncev1connect.UnimplementedStatsServiceHandler
 	*Server
 	answers *cache.TTL[store.StatsQuery, *fireoncev1.GetStatsResponse]
-	// permits bounds the counts and series that the database has to bear at one time.
-	permits chan struct{}
 }
 
 func newStatsService(s *Server) *statsService {
 	return &statsService{
-		Server: s, permits: make(chan struct{}, maxStatsMeasurements),
+		Server: s,
 		answers: cache.New[store.StatsQuery, *fireoncev1.GetStatsResponse](cache.Options{
 			Max: maxStatsCached, Age: statsMaxAge, Timeout: s.cfg.Limits.MaxDeadline, Concurrent: maxStatsMeasurements, Now: s.cfg.Now,
 		}),

@@ -28,12 +28,6 @@ func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStat
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.permits <- struct{}{}:
-		defer func() { <-s.permits }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	series, err := s.store.Series(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("read the counts: %w", err)
