@@ -29,6 +29,10 @@ const (
 	// MediaTimeout bounds one fetch, ProbeTimeout one probe.
 	MediaTimeout = 5 * time.Minute
 	ProbeTimeout = 2 * time.Second
+	// SlowMedia bytes are the least that each SlowMediaAfter of a fetch must bring, 16 KiB a
+	// second: a fetch has a sender of the job that it is for.
+	SlowMediaAfter = 10 * time.Second
+	SlowMedia      = 160 << 10
 	// MaxMediaRedirects is how many redirects a fetch follows. It is read-only, so
 	// unlike a send it may.
 	MaxMediaRedirects = 5

@@ -41,6 +41,8 @@ func (m *Media) Fetch(ctx context.Context, ref *fireoncev1.MediaRef, most int64)
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
+	ctx, tooSlow := context.WithCancelCause(ctx)
+	defer tooSlow(nil)
 	u, err := m.check(ref)
 	if err != nil {
 		return nil, err
@@ -57,6 +59,9 @@ func (m *Media) Fetch(ctx context.Context, ref *fireoncev1.MediaRef, most int64)
 	if err != nil {
 		return nil, err
 	}
+	speed := watchSpeed(resp.Body, func() { tooSlow(errSlow) })
+	defer speed.end()
+	resp.Body = speed
 	a := &Asset{spooled: held}
 	if err := m.take(a, resp, ref, most); err != nil {
 		held.leave()
@@ -73,6 +78,8 @@ func (m *Media) take(a *Asset, resp *http.Response, ref *fireoncev1.MediaRef, mo
 	switch {
 	case errors.Is(err, errMediaFull):
 		return busy(err)
+	case errors.Is(err, errSlow):
+		return slow(u)
 	case err != nil:
 		return unreachable(u, err)
 	case n > most:
@@ -217,6 +224,11 @@ func unreachable(u *url.URL, err error) *connector.Refusal {
 		return r
 	}
 	return &connector.Refusal{Kind: job.FailTransient, Msg: transport.Clean(hosted(u)+" could not be fetched: "+transport.Broke(err), transport.MaxMessage)}
+}
+
+func slow(u *url.URL) *connector.Refusal {
+	return &connector.Refusal{Kind: job.FailTransient, Msg: transport.Clean(fmt.Sprintf(
+		"%s could not be fetched: its host sent less than %d KiB in %v", hosted(u), SlowMedia>>10, SlowMediaAfter), transport.MaxMessage)}
 }
 
 func gone(u *url.URL, why string) *connector.Refusal {
