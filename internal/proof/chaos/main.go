@@ -108,6 +108,9 @@ func command(ctx context.Context, args []string, w io.Writer) (err error) {
 	if o.outside {
 		return measure(ctx, o, dir, binary, w, say)
 	}
+	if o.neighbors {
+		return besideNeighbors(ctx, o, dir, binary, w)
+	}
 	return campaigns(ctx, o, dir, binary, w, say)
 }
 

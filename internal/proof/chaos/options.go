@@ -66,8 +66,10 @@ type options struct {
 	// platforms is the campaign of the platforms that have a connector of their own.
 	platforms bool
 	// soak runs hostile clients beside the campaign, for minutes on each engine.
-	soak    bool
-	minutes float64
+	soak bool
+	// neighbors measures a bystander beside each attack of one other project.
+	neighbors bool
+	minutes   float64
 	// binary is a server that is built already; empty: one is built.
 	binary string
 	// addressSpace limits each server's virtual memory in a soak, and ceiling is the most
@@ -115,6 +117,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
 	set.BoolVar(&o.platforms, "platforms", false, "jobs for the connectors of platforms, instead of webhooks and feeds")
 	set.BoolVar(&o.soak, "soak", false, "hostile clients beside the honest ones and the faults, on one engine after the other")
+	set.BoolVar(&o.neighbors, "neighbors", false, "measure a bystander beside each attack of another project, on one engine after the other; about 4 minutes each")
 	set.StringVar(&o.binary, "binary", "", "run this `PROGRAM`, which was built with -tags failpoints, instead of building one")
 	set.UintVar(&addressSpace, "memory", 4096, "in a soak, the virtual memory that each server may have, in `MiB`")
 	set.UintVar(&ceiling, "ceiling", 512, "in a soak, the most that a server may have resident, in `MiB`")
@@ -143,6 +146,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	o.addressSpace, o.ceiling = uint64(addressSpace)*mebibyte, int64(ceiling)*mebibyte
 	if quotas != "" {
 		o.quotas = strings.Split(quotas, ",")
+	}
+	if o.neighbors {
+		o.soak, o.servers = true, 1
 	}
 	if o.soak {
 		return o, o.fillSoak()

@@ -34,7 +34,7 @@ func (op operator) makeKeys(ctx context.Context) (k soakKeys, err error) {
 	if _, err := op.run(ctx, "migrate", "--database", op.database); err != nil {
 		return k, err
 	}
-	const everything = "jobs:read,jobs:write,connections:read,connections:write"
+	const everything = "jobs:read,jobs:write,connections:read,connections:write,schedules:read"
 	for _, it := range []struct {
 		project, name, scopes string
 		first, revoked        bool

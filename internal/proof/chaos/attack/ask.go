@@ -59,7 +59,11 @@ func failure(err error) string {
 func call(ctx context.Context, at Listener, key string, do func(context.Context, *fleet.API) error) (outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := do(ctx, fleet.NewAPI(hasty, at.URL, key)); err != nil {
+	return outcomeOf(do(ctx, fleet.NewAPI(hasty, at.URL, key)))
+}
+
+func outcomeOf(err error) string {
+	if err != nil {
 		return connect.CodeOf(err).String()
 	}
 	return "ok"
