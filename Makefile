@@ -266,6 +266,10 @@ soak: need-postgres ## Honest and hostile clients under faults: memory, latency,
 	go run ./internal/proof/chaos -soak -minutes $(MINUTES) $(if $(SOAK_QUOTAS),-quotas $(SOAK_QUOTAS)) \
 		$(if $(ENGINE),-engine $(ENGINE)) $(if $(SEED),-seed $(SEED)) $(SOAK)
 
+.PHONY: soak-neighbors
+soak-neighbors: need-postgres ## A bystander beside each attack of one other project: p50, p99, verdicts; about 4 minutes for each engine
+	go run ./internal/proof/chaos -neighbors $(if $(ENGINE),-engine $(ENGINE)) $(SOAK)
+
 # Rules that are broken in the server's source; each must fail the campaign.
 MUTANTS := inline-retry unknown-is-rejected ttl-reset
 OVERLAYS := .tools/overlays

@@ -141,7 +141,7 @@ type NeighborAttack struct {
 	Run  func(ctx context.Context, n *Neighbor, count func(outcome string))
 }
 
-// NeighborAttacks lists them. Those that leave jobs under way come last.
+// NeighborAttacks lists them. Those that leave work behind, if a server lets them, come last.
 func NeighborAttacks() []NeighborAttack {
 	return []NeighborAttack{
 		{"20 searches by eight labels", byScanners(func(ctx context.Context, n *Neighbor, _ int) error {
@@ -155,9 +155,9 @@ func NeighborAttacks() []NeighborAttack {
 			return err
 		})},
 		{"20 streams that select nothing", byScanners(streamNothing)},
-		{"20 previews of a costly schedule", byScanners(previewCostly)},
 		{"128 silent webhooks", silentWebhooks},
 		{"80 e-mails with dripping attachments", drippingAttachments},
+		{"20 previews of a costly schedule", byScanners(previewCostly)},
 	}
 }
 
