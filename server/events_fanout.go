@@ -99,7 +99,7 @@ func (s *eventFanout) leave(b *eventBatch, key string) {
 	}
 	select {
 	case <-b.done:
-	default: // nobody waits for it, and nobody may join it
+	default: // no stream waits for it, and none may join it
 		b.stop()
 		if s.batches[key] == b {
 			delete(s.batches, key)

@@ -12,7 +12,7 @@ import (
 // Rules of this file: a target that does not answer holds senders for as long as its jobs'
 // timeouts allow, and nothing may take them away. So no connection has more than half of the
 // senders, and no project more than three quarters: the rest is left to others, also while
-// nobody else has work. The same holds for the permits to be in flight. A claim takes no job
+// no other has work. The same holds for the permits to be in flight. A claim takes no job
 // whose connection or project has no room, and reads none of their rows.
 
 // owner is whose permits a job takes.
@@ -145,7 +145,7 @@ func (s *sendShares) room() *store.Room {
 	return r
 }
 
-// gather waits until nobody has more than half of their share, but for no longer than
+// gather waits until no connection or project has more than half of its share, but for no longer than
 // claimPatience: one claim for many jobs costs little more than for one.
 func (s *sendShares) gather(ctx context.Context) {
 	s.gathers(true)

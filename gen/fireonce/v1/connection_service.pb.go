@@ -1444,8 +1444,8 @@ func (x *CustomSettings) GetValues() map[string]string {
 // Limits of one connection.
 type ConnectionLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs being prepared or sent at one time, on all servers. 0 means 32. A server also gives
-	// one connection at most half of its senders (64 unless set otherwise), and one project
+	// Jobs being prepared or sent at one time, on all servers. 0 means 32. On one server a
+	// connection also has at most half of the senders (64 unless set otherwise), and a project
 	// three quarters.
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Starts in a minute. 0 means no limit.

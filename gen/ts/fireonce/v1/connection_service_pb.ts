@@ -779,8 +779,8 @@ export const CustomSettingsSchema: GenMessage<CustomSettings> = /*@__PURE__*/
  */
 export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
   /**
-   * Jobs being prepared or sent at one time, on all servers. 0 means 32. A server also gives
-   * one connection at most half of its senders (64 unless set otherwise), and one project
+   * Jobs being prepared or sent at one time, on all servers. 0 means 32. On one server a
+   * connection also has at most half of the senders (64 unless set otherwise), and a project
    * three quarters.
    *
    * @generated from field: int32 max_in_flight = 1;

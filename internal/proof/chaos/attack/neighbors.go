@@ -73,7 +73,7 @@ func NewNeighbor(ctx context.Context, url, key string) (_ *Neighbor, err error) 
 	}
 	mail, err := n.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "neighbor-mail", Connection: &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{
-			// Nobody listens there; attachments are fetched before.
+			// No relay listens there; attachments are fetched before.
 			Smtp: &fireoncev1.SmtpSettings{Host: "127.0.0.1", Port: 9, Security: fireoncev1.SmtpSettings_SECURITY_NONE},
 		}},
 	})
