@@ -50,7 +50,8 @@ func (p *pacer) repeat(ctx context.Context, do func() (did int, more bool)) {
 
 // wait waits for a hint, for the time at which the store has something due, or for the
 // end of ctx. took is true where something was taken just now: usually more comes soon,
-// with a hint, so the store is not asked yet. It reports whether freed ended the wait.
+// with a hint, so the store is not asked yet. It reports whether freed alone ended the
+// wait.
 func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) (freed bool) {
 	if took {
 		p.next = leastPause
@@ -68,21 +69,32 @@ func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, took bool) (free
 }
 
 // pause waits for d, and reports whether something else ended the wait, and whether that was
-// freed.
+// freed alone. What has come meanwhile ends no other wait: one search finds all of it.
 func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended, freed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return false, false
-	case <-hint:
-		p.next = leastPause
-	case <-p.freed:
-		p.next = leastPause
-		return true, true
 	case <-ctx.Done():
+		return true, false
+	case <-hint:
+		given(p.freed)
+	case <-p.freed:
+		freed = !given(hint)
 	}
-	return true, false
+	p.next = leastPause
+	return true, freed
+}
+
+// given takes a value that is there.
+func given(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // nextDue returns for how long nothing will be due.

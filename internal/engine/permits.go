@@ -98,18 +98,30 @@ type sendPermit struct {
 func (p *sendPermit) freeSender() {
 	if p.of != nil && !p.answered {
 		p.answered = true
-		p.of.sending.Add(-1)
-		p.of.senders.release(1)
-		p.of.shares.freeSender(p.owner)
+		p.of.back(p.owner, use{senders: 1})
 	}
 }
 
 // release frees the sender and the permit to be in flight.
 func (p *sendPermit) release() {
-	p.freeSender()
-	p.of.held.Add(-1)
-	p.of.inFlight.release(1)
-	p.of.shares.release(p.owner)
+	n := use{inFlight: 1}
+	if !p.answered {
+		p.answered, n.senders = true, 1
+	}
+	p.of.back(p.owner, n)
+}
+
+// back returns what a job has had. A claim that waits for a permit finds the room that comes
+// with it, and one that waits for room finds the permits.
+func (s *sendPermits) back(of owner, n use) {
+	room := s.shares.back(of, n)
+	s.sending.Add(int64(-n.senders))
+	s.held.Add(int64(-n.inFlight))
+	s.inFlight.release(n.inFlight)
+	s.senders.release(n.senders)
+	if room {
+		s.shares.wake()
+	}
 }
 
 // permits is a counting semaphore.

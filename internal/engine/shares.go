@@ -39,7 +39,7 @@ type sendShares struct {
 
 	// short is set when a claim may have left jobs because a connection or project had no room.
 	// Then freed gets a value when one has room again, and while a claim gathers room with
-	// every permit that is released.
+	// every permit that comes back.
 	short, gathering bool
 	freed            chan struct{}
 }
@@ -97,14 +97,10 @@ func (s *sendShares) add(of owner) {
 	p.senders, p.inFlight = p.senders+1, p.inFlight+1
 }
 
-// freeSender counts a sender back.
-func (s *sendShares) freeSender(of owner) { s.back(of, use{senders: 1}) }
-
-// release counts a permit to be in flight back, after its sender.
-func (s *sendShares) release(of owner) { s.back(of, use{inFlight: 1}) }
-
-func (s *sendShares) back(of owner, n use) {
+// back counts permits back, and reports whether a claim waits for that.
+func (s *sendShares) back(of owner, n use) (wake bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	c, p := s.conns[of.conn], s.projects[of.project]
 	ofConn, ofProject := s.left(*c, *p)
 	c.senders, c.inFlight = c.senders-n.senders, c.inFlight-n.inFlight
@@ -115,13 +111,14 @@ func (s *sendShares) back(of owner, n use) {
 	if p.inFlight == 0 {
 		delete(s.projects, of.project)
 	}
-	notify := s.gathering || s.short && (ofConn <= 0 || ofProject <= 0)
-	s.mu.Unlock()
-	if notify {
-		select {
-		case s.freed <- struct{}{}:
-		default:
-		}
+	return s.gathering || s.short && (ofConn <= 0 || ofProject <= 0)
+}
+
+// wake ends the wait of a claim for room.
+func (s *sendShares) wake() {
+	select {
+	case s.freed <- struct{}{}:
+	default:
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 // Rules of this file:
 //   - every call that a node makes into its world parks here, before it acts and
 //     again before its answer is delivered; one director releases them, one at a time;
+//   - what a call tells its node's other goroutines, a hint, waits until the caller is at rest;
 //   - the director moves only when every goroutine is at rest, and what it finds then
 //     it sorts by what the calls are, never by who came first;
 //   - so a run is a function of its seed, whatever the scheduler does.
@@ -76,6 +77,7 @@ type director struct {
 
 	mu       sync.Mutex
 	arrivals []*call
+	watches  map[*watch]struct{}
 	wake     chan struct{}
 
 	parked []group
@@ -98,7 +100,7 @@ type undecided struct {
 }
 
 func newDirector(w *simWorld, seed uint64) *director {
-	return &director{rand: rand.New(rand.NewPCG(seed, 0x5eed)), w: w, wake: make(chan struct{}, 1)}
+	return &director{rand: rand.New(rand.NewPCG(seed, 0x5eed)), w: w, watches: make(map[*watch]struct{}), wake: make(chan struct{}, 1)}
 }
 
 // errDead is what a crashed node's calls get. No code reads it.
@@ -131,10 +133,52 @@ func (d *director) plan(in time.Duration, name string, do func()) {
 	d.agenda = append(d.agenda, planned{at: time.Now().Add(in), name: name, do: do})
 }
 
+// watch is a goroutine's watch over the store.
+type watch struct {
+	given <-chan struct{}
+	heard chan struct{}
+}
+
+// watch hands on a watch's hints.
+func (d *director) watch(given <-chan struct{}, end func()) (<-chan struct{}, func()) {
+	w := &watch{given: given, heard: make(chan struct{}, 1)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watches[w] = struct{}{}
+	return w.heard, func() {
+		end()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watches, w)
+	}
+}
+
+// hint hands on the hints of the last step. Its caller may have released what a goroutine that
+// gets one asks for next: they must not run at one time.
+func (d *director) hint() (given bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.watches {
+		select {
+		case <-w.given:
+			given = true
+			select {
+			case w.heard <- struct{}{}:
+			default:
+			}
+		default:
+		}
+	}
+	return given
+}
+
 // run directs until the world is over or a time has come.
 func (d *director) run(until time.Time) {
 	for !d.over {
 		synctest.Wait()
+		if d.hint() {
+			continue
+		}
 		d.admit()
 		if d.step(time.Now()) {
 			continue

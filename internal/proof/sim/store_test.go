@@ -173,12 +173,13 @@ func (s nodeStore) NextDue(ctx context.Context, limit time.Duration) (time.Durat
 	return s.w.store.NextDue(ctx, limit)
 }
 
-// Watch returns the store's hints, on every other node: they may get lost.
+// Watch returns the store's hints, on every other node: they may get lost. The director hands
+// them on.
 func (s nodeStore) Watch(kind store.WatchKind) (<-chan struct{}, func()) {
 	if s.deaf {
 		return nil, func() {}
 	}
-	return s.w.store.Watch(kind)
+	return s.w.director.watch(s.w.store.Watch(kind))
 }
 
 var errConnector = errors.New("the platform could not be reached")
