@@ -224,10 +224,20 @@ func Samples() map[fireoncev1.ErrorReason]error {
 // TakeScans takes all scans of the server under other projects' names, and makes every further
 // scan fail without a wait. The function releases them.
 func (s *Server) TakeScans(ctx context.Context) (release func(), err error) {
+	var projects []string
+	for i := range maxScans {
+		projects = append(projects, "other project "+strconv.Itoa(i))
+	}
+	return s.TakeScan(ctx, projects...)
+}
+
+// TakeScan takes a scan for each project, and makes every scan fail without a wait that must
+// wait. The function releases them.
+func (s *Server) TakeScan(ctx context.Context, projects ...string) (release func(), err error) {
 	s.store.scans = inflight.New(maxScans, time.Nanosecond)
 	var holds []inflight.Hold
-	for i := range maxScans {
-		h, err := s.store.scans.Take(ctx, "other project "+strconv.Itoa(i), 1)
+	for _, project := range projects {
+		h, err := s.store.scans.Take(ctx, project, 1)
 		if err != nil {
 			return nil, err
 		}

@@ -113,3 +113,21 @@ func TestScansTakeNoPointReads(t *testing.T) {
 	release()
 	f.must(c.call(t.Context(), "/fireonce.v1.JobService/ListJobs", &fireoncev1.ListJobsRequest{}, new(fireoncev1.ListJobsResponse)))
 }
+
+// TestOneProjectScansOnceAtATime: a project whose scan runs gets no other one, and leaves one to
+// others.
+func TestOneProjectScansOnceAtATime(t *testing.T) {
+	f := prepare(t)
+	release, err := f.server.TakeScan(t.Context(), "busy")
+	f.must(err)
+	list := func(project string) error {
+		_, err := f.server.ScanStore().List(t.Context(), store.JobQuery{Project: project, Limit: 1})
+		return err
+	}
+	f.must(list("other"))
+	if err := list("busy"); err == nil {
+		t.Error("one project has both scans")
+	}
+	release()
+	f.must(list("busy"))
+}

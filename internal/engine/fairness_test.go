@@ -68,6 +68,31 @@ func TestABlackHoleDelaysNobodyElsesLooks(t *testing.T) {
 	})
 }
 
+// A project's many connections do not answer any look: each may have some lookers, and together
+// they leave some to others.
+func TestAProjectOfBlackHolesDelaysNobodyElsesLooks(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		w.hole()
+		own := w.conn
+		for c := range 20 {
+			w.connectIn("attackers", fmt.Sprint("hole ", c))
+			for i := range 4 {
+				w.submit(fmt.Sprint("hole ", c, " ", i), says(fmt.Sprint("hole ", c, " ", i)))
+			}
+		}
+		w.start()
+		w.pass(5 * time.Minute) // they are all due by now
+		w.conn = own
+		for i := range 4 {
+			id := w.submit(fmt.Sprint("healthy ", i), says(fmt.Sprint("healthy ", i)))
+			s := w.until(id, job.Succeeded, 2*time.Minute)
+			if took := s.Ended.Sub(s.ScheduleTime); took > 80*time.Second { // fence and read lag are 70 s
+				t.Errorf("found after %v\n%s", took, w.story(id))
+			}
+		}
+	})
+}
+
 // A connection that is alone gets through its looks, though it may have only
 // half of the lookers: a look that is handed back is made later.
 func TestManyUnknownJobsOfOneConnectionAreAllLookedAt(t *testing.T) {
