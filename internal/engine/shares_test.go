@@ -76,7 +76,7 @@ func TestSilentTargetsStopNobodyElse(t *testing.T) {
 	}
 }
 
-// deaf is a store that gives no hints: what nothing else wakes waits for a poll.
+// deaf is a store that sends no hints: what nothing else wakes waits for a poll.
 type deaf struct{ engine.Store }
 
 func (deaf) Watch(store.WatchKind) (<-chan struct{}, func()) { return nil, func() {} }

@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -25,7 +26,7 @@ import (
 // Rules of this file: a bystander submits jobs, reads them and receives their requests, first
 // alone and then beside each attack of another project. Its p99 may be slower times the quiet
 // one, or slowEnough if that is more, and none of its jobs expires. Each part is bounded in calls
-// and in time; one with too few calls fails.
+// and in time; one with too few calls fails, and so does one whose attack did nothing.
 
 const (
 	// bystanders submit, read and wait for the request concurrently, bystanderCalls times each
@@ -154,6 +155,17 @@ func (p *part) wrong(quiet *part) (why []string) {
 	if n := sum(p.failed); n > 0 {
 		why = append(why, fmt.Sprintf("%s: %d calls failed: %v", p.name, n, p.failed))
 	}
+	if p == quiet {
+		return why
+	}
+	for _, code := range []connect.Code{connect.CodePermissionDenied, connect.CodeUnauthenticated, connect.CodeUnimplemented} {
+		if n := p.acts[code.String()]; n > 0 {
+			why = append(why, fmt.Sprintf("%s: %d acts of the attack were %s: it is none", p.name, n, code))
+		}
+	}
+	if sum(p.acts) == 0 {
+		why = append(why, p.name+": the attack did nothing")
+	}
 	return why
 }
 
@@ -164,7 +176,7 @@ func printParts(w io.Writer, engine string, parts []*part, took time.Duration) {
 	for _, p := range parts {
 		verdict := "ok"
 		if len(p.wrong(parts[0])) > 0 {
-			verdict = "TOO SLOW"
+			verdict = "FAILED"
 		}
 		s, g, a := p.calls[callSubmit], p.calls[callGet], p.calls[callArrive]
 		fmt.Fprintf(out, "  %s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.name, min(s.Calls, g.Calls, a.Calls),

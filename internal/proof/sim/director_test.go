@@ -17,7 +17,7 @@ import (
 // Rules of this file:
 //   - every call that a node makes into its world parks here, before it acts and
 //     again before its answer is delivered; one director releases them, one at a time;
-//   - what a call tells its node's other goroutines, a hint, waits until the caller is at rest;
+//   - a hint that a call causes waits until the caller is at rest;
 //   - the director moves only when every goroutine is at rest, and what it finds then
 //     it sorts by what the calls are, never by who came first;
 //   - so a run is a function of its seed, whatever the scheduler does.

@@ -21,8 +21,10 @@ import (
 // beside them.
 
 const (
-	// silentJobs and drippingMails are more than a server's senders.
-	silentJobs, drippingMails = 128, 80
+	// silentHooks are connections with silentJobs each: more than a server's senders. drippingMails
+	// are as well. No connection's own limit bounds them.
+	silentHooks, silentJobs, drippingMails = 4, 64, 80
+	ownLimit                               = 1000
 	// scanners are the callers and streams of one attack.
 	scanners = 20
 	// silence is the attempt timeout of jobs for a silent receiver: the longest there is.
@@ -46,9 +48,9 @@ func NeighborLabels(of string) map[string]string {
 
 // Neighbor is a project that attacks others.
 type Neighbor struct {
-	api  *fleet.API
-	hook string // a connection for webhooks
-	mail string // one for e-mails
+	api   *fleet.API
+	hooks []string // connections for webhooks
+	mail  string   // one for e-mails
 	traps
 }
 
@@ -68,17 +70,27 @@ func NewNeighbor(ctx context.Context, url, key string) (_ *Neighbor, err error) 
 		return nil, err
 	}
 	n.server.Serve(http.HandlerFunc(n.trap))
-	if n.hook, err = makeConnection(ctx, n.api, "neighbor"); err != nil {
-		return nil, err
+	for i := range silentHooks {
+		hook, err := n.connect(ctx, fmt.Sprint("neighbor-", i), &fireoncev1.Connection{Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
+			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		n.hooks = append(n.hooks, hook)
 	}
-	mail, err := n.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "neighbor-mail", Connection: &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{
-			// No relay listens there; attachments are fetched before.
-			Smtp: &fireoncev1.SmtpSettings{Host: "127.0.0.1", Port: 9, Security: fireoncev1.SmtpSettings_SECURITY_NONE},
-		}},
-	})
-	n.mail = mail.GetConnection().GetConnectionId()
+	n.mail, err = n.connect(ctx, "neighbor-mail", &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{
+		// No relay listens there; attachments are fetched before.
+		Smtp: &fireoncev1.SmtpSettings{Host: "127.0.0.1", Port: 9, Security: fireoncev1.SmtpSettings_SECURITY_NONE},
+	}})
 	return n, err
+}
+
+// connect makes a connection that may have more jobs under way than a server has senders.
+func (n *Neighbor) connect(ctx context.Context, key string, c *fireoncev1.Connection) (id string, err error) {
+	c.Limits = &fireoncev1.ConnectionLimits{MaxInFlight: ownLimit}
+	made, err := n.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c})
+	return made.GetConnection().GetConnectionId(), err
 }
 
 // trap answers nothing, or drips a file.
@@ -124,7 +136,7 @@ func (n *Neighbor) Stock(ctx context.Context, jobs int) error {
 	for from := 0; from < jobs; from += batchJobs {
 		req := &fireoncev1.BatchScheduleJobsRequest{}
 		for i := from; i < min(from+batchJobs, jobs); i++ {
-			one := job(fmt.Sprint("stock-", i), n.hook, n.server.URL(), due, "{}")
+			one := job(fmt.Sprint("stock-", i), n.hooks[0], n.server.URL(), due, "{}")
 			one.Labels = labels
 			req.Requests = append(req.Requests, one)
 		}
@@ -155,7 +167,7 @@ func NeighborAttacks() []NeighborAttack {
 			return err
 		})},
 		{"20 streams that select nothing", byScanners(streamNothing)},
-		{"128 silent webhooks", silentWebhooks},
+		{"256 silent webhooks", silentWebhooks},
 		{"80 e-mails with dripping attachments", drippingAttachments},
 		{"20 previews of a costly schedule", byScanners(previewCostly)},
 	}
@@ -227,8 +239,8 @@ func previewCostly(ctx context.Context, n *Neighbor, _ int) error {
 
 // silentWebhooks holds as many senders as it may, for as long as it may.
 func silentWebhooks(ctx context.Context, n *Neighbor, count func(string)) {
-	for i := range silentJobs {
-		req := job(fmt.Sprint("silent-", i), n.hook, n.server.URL(), time.Time{}, "{}")
+	for i := range silentHooks * silentJobs {
+		req := job(fmt.Sprint("silent-", i), n.hooks[i%silentHooks], n.server.URL(), time.Time{}, "{}")
 		req.AttemptTimeout = durationpb.New(silence)
 		_, err := n.api.Jobs.ScheduleJob(ctx, req)
 		count(outcomeOf(err))
