@@ -27,7 +27,7 @@ type startDoubt struct {
 type openWindow struct {
 	version int64
 	ends    time.Time
-	// left is what was left of it. A window that nobody asked for moves with the clock, so
+	// left is what was left of it. A window that no one asked for moves with the clock, so
 	// that its end says nothing after a step.
 	left time.Duration
 }
