@@ -32,7 +32,7 @@ func (f *fixture) previewSpec(spec *fireoncev1.ScheduleSpec, n int32) (*fireonce
 	})
 }
 
-// TestCostlySpecs: each call that computes times is refused once it takes too many steps, and says what to change.
+// TestCostlySpecs: each call that computes times is refused once it takes too many steps, with an error that names what to change.
 func TestCostlySpecs(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *server.Config) { c.Limits.Steps = 30_000 })

@@ -75,7 +75,7 @@ const (
 	// field, or cannot be decoded. ErrorDetail.violations has each fault.
 	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 17
 	// INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
-	// it never fires.
+	// it never fires or that its times take too many steps to compute.
 	ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID ErrorReason = 18
 	// INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
 	// or has too many firings.
@@ -188,8 +188,8 @@ const (
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 55
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 56
-	// RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, and none
-	// became free in time. No part of the request was handled: repeat it unchanged, with
+	// RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
+	// previews or of calls of RunDue, and none became free in time. No part of the request was handled: repeat it unchanged, with
 	// back-off.
 	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 57
 	// RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the

@@ -24,7 +24,7 @@ import (
 // look at the clocks and the write; and a receiver that has keys and no lock, and that
 // works on a request beyond the fence. How often each makes a duplicate is printed, not
 // judged. In the first two, jobs are OBSERVABLE ones, and KEYED ones beside them, whose
-// receivers act at once.
+// receivers act immediately.
 
 // settleTime is from the arm of a feed's job to the beginning of the last look that
 // proves an absence: answer deadline, grace, read lag, and the five read lags between

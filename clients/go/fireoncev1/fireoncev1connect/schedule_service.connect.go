@@ -173,8 +173,11 @@ type ScheduleServiceClient interface {
 	ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error)
 	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
-	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
-	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID, also where the times take more than 20
+	//     million steps to compute; NOT_FOUND / SCHEDULE_NOT_FOUND.
+	//   - FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated,
+	//     or not in so many steps. Ask for fewer firings, or for earlier ones.
+	//   - RESOURCE_EXHAUSTED / SERVER_BUSY: other previews are being computed.
 	PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error)
 	// Makes jobs for nominal times that have passed and made none: after an outage, a
 	// pause, a change of the spec, or before the schedule began. The present spec
@@ -643,8 +646,11 @@ type ScheduleServiceHandler interface {
 	ListFirings(context.Context, *fireoncev1.ListFiringsRequest) (*fireoncev1.ListFiringsResponse, error)
 	// Returns when a spec fires, or a stored schedule, without storing anything.
 	//
-	// * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
-	// * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
+	//   - INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID, also where the times take more than 20
+	//     million steps to compute; NOT_FOUND / SCHEDULE_NOT_FOUND.
+	//   - FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated,
+	//     or not in so many steps. Ask for fewer firings, or for earlier ones.
+	//   - RESOURCE_EXHAUSTED / SERVER_BUSY: other previews are being computed.
 	PreviewSchedule(context.Context, *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error)
 	// Makes jobs for nominal times that have passed and made none: after an outage, a
 	// pause, a change of the spec, or before the schedule began. The present spec

@@ -340,7 +340,7 @@ export enum ErrorReason {
 
   /**
    * INVALID_ARGUMENT: violations has the faults of the schedule's spec, or the fact that
-   * it never fires.
+   * it never fires or that its times take too many steps to compute.
    *
    * @generated from enum value: ERROR_REASON_SCHEDULE_SPEC_INVALID = 18;
    */
@@ -648,8 +648,8 @@ export enum ErrorReason {
   REQUEST_TOO_LARGE = 56,
 
   /**
-   * RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, and none
-   * became free in time. No part of the request was handled: repeat it unchanged, with
+   * RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
+   * previews or of calls of RunDue, and none became free in time. No part of the request was handled: repeat it unchanged, with
    * back-off.
    *
    * @generated from enum value: ERROR_REASON_SERVER_BUSY = 57;

@@ -1756,8 +1756,11 @@ export const ScheduleService: GenService<{
   /**
    * Returns when a spec fires, or a stored schedule, without storing anything.
    *
-   * * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID; NOT_FOUND / SCHEDULE_NOT_FOUND.
-   * * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated.
+   * * INVALID_ARGUMENT / SCHEDULE_SPEC_INVALID, also where the times take more than 20
+   *   million steps to compute; NOT_FOUND / SCHEDULE_NOT_FOUND.
+   * * FAILED_PRECONDITION / SCHEDULE_STATE: the stored schedule's times cannot be evaluated,
+   *   or not in so many steps. Ask for fewer firings, or for earlier ones.
+   * * RESOURCE_EXHAUSTED / SERVER_BUSY: other previews are being computed.
    *
    * @generated from rpc fireonce.v1.ScheduleService.PreviewSchedule
    */
