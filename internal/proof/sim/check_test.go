@@ -178,6 +178,9 @@ func (w *simWorld) newIntent(j *simJob, r memory.Record, i int) {
 		sendBy: now.Add(a.SendDeadline.Sub(a.ArmedAt)), answerBy: now.Add(a.AnswerDeadline.Sub(a.ArmedAt)),
 	}
 	is.fence = is.answerBy.Add(simGrace)
+	if works := is.sendBy.Add(j.target.traits.MaxHandling + simGrace); works.After(is.fence) {
+		is.fence = works // as long as the target says that it works
+	}
 	is.repeats, is.worker = j.last.State == job.Ambiguous, a.Worker
 	w.keepsApart(j, is)
 	w.presenceWasLooked(j, a)

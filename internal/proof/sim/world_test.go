@@ -217,8 +217,8 @@ func (w *simWorld) connect() {
 		t.twins = (w.alike || w.upTo(3) == 0) && !w.clockJumps
 	}
 	if t.traits.Class == job.Keyed {
-		if t.traits.DedupesInFlight = w.upTo(2) == 0; !t.traits.DedupesInFlight {
-			t.traits.MaxHandling = w.oneOf(0, 0, time.Minute)
+		if t.traits.DedupesInFlight = w.upTo(3) > 0; !t.traits.DedupesInFlight {
+			t.traits.MaxHandling = w.oneOf(0, time.Minute)
 		}
 	}
 	t.unsure = t.traits.KeyWindow >= 24*time.Hour && w.upTo(3) == 0 || t.traits.Class == job.Observable && w.upTo(8) == 0
