@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -32,7 +33,7 @@ func TestIdleOpsConnectionsEnd(t *testing.T) {
 			t.Fatalf("/livez: %d, %v", answer, err)
 		}
 		idle := time.Now()
-		if n, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if n, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 		if lasts := time.Since(idle); lasts > 30*time.Second {

@@ -173,7 +173,7 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look(append(own, "--connector-ca-file", "own="+ca.File)...), "connector own", "ok", ca.File)
 	finds(t, look(append(own, "--connector-client-cert", "own="+cert, "--connector-client-key", "own="+key)...), "connector own", "warning", "ends on")
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("between-us\n"), 0o644); err != nil { //nolint:gosec // what doctor warns of
+	if err := os.WriteFile(token, []byte("between-us\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	finds(t, look(append(own, "--connector-token-file", "own="+token)...), "connector own", "warning", "may read its token")

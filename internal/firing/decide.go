@@ -1,11 +1,9 @@
 package firing
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +104,8 @@ type decider struct {
 	latest store.OpenJob
 	// decided is the number of firings in the decision that are not missed.
 	decided int
-	// steps is the bound for the search of due times.
-	steps int64
+	// steps is the bound for one search of due times, and spent is what all took.
+	steps, spent int64
 }
 
 // dueBeat is a time that has come.
@@ -221,7 +219,8 @@ func (d *decider) mostInWindow() int {
 func (d *decider) collect(c recur.Cursor, most int) span {
 	out := span{passed: c}
 	inside := 0
-	m := recur.NewMeter(context.Background(), math.MaxInt64)
+	m := recur.NewCounter()
+	defer func() { d.spent += m.Spent() }()
 	for range maxBeats {
 		if n := len(out.beats); m.Spent() > d.steps && (most > 0 || n == 0 || n > keptBack) {
 			break // it has come on, and other schedules wait
@@ -633,14 +632,15 @@ func (d *decider) missAll(beats []dueBeat, reason string) {
 	}
 }
 
-// passRounds bounds the rounds of one missRest, of maxBeats each.
+// passRounds bounds the rounds of one missRest, of maxBeats each. It takes no more than
+// recur.MaxSteps and one search either: a request may wait for it.
 const passRounds = 200
 
 // missRest records that the times that have come and are not in came make no jobs. It returns
 // how far it came.
 func (d *decider) missRest(came span, reason string) span {
 	for range passRounds {
-		if !came.more {
+		if !came.more || d.spent > recur.MaxSteps {
 			break
 		}
 		came = d.collect(came.passed, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // MaxSteps bounds the steps that one request may cause. A step is a day that is looked at, or a time
@@ -27,7 +28,7 @@ func (e *CostError) Is(target error) bool { return target == ErrTooCostly }
 // when its steps are used up, or its context ends. A nil Meter counts nothing. It is not for
 // concurrent use.
 type Meter struct {
-	ctx    context.Context
+	ctx    context.Context // nil: nothing ends the searches early
 	limit  int64
 	spent  int64
 	looked int64 // spent, when the context was last asked
@@ -36,6 +37,9 @@ type Meter struct {
 
 // lookEvery is the number of steps after which a Meter asks its context again.
 const lookEvery = 10_000
+
+// NewCounter returns a meter that allows all steps, for a caller that ends by what it counts.
+func NewCounter() *Meter { return &Meter{limit: math.MaxInt64} }
 
 // NewMeter returns a meter that allows a number of steps.
 func NewMeter(ctx context.Context, steps int64) *Meter {
@@ -62,7 +66,7 @@ func (m *Meter) charge(steps int64) bool {
 	if m.err == nil && m.spent > m.limit {
 		m.err = &CostError{m.limit}
 	}
-	if m.err == nil && m.spent-m.looked >= lookEvery {
+	if m.err == nil && m.ctx != nil && m.spent-m.looked >= lookEvery {
 		m.looked, m.err = m.spent, m.ctx.Err()
 	}
 	return m.err == nil

@@ -194,8 +194,15 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if more && len(beats) == 0 {
 		return Backfilled{}, ErrRange
 	}
-	missing := slices.DeleteFunc(slices.Clone(beats), present.has)
-	var out Backfilled
+	return s.fill(ctx, ref, sched.Revision, beats, more, present, admit)
+}
+
+// fill makes the jobs of those firings that are not present, or without admit only lists them.
+// more: there are later ones.
+func (s *Scheduler) fill(
+	ctx context.Context, ref store.Ref, revision int64, beats []recur.Beat, more bool, there presence, admit func(jobs int) error,
+) (out Backfilled, err error) {
+	missing := slices.DeleteFunc(slices.Clone(beats), there.has)
 	if more {
 		out.Next = beats[len(beats)-1].Instant.Add(time.Second)
 	}
@@ -210,13 +217,13 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 		if err := admit(len(missing)); err != nil {
 			return Backfilled{}, err
 		}
-		if out.Firings, left, err = s.makeUp(ctx, ref, sched.Revision, missing); err != nil {
+		if out.Firings, left, err = s.makeUp(ctx, ref, revision, missing); err != nil {
 			return Backfilled{}, err
 		}
 	}
 	out.leave(left)
 	for _, b := range beats {
-		if present.has(b) && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
+		if there.has(b) && (out.Next.IsZero() || b.Instant.Before(out.Next)) {
 			out.Present++
 		}
 	}
