@@ -227,7 +227,7 @@ func TestUploadCutShort(t *testing.T) {
 	defer func() { _ = deaf.Close() }()
 	w.Uploads("http://" + deaf.Addr().String())
 	a := w.send(upload, video(w.url), func(c *connector.Commit) {
-		c.SendBy = time.Now().Add(300 * time.Millisecond)
+		c.SendBy = time.Now().Add(5 * time.Second) // long enough to begin the upload on a busy machine
 		c.AnswerBy = c.SendBy.Add(time.Second)
 	})
 	is(t, a.Outcome, job.ResultRejected, job.FailTransient, "the last part of the video was not sent whole")

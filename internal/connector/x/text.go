@@ -43,18 +43,14 @@ var (
 	entities = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'")
 	encoded  = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
 	punycode = regexp.MustCompile(`(?i)\bxn--[a-z0-9-]+`)
-	// root is the slash of a host without a path, at the end of a word or before what is no
-	// part of a link.
-	root = regexp.MustCompile(`((?:[\pL\pN\pM-]+\.)+[\pL\pM]{2,})/([.,;:!?)\]}"'’”»]*(?: |$))`)
-	site = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
+	site     = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
 )
 
 // normal is the strict form: NFC, each run of white space one space, links
-// without their scheme (X adds one to a link that has none) and in one spelling: a host
-// alone without its slash.
+// without their scheme (X adds one to a link that has none) and in one spelling.
 func normal(text string) string {
 	text = schemes.ReplaceAllString(strings.Join(strings.Fields(spelled(text)), " "), "")
-	return root.ReplaceAllString(site.ReplaceAllString(text, "x.com/"), "$1$2")
+	return site.ReplaceAllString(text, "x.com/")
 }
 
 // spelled returns a text in NFC, with letters beyond ASCII in links decoded.
@@ -79,11 +75,32 @@ func spelled(text string) string {
 // form is the strict form of a text of this content, wanted or found: a reply's
 // without the names that it begins with.
 func (c content) form(text string) string {
-	text = normal(text)
+	text = normal(bare(text))
 	if c.ReplyTo != "" {
 		text = mentions.ReplaceAllString(text, "")
 	}
 	return text
+}
+
+// bare returns a text with each link to a host alone without its final slash.
+func bare(text string) string {
+	var b strings.Builder
+	from := 0
+	for _, l := range links(text) {
+		b.WriteString(text[from:l.from])
+		b.WriteString(bareLink(text[l.from:l.to]))
+		from = l.to
+	}
+	return b.String() + text[from:]
+}
+
+// bareLink returns a link to a host alone without its final slash, and any other link as it is.
+func bareLink(link string) string {
+	host, found := strings.CutSuffix(link, "/")
+	if found && !strings.ContainsAny(schemes.ReplaceAllString(host, ""), "/?#") {
+		return host
+	}
+	return link
 }
 
 // loose keeps of a strict form what X cannot have changed.
@@ -125,7 +142,7 @@ func (t told) rebuild(want content) (text string, open bool) {
 		case strings.Contains(want.Text, link):
 			return link
 		case known && !strings.HasSuffix(target, "…"):
-			return target
+			return bareLink(target)
 		default:
 			open = true
 			return link
