@@ -225,7 +225,8 @@ sim:
 endif
 
 .PHONY: sim-short
-sim-short: ## The true code in 2,000 simulated worlds, and the mutants that must not survive them
+sim-short: ## The true code in 2,000 simulated worlds, and the mutants that must not survive them, or a package's tests
+	go test -vet=off -timeout $(TEST_TIMEOUT) -run 'MutantsAreNoticed$$' ./internal/proof/mutant
 	go run ./internal/proof/mutant
 
 empty :=

@@ -25,16 +25,10 @@ import (
 // ReasonCode lets tests see the table of errors.
 func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
 
-// HoldPreviews takes all places of previews, until release is called.
-func (s *Server) HoldPreviews() (release func()) {
-	for range maxPreviews {
-		s.previews <- struct{}{}
-	}
-	return func() {
-		for range maxPreviews {
-			<-s.previews
-		}
-	}
+// HoldPreview takes a project's place for a preview, until release is called.
+func (s *Server) HoldPreview(ctx context.Context, project string) (release func(), err error) {
+	hold, err := s.previews.Take(ctx, project, 1)
+	return hold.Release, err
 }
 
 // EtagOf lets tests name a version.

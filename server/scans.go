@@ -41,7 +41,7 @@ func scan[T any](ctx context.Context, s *scanStore, project string, read func() 
 	hold, err := s.scans.Take(ctx, project, 1)
 	if errors.Is(err, inflight.ErrBusy) {
 		return zero, refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, fmt.Sprintf(
-			"the server makes as many lists, searches and counts as it may, and none ended in %v; repeat the call unchanged", scanWait))
+			"the server makes as many lists, searches and counts as it may, and this call waited for %v at most; repeat it unchanged", scanWait))
 	}
 	if err != nil {
 		return zero, err
@@ -50,8 +50,11 @@ func scan[T any](ctx context.Context, s *scanStore, project string, read func() 
 	return read()
 }
 
-// List implements store.Jobs.
+// List implements store.Jobs. Jobs that are named by their ids are no scan.
 func (s *scanStore) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
+	if len(q.Jobs) > 0 {
+		return s.Store.List(ctx, q)
+	}
 	return scan(ctx, s, q.Project, func() (store.JobPage, error) { return s.Store.List(ctx, q) })
 }
 
@@ -109,9 +112,9 @@ func (s *scanStore) Firings(ctx context.Context, q store.FiringQuery) (store.Fir
 	return scan(ctx, s, q.Project, func() (store.FiringPage, error) { return s.Store.Firings(ctx, q) })
 }
 
-// Items implements store.ScheduleItems. A look at the queue's first item is no scan.
+// Items implements store.ScheduleItems. A look at the queue's first items is no scan.
 func (s *scanStore) Items(ctx context.Context, q store.ItemQuery) (store.ItemPage, error) {
-	if q.Limit == 1 {
+	if q.Limit <= shownFirings+1 && q.After.IsZero() {
 		return s.Store.Items(ctx, q)
 	}
 	return scan(ctx, s, q.Project, func() (store.ItemPage, error) { return s.Store.Items(ctx, q) })

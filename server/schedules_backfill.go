@@ -42,7 +42,9 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.backfill(ctx, of, from, until, items, req.GetDryRun())
+	done, err := scan(ctx, s.store, of.Project, func() (schedule.Backfilled, error) { // it reads the ledger
+		return s.backfill(ctx, of, from, until, items, req.GetDryRun())
+	})
 	if err != nil {
 		return nil, s.firingFault(of, err)
 	}

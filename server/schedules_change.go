@@ -157,7 +157,7 @@ func (s *scheduleService) passDue(ctx context.Context, c *store.ScheduleChange, 
 		s.unreadable(ctx, c.Schedule, err)
 		return nil
 	}
-	passed, firings, err := firing.Pass(c.Schedule, plan.Times, now, reason)
+	passed, firings, err := firing.Pass(ctx, c.Schedule, plan.Times, now, reason)
 	if err != nil {
 		s.unreadable(ctx, c.Schedule, err)
 		return nil

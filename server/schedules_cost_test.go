@@ -60,14 +60,21 @@ func TestCostlySpecs(t *testing.T) {
 	}
 }
 
-// TestPreviewsWaitForOneAnother: previews beyond the few that are computed concurrently are refused, and may be repeated.
+// TestPreviewsWaitForOneAnother: a preview beside another one of its project is refused after a
+// while, and may be repeated. One of another project is computed.
 func TestPreviewsWaitForOneAnother(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	release := f.server.HoldPreviews()
+	for project, busy := range map[string]bool{server.DefaultProject: true, "other": false} {
+		release, err := f.server.HoldPreview(t.Context(), project)
+		f.must(err)
+		if _, err = f.previewSpec(everyHour(), 1); busy {
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY)
+		} else {
+			f.must(err)
+		}
+		release()
+	}
 	_, err := f.previewSpec(everyHour(), 1)
-	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY)
-	release()
-	_, err = f.previewSpec(everyHour(), 1)
 	f.must(err)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
 )
@@ -102,7 +104,7 @@ func (s *scheduleService) assign(ctx context.Context, of store.Schedule, next []
 	if !of.Queued || len(next) == 0 {
 		return nil
 	}
-	q := store.ItemQuery{Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: store.MaxBatch}
+	q := store.ItemQuery{Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: min(len(next)+1, store.MaxBatch)}
 	var items []job.ID
 	for len(items) <= len(next) { // a buffered firing takes one, too
 		page, err := s.store.Items(ctx, q)
@@ -164,8 +166,12 @@ func (s *scheduleService) nextFire(ctx context.Context, of store.Schedule, now t
 	return time.Time{}
 }
 
-// unreadable logs that a schedule's times cannot be evaluated. An answer leaves them out.
+// unreadable logs that a schedule's times cannot be evaluated. An answer leaves them out, also
+// those that would take too many steps, or that no caller waits for any more: these are no news.
 func (s *scheduleService) unreadable(ctx context.Context, of store.Schedule, err error) {
+	if errors.Is(err, recur.ErrTooCostly) || ctx.Err() != nil {
+		return
+	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "a schedule cannot be evaluated", slog.String("schedule_id", of.ID.String()),
 		slog.String("project", of.Project), slog.String("error", err.Error()))
 }

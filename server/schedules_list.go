@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -36,7 +37,8 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	}
 	out, size := &fireoncev1.ListSchedulesResponse{}, 0
 	for i, of := range page.Schedules {
-		wire, err := s.scheduleAt(ctx, of, now)
+		// Each has a share of the steps, so that a costly one leaves the others theirs.
+		wire, err := s.scheduleAt(recur.WithMeter(ctx, recur.MaxSteps/int64(len(page.Schedules))), of, now)
 		if err != nil {
 			return nil, err
 		}

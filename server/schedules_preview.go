@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -15,24 +17,22 @@ import (
 const (
 	defaultPreview = 10
 	maxPreviewed   = 1000
-	// maxPreviews bounds the previews that are computed concurrently; others wait for previewWait.
+	// maxPreviews bounds the previews that are computed concurrently, half of them for one project;
+	// others wait for previewWait.
 	maxPreviews = 2
 	previewWait = 3 * time.Second
 )
 
 // PreviewSchedule implements the RPC.
 func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error) {
-	wait, cancel := context.WithTimeout(ctx, previewWait)
-	defer cancel()
-	select {
-	case s.previews <- struct{}{}:
-		defer func() { <-s.previews }()
-	case <-wait.Done():
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, "other previews are being computed")
+	hold, err := s.previews.Take(ctx, callerOf(ctx).project, 1)
+	if errors.Is(err, inflight.ErrBusy) {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY, "other previews are being computed; repeat the call unchanged")
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer hold.Release()
 	from, err := timeFromWire("start_time", req.GetStartTime())
 	if err != nil {
 		return nil, err

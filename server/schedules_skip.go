@@ -71,7 +71,11 @@ func (s *scheduleService) mayComeYet(ctx context.Context, of store.Schedule, nam
 		if err != nil {
 			return evaluated(of, err)
 		}
-		passed, err := schedule.Passed(ctx, plan.Times, name, now)
+		at := now
+		if len(next) > 0 && next[0].Fire.Before(at) {
+			at = next[0].Fire.Add(-1) // what follows it is not decided, although its time has come
+		}
+		passed, err := schedule.Passed(ctx, plan.Times, name, at)
 		if err != nil {
 			return evaluated(of, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
+	"github.com/fireonce/fireonce/internal/inflight"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/oauth"
@@ -206,7 +207,7 @@ type Server struct {
 	// runs are the calls of RunDue that are under way.
 	runs chan struct{}
 	// previews are the calls of PreviewSchedule that are computed now.
-	previews chan struct{}
+	previews *inflight.Budget
 }
 
 // New makes a server. It does not use the store.
@@ -254,7 +255,7 @@ func New(cfg Config) (*Server, error) {
 		tail:      newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metaCache: cache.New[struct{}, store.Meta](cache.Options{Max: 1, Age: metaMaxAge, Timeout: cfg.Limits.DefaultDeadline, Now: cfg.Now}),
 		fanout:    &eventFanout{}, connections: newConnectionCache(cfg.Store, cfg.Limits.DefaultDeadline), health: newHealth(),
-		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: make(chan struct{}, maxPreviews), budget: newRequestBudget(cfg.Limits),
+		probes: make(chan struct{}, maxMediaProbes), runs: make(chan struct{}, maxRuns), previews: inflight.New(maxPreviews, previewWait), budget: newRequestBudget(cfg.Limits),
 		quotaLog: quotaLog, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, quotaLog),
 	}
 	var err error

@@ -90,7 +90,10 @@ func TestTracesInTheSandbox(t *testing.T) {
 	if got := valueOf(looks[len(looks)-1], "fireonce.verdict"); got != "PRESENT" {
 		t.Errorf("the last look saw %q", got)
 	}
-	for _, look := range looks {
+	for i, look := range looks {
+		if len(look.GetLinks()) == 0 && i < len(looks)-1 {
+			continue // it could not begin
+		}
 		sent := byID[string(look.GetLinks()[0].GetSpanId())]
 		if sent.GetName() != "job.send" || !bytes.Equal(sent.GetParentSpanId(), first.GetSpanId()) {
 			t.Errorf("a look is linked to %q", sent.GetName())

@@ -243,7 +243,8 @@ func lookTo(l *store.Leased, attempts []job.Attempt, grace time.Duration) time.T
 		if a.Number == l.Attempt {
 			end = l.Fence
 		}
-		if denied(a) && !a.EndedAt.IsZero() && a.EndedAt.Before(end) {
+		// An end before the arm is a time of before the clock was set right.
+		if denied(a) && !a.EndedAt.IsZero() && a.EndedAt.Before(end) && !a.EndedAt.Before(a.ArmedAt) {
 			end = a.EndedAt
 		}
 		if end.After(last) {

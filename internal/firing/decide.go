@@ -106,6 +106,8 @@ type decider struct {
 	decided int
 	// steps is the bound for one search of due times, and spent is what all took.
 	steps, spent int64
+	// meter counts the steps for a request, which may end them; nil: a decision's.
+	meter *recur.Meter
 }
 
 // dueBeat is a time that has come.
@@ -124,6 +126,9 @@ type span struct {
 	next time.Time
 	// more: the beat after them is due too, or is not known.
 	more bool
+	// cut: it is not known because the search took too many steps. The last beat is decided as
+	// if none followed: two jobs where one was enough are better than none.
+	cut bool
 }
 
 func (d *decider) decide() error {
@@ -219,13 +224,22 @@ func (d *decider) mostInWindow() int {
 func (d *decider) collect(c recur.Cursor, most int) span {
 	out := span{passed: c}
 	inside := 0
-	m := recur.NewCounter()
-	defer func() { d.spent += m.Spent() }()
+	m := d.meter
+	if m == nil {
+		m = recur.NewCounter()
+	}
+	begun := m.Spent()
+	defer func() { d.spent += m.Spent() - begun }()
 	for range maxBeats {
-		if n := len(out.beats); m.Spent() > d.steps && (most > 0 || n == 0 || n > keptBack) {
-			break // it has come on, and other schedules wait
+		if m.Spent()-begun > d.steps {
+			out.cut = len(out.beats) <= keptBack // it has come on, and other schedules wait
+			break
 		}
 		beat, next, ok := d.plan.Times.NextCounted(out.passed, m)
+		if m.Err() != nil {
+			out.cut = true
+			break
+		}
 		switch {
 		case ok && beat.Fire.After(d.due.Now):
 			out.next = beat.Fire
@@ -248,7 +262,7 @@ func (d *decider) collect(c recur.Cursor, most int) span {
 	out.more = true
 	// The latest times are left to the next decision: only a decision that has all of them can
 	// choose which are caught up.
-	if n := len(out.beats) - keptBack; n > 0 && most == 0 {
+	if n := len(out.beats) - keptBack; n > 0 && most == 0 && !out.cut {
 		out.passed, out.beats = out.beats[n].before, out.beats[:n]
 	}
 	return out
@@ -256,7 +270,7 @@ func (d *decider) collect(c recur.Cursor, most int) span {
 
 // began is when the first decision about the missed times was made.
 func (d *decider) began() time.Time {
-	if at := d.s.CatchUp.Began; !at.IsZero() {
+	if at := d.s.CatchUp.Began; !at.IsZero() && !at.After(d.due.Now) { // after it: the clock was set back
 		return at
 	}
 	return d.due.Now
@@ -377,11 +391,11 @@ func (d *decider) sort(came span) []firing {
 	newest := -1 // of those that may make a job; -1: it is still to come
 	for i, b := range came.beats {
 		out[i] = firing{dueBeat: b, origin: store.FiredByTime, outcome: store.FiringFired, at: b.Fire}
-		if d.mayFire(b) && !came.more {
+		if d.mayFire(b) && (!came.more || came.cut) {
 			newest = i
 		}
 	}
-	set := came.more || !d.s.CatchUp.Began.IsZero()
+	set := came.more && !came.cut || !d.s.CatchUp.Began.IsZero()
 	for i := range out {
 		if f := &out[i]; d.mayFire(f.dueBeat) {
 			late := i != newest || d.due.Now.Sub(f.Fire) > Late
@@ -640,7 +654,7 @@ const passRounds = 200
 // how far it came.
 func (d *decider) missRest(came span, reason string) span {
 	for range passRounds {
-		if !came.more || d.spent > recur.MaxSteps {
+		if !came.more || d.spent > recur.MaxSteps || d.meter.Err() != nil {
 			break
 		}
 		came = d.collect(came.passed, 0)

@@ -1,6 +1,7 @@
 package firing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,14 +60,19 @@ func Halt(due store.DueSchedule, note string) store.FireDecision {
 // Pass makes no jobs for the firings of an ACTIVE schedule that are due at now: the caller is
 // about to stop the schedule or to change its spec. It returns the schedule with its cursor
 // behind them, and the newest of them, at most maxLedger: the others are counted. The buffered
-// firing stays. It fails if the schedule's cursor cannot be read.
-func Pass(s store.Schedule, times *recur.Schedule, now time.Time, reason string) (store.Schedule, []store.Firing, error) {
+// firing stays. It fails if the schedule's cursor cannot be read, and as the meter of ctx does
+// (recur.MeterOf).
+func Pass(ctx context.Context, s store.Schedule, times *recur.Schedule, now time.Time, reason string) (store.Schedule, []store.Firing, error) {
 	d := newDecider(store.DueSchedule{Schedule: s.Clone(), Now: now}, Plan{Times: times})
+	d.meter = recur.MeterOf(ctx)
 	cursor, err := At(times, s.Cursor)
 	if err != nil {
 		return s, nil, fmt.Errorf("%w: %w", errBadCursor, err)
 	}
 	came := d.missRest(span{passed: cursor, more: true}, reason)
+	if err := d.meter.Err(); err != nil {
+		return s, nil, err
+	}
 	if d.s.Cursor, err = textOf(came.passed); err != nil {
 		return s, nil, err
 	}

@@ -45,3 +45,26 @@ func TestDecisionsShareASearch(t *testing.T) {
 		t.Errorf("%d and %d decisions", one, many)
 	}
 }
+
+// TestOneTimeAndManyExcluded: a decision ends although only one time is due and all later ones
+// are excluded, and that time makes its job.
+func TestOneTimeAndManyExcluded(t *testing.T) {
+	t.Parallel()
+	times, err := recur.Compile(recur.Spec{
+		ID: "x", Generation: 1, Zone: "UTC", Cron: []string{"* * * * *"}, Exclude: recur.Exclusions{Cron: []string{"1-59 * * * *", "0 1-23 * * *"}},
+	}, recur.NewZones(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := begin.Add(23 * time.Hour)
+	d := newDecider(store.DueSchedule{Now: now}, Plan{Times: times})
+	d.policies.CatchUp, d.policies.CatchUpWindow, d.steps = CatchUpLatest, 24*time.Hour, 0
+	came := d.collect(times.After(begin.Add(-time.Minute)), 0)
+	if !came.cut || !came.more || len(came.beats) != 1 {
+		t.Fatalf("cut %v, more %v, %d times", came.cut, came.more, len(came.beats))
+	}
+	if got := d.sort(came); got[0].outcome != store.FiringFired {
+		t.Errorf("%v: %s", got[0].outcome, got[0].reason)
+	}
+}

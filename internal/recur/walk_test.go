@@ -79,10 +79,7 @@ func TestWalksAgreeWithTheLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := 3000
-	if testing.Short() {
-		rules = 300
-	}
+	const rules = 400 // 3,000 found no more
 	compared := 0
 	for seed := range uint64(rules) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -179,8 +179,11 @@ func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until tim
 	if err != nil {
 		return Backfilled{}, err
 	}
-	if waits, err := undecided(ctx, plan, sched, until); err != nil || waits {
-		return Backfilled{}, errors.Join(err, whyUndecided(sched))
+	switch waits, err := undecided(ctx, plan, sched, until); {
+	case err != nil:
+		return Backfilled{}, err
+	case waits:
+		return Backfilled{}, whyUndecided(sched)
 	}
 	present, err := s.present(ctx, ref, sched, from)
 	if err != nil {

@@ -157,8 +157,11 @@ func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, er
 			return d
 		},
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		s.limit.Store(int64(nextLimit(limit, len(out)+left, more)))
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		s.limit.Store(int64(max(leastDecided, limit/2))) // so many may be too many for one call
 	}
 	for _, f := range out {
 		s.logFired(ctx, f)

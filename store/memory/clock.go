@@ -87,7 +87,9 @@ func (s *Store) step(step store.ClockStep) {
 		login.Expires = ahead(login.Expires, over, by)
 		s.logins[state] = login
 	}
-	s.stepPast(from, to)
+	if by < 0 {
+		s.stepPast(from, to)
+	}
 }
 
 // stepPast moves times that a step back has left in the future, although they have passed.

@@ -44,7 +44,7 @@ func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
 			if !c.Next.IsZero() && c.Next.Before(t.now) {
 				out.OldestFiring = max(out.OldestFiring, t.now.Sub(c.Next))
 			}
-			if c.RefusedDecisions > 1 {
+			if c.RefusedDecisions > 1 && !c.PostponedUntil.IsZero() {
 				out.RefusedSchedules++
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -57,8 +58,10 @@ func (s *Store) postpone(ctx context.Context, id pgtype.UUID) (store.Schedule, e
 		if err != nil {
 			return store.Schedule{}, err
 		}
-		if err := t.postpone(ctx, []pgtype.UUID{id}); err != nil {
-			return store.Schedule{}, err
+		if row.NextAt != nil && !row.NextAt.After(t.now) { // otherwise another server has decided since
+			if err := t.postpone(ctx, []pgtype.UUID{id}); err != nil {
+				return store.Schedule{}, err
+			}
 		}
 		return toSchedule(row)
 	})
@@ -78,7 +81,7 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID
 		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
-		f := &firer{tx: t, p: p, some: some, refused: refused}
+		f := &firer{tx: t, p: p, end: time.Now().Add(fireTime), some: some, refused: refused}
 		for _, step := range []func(context.Context) error{f.lock, f.facts, f.decide, f.write} {
 			err := step(ctx)
 			ids, more = f.ids, f.more
@@ -91,10 +94,15 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID
 	return out, ids, more, err
 }
 
+// fireTime is how long a call of Fire decides: its schedules are locked, and the caller waits
+// for a bounded time.
+const fireTime = time.Second
+
 // firer is a call of Fire in progress.
 type firer struct {
 	*tx
 	p       store.FireParams
+	end     time.Time
 	some    []pgtype.UUID
 	refused map[keyOf]error
 
@@ -253,12 +261,17 @@ func (f *firer) facts(ctx context.Context) error {
 	return err
 }
 
-// decide calls Decide until all decisions are final.
+// decide calls Decide until all decisions are final. It leaves the schedules that it does not
+// come to in time to the next call.
 func (f *firer) decide(ctx context.Context) error {
 	f.conns = make(map[job.ID]pgdb.ProspectsRow)
-	for {
+	for first := true; ; first = false {
 		var asked []*store.FireRound
-		for _, r := range f.rounds {
+		for i, r := range f.rounds {
+			if first && i > 0 && time.Now().After(f.end) {
+				f.rounds, f.ids, f.more = f.rounds[:i], f.ids[:i], true
+				break
+			}
 			if !r.Final() {
 				r.Ask(f.p)
 				asked = append(asked, r)

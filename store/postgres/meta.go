@@ -24,9 +24,10 @@ SELECT clock_timestamp(), clock_timestamp() - coalesce(
 	END
 )`
 
-// Meta implements store.Store.
+// Meta implements store.Store. What steps have moved the clock by is of the same state of the
+// database as what the time is judged by: otherwise Steady would be off by a step.
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
-	return readOne(ctx, s, "meta", func(ctx context.Context, v view) (store.Meta, error) {
+	return read(ctx, s, "meta", func(ctx context.Context, v view) (store.Meta, error) {
 		row, err := v.q.GetMeta(ctx)
 		if err != nil {
 			return store.Meta{}, err

@@ -727,7 +727,8 @@ type WebhookSettings struct {
 	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
 	// that acts later than we expect can act twice. No repeat, no later attempt of policy
 	// RESEND and no person's RESEND comes before it is over. key_window must be at least
-	// four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+	// four times as long. A change holds for attempts that begin after it. Unset: the answer
+	// timeout. Not with dedupes_in_flight.
 	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,7,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -917,7 +918,8 @@ type HttpSettings struct {
 	// State it if that can be longer than the jobs' answer timeout and the grace: a receiver
 	// that acts later than we expect can act twice. No repeat, no later attempt of policy
 	// RESEND and no person's RESEND comes before it is over. key_window must be at least
-	// four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+	// four times as long. A change holds for attempts that begin after it. Unset: the answer
+	// timeout. Not with dedupes_in_flight.
 	MaxHandlingTime *durationpb.Duration `protobuf:"bytes,10,opt,name=max_handling_time,json=maxHandlingTime,proto3" json:"max_handling_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -189,8 +189,9 @@ const (
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 56
 	// RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
-	// previews or of calls of RunDue, and none became free in time. No part of the request was handled: repeat it unchanged, with
-	// back-off.
+	// previews or of calls of RunDue, or makes the maximum of scans (lists, searches, counts,
+	// statistics, event streams that catch up, backfills), for all projects or for this one.
+	// Nothing was done: repeat the call unchanged, with back-off.
 	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 57
 	// RESOURCE_EXHAUSTED: calls are faster than allowed; RetryInfo has the time until the
 	// next one may pass. Metadata "quota" is "calls", for the calls of the project, or

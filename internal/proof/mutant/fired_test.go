@@ -18,7 +18,7 @@ import (
 const firedWorlds = 60
 
 func TestFiredMutantsAreNoticed(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || underRace {
 		t.Skip("it compiles the stores once for each mutant")
 	}
 	mutants, err := catalogue(firedFiles, "fired")
@@ -31,6 +31,7 @@ func TestFiredMutantsAreNoticed(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			output, err := fired(t, root, m)
 			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
 				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)

@@ -81,7 +81,7 @@ func TestEveryMutantOfARuleNamesItsCases(t *testing.T) {
 }
 
 func TestStoredMutantsAreNoticed(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || underRace {
 		t.Skip("it compiles a store once for each mutant")
 	}
 	root, err := moduleRoot()
@@ -108,6 +108,7 @@ func TestStoredMutantsAreNoticed(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			output, err := conformance(t, root, t.TempDir(), m)
 			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
 				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)

@@ -18,7 +18,7 @@ import (
 var testedFiles embed.FS
 
 func TestTestedMutantsAreNoticed(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || underRace {
 		t.Skip("it compiles a package once for each mutant")
 	}
 	mutants, err := catalogue(testedFiles, "tested")
@@ -31,6 +31,7 @@ func TestTestedMutantsAreNoticed(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			if m.tests == "" {
 				t.Fatal("it names no package")
 			}

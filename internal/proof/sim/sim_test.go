@@ -15,7 +15,7 @@ import (
 // scripted, hours in milliseconds. One seed decides everything: the scenario, the
 // faults, who goes first. The same seed makes the same world again, step by step.
 var (
-	simSeeds   = flag.Uint64("sim.seeds", 60, "how many worlds to try")
+	simSeeds   = flag.Uint64("sim.seeds", 20, "how many worlds to try")
 	simFirst   = flag.Uint64("sim.first", 1, "the seed of the first one")
 	simSeed    = flag.Uint64("sim.seed", 0, "the seed of the only one, whose whole timeline is printed")
 	simMinutes = flag.Float64("sim.minutes", 0, "try worlds for so many minutes, however many they are")

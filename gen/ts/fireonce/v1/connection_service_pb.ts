@@ -338,7 +338,8 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
    * State it if that can be longer than the jobs' answer timeout and the grace: a receiver
    * that acts later than we expect can act twice. No repeat, no later attempt of policy
    * RESEND and no person's RESEND comes before it is over. key_window must be at least
-   * four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+   * four times as long. A change holds for attempts that begin after it. Unset: the answer
+   * timeout. Not with dedupes_in_flight.
    *
    * @generated from field: google.protobuf.Duration max_handling_time = 7;
    */
@@ -478,7 +479,8 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
    * State it if that can be longer than the jobs' answer timeout and the grace: a receiver
    * that acts later than we expect can act twice. No repeat, no later attempt of policy
    * RESEND and no person's RESEND comes before it is over. key_window must be at least
-   * four times as long. Unset: the answer timeout. Not with dedupes_in_flight.
+   * four times as long. A change holds for attempts that begin after it. Unset: the answer
+   * timeout. Not with dedupes_in_flight.
    *
    * @generated from field: google.protobuf.Duration max_handling_time = 10;
    */

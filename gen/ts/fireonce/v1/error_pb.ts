@@ -649,8 +649,9 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED: the server already handles the maximum of request bytes, of
-   * previews or of calls of RunDue, and none became free in time. No part of the request was handled: repeat it unchanged, with
-   * back-off.
+   * previews or of calls of RunDue, or makes the maximum of scans (lists, searches, counts,
+   * statistics, event streams that catch up, backfills), for all projects or for this one.
+   * Nothing was done: repeat the call unchanged, with back-off.
    *
    * @generated from enum value: ERROR_REASON_SERVER_BUSY = 57;
    */
