@@ -41,7 +41,7 @@ func newFleet(tb testing.TB, n int, edit ...func(*Options)) *fleet {
 // join opens one more server.
 func (f *fleet) join(url string, edit ...func(*Options)) *Store {
 	f.Helper()
-	opts := Options{URL: url, Migrate: true, Now: func() time.Time { return time.UnixMicro(f.now.Load()) }}
+	opts := Options{URL: url, Migrate: true, MaxInFlight: 100, Now: func() time.Time { return time.UnixMicro(f.now.Load()) }}
 	for _, e := range edit {
 		e(&opts)
 	}
