@@ -174,9 +174,8 @@ need-postfix:
 # The race detector, for our code and what it calls, but for SQLite itself, which is C
 # that was translated: each of its writes to memory would be watched, which takes five
 # times as long. checkptr, which comes with the detector, is off for the same modules: they
-# keep C's addresses in integers by design. internal/recur is off, too: its tests compute five
-# million times, which take minutes with it and seconds without.
-RACE := -race -gcflags='github.com/fireonce/fireonce/internal/recur=-race=false' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
+# keep C's addresses in integers by design.
+RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
 
 # Twice as many packages at a time as there are processors: many tests wait for a
 # database's commits, or for a process that was killed.

@@ -45,7 +45,7 @@ func oneAccount(w *world) {
 		return out
 	}
 	w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // of the bubble's time
 		return w.platform.confirm(c)
 	}
 }
@@ -300,7 +300,7 @@ func TestAnOwnEffectIsNotAlreadyPresentAfterAnOutage(t *testing.T) {
 		if err := w.store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(15 * time.Minute)
+		time.Sleep(15 * time.Minute) // of the bubble's time
 		clock.ahead, clock.booted = 0, time.Now()
 		w.store = clock.open(t, path)
 		w.config.Store = patient{w.store}
