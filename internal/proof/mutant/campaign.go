@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +13,7 @@ import (
 // campaign runs the true code and then the mutants.
 type campaign struct {
 	options
+	root    string // of the module
 	harness harness
 	out     io.Writer
 }
@@ -29,29 +28,34 @@ type result struct {
 
 func (c campaign) run(ctx context.Context, mutants []mutant) error {
 	begun := time.Now()
-	worlds, err := c.trueCode(ctx)
+	source, err := writeSwitched(c.root, c.harness.dir, mutants)
+	if err != nil {
+		return err
+	}
+	for _, m := range mutants {
+		if why := source.alone[m.name]; why != nil {
+			fmt.Fprintf(c.out, "%s is built alone: %v\n", m.name, why)
+		}
+	}
+	compiled, err := source.compile(ctx, simulator)
+	if err != nil {
+		return err
+	}
+	worlds, err := c.trueCode(ctx, compiled.true)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "the true code passes %d worlds (%v)\n\n", worlds, time.Since(begun).Round(time.Second))
-	results := c.all(ctx, mutants)
+	results := c.all(ctx, compiled, mutants)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return report(c.out, results, worlds, time.Since(begun))
 }
 
-// trueCode runs the source as it is on every world that a mutant may be run on.
+// trueCode runs the source with no mutant chosen on every world that a mutant may be run on.
 // What it fails says nothing about mutants.
-func (c campaign) trueCode(ctx context.Context) (worlds uint64, err error) {
-	overlay, err := mutant{}.writeOverlay(c.harness.root, c.harness.dir)
-	if err != nil {
-		return 0, fmt.Errorf("the true code: %w", err)
-	}
-	binary, err := c.harness.build(ctx, "true", overlay)
-	if err != nil {
-		return 0, fmt.Errorf("the true code: %w", err)
-	}
+func (c campaign) trueCode(ctx context.Context, p program) (worlds uint64, err error) {
 	var wait sync.WaitGroup
 	tests := []string{safety, liveness, schedules}
 	errs := make([]error, len(tests))
@@ -62,7 +66,7 @@ func (c campaign) trueCode(ctx context.Context) (worlds uint64, err error) {
 		}
 		worlds += n
 		wait.Go(func() {
-			f, err := c.harness.run(ctx, binary, test, c.first, n)
+			f, err := c.harness.run(ctx, p, test, c.first, n)
 			if f != nil {
 				err = fmt.Errorf("%s at seed %d of %s: look at that first", f.invariant, f.seed, f.test)
 			}
@@ -88,7 +92,7 @@ func (c campaign) tests(m mutant) (tests []string, seeds uint64) {
 }
 
 // all runs the mutants, some concurrently, and prints each as it ends.
-func (c campaign) all(ctx context.Context, mutants []mutant) []result {
+func (c campaign) all(ctx context.Context, tests *compiled, mutants []mutant) []result {
 	results := make([]result, len(mutants))
 	free := make(chan struct{}, c.parallel)
 	var wait sync.WaitGroup
@@ -97,7 +101,7 @@ func (c campaign) all(ctx context.Context, mutants []mutant) []result {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			results[i] = c.one(ctx, m)
+			results[i] = c.one(ctx, tests, m)
 			lines.Lock()
 			defer lines.Unlock()
 			fmt.Fprintln(c.out, results[i])
@@ -107,28 +111,16 @@ func (c campaign) all(ctx context.Context, mutants []mutant) []result {
 	return results
 }
 
-// one builds a mutant and runs it.
-func (c campaign) one(ctx context.Context, m mutant) (r result) {
+// one runs a mutant.
+func (c campaign) one(ctx context.Context, tests *compiled, m mutant) (r result) {
 	r.mutant = m
-	dir := filepath.Join(c.harness.dir, m.name)
-	if r.err = os.MkdirAll(dir, 0o750); r.err != nil {
-		return r
-	}
-	overlay, err := m.writeOverlay(c.harness.root, dir)
+	p, err := tests.with(ctx, m)
 	if err != nil {
 		r.err = err
 		return r
 	}
-	binary, err := c.harness.build(ctx, m.name, overlay)
-	if err != nil {
-		r.err = err
-		return r
-	}
-	if c.keep == "" {
-		defer func() { _ = os.Remove(binary) }()
-	}
-	tests, seeds := c.tests(m)
-	r.found, r.worlds, r.err = c.harness.search(ctx, binary, tests, c.first, seeds)
+	names, seeds := c.tests(m)
+	r.found, r.worlds, r.err = c.harness.search(ctx, p, names, c.first, seeds)
 	return r
 }
 

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
@@ -27,28 +24,12 @@ const (
 // violation is how the simulator says that an invariant is broken.
 var violation = regexp.MustCompile(`SIM VIOLATION (\w+): seed (\d+)`)
 
-// harness builds the simulator's tests and runs them.
+// harness runs the simulator's tests.
 type harness struct {
-	root string // of the module
-	dir  string // for what is built
+	dir string // for what they write
 	// chunkTime bounds one process; over it, nothing is caught.
 	chunkTime time.Duration
 	extra     []string // more flags for the simulator
-}
-
-// build compiles the simulator, over an overlay if there is one.
-func (h harness) build(ctx context.Context, name, overlay string) (binary string, err error) {
-	binary = filepath.Join(h.dir, name+".test")
-	args := []string{"test", "-c", "-ldflags=-s -w", "-o", binary}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+simulator)...) //nolint:gosec // our own arguments
-	cmd.Dir = h.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // finding is the first violation that was seen.
@@ -65,7 +46,7 @@ type finding struct {
 var errBroken = errors.New("it failed without a violation")
 
 // run tries the seeds on one test. It returns nil when all worlds pass.
-func (h harness) run(ctx context.Context, binary, test string, first, n uint64) (*finding, error) {
+func (h harness) run(ctx context.Context, p program, test string, first, n uint64) (*finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.chunkTime+10*time.Second)
 	defer cancel()
 	args := append([]string{
@@ -74,9 +55,8 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 		"-sim.first", strconv.FormatUint(first, 10),
 		"-sim.seeds", strconv.FormatUint(n, 10),
 	}, h.extra...)
-	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // what was built just now
-	cmd.Dir = filepath.Join(h.root, filepath.FromSlash(simulator))
-	cmd.Env = append(os.Environ(), "TMPDIR="+h.dir)
+	cmd := p.command(ctx, args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+h.dir)
 	out, err := cmd.CombinedOutput()
 	if m := violation.FindSubmatch(out); m != nil {
 		at, parseErr := strconv.ParseUint(string(m[2]), 10, 64)
@@ -96,10 +76,10 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 
 // search tries seeds of the tests by turns, in growing chunks, until one finds
 // something.
-func (h harness) search(ctx context.Context, binary string, tests []string, first, seeds uint64) (f *finding, worlds uint64, err error) {
+func (h harness) search(ctx context.Context, p program, tests []string, first, seeds uint64) (f *finding, worlds uint64, err error) {
 	begun := time.Now()
 	try := func(test string, from, n uint64) bool {
-		if f, err = h.run(ctx, binary, test, from, n); f != nil {
+		if f, err = h.run(ctx, p, test, from, n); f != nil {
 			f.worlds += worlds
 			f.took = time.Since(begun)
 			return true

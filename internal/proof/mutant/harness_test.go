@@ -61,12 +61,8 @@ func searched(t *testing.T, how string) (*finding, uint64, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := harness{root: root, dir: t.TempDir(), chunkTime: time.Minute}
-	return h.search(t.Context(), self, []string{safety, liveness}, 1, 100)
+	h := harness{dir: t.TempDir(), chunkTime: time.Minute}
+	return h.search(t.Context(), program{binary: self}, []string{safety, liveness}, 1, 100)
 }
 
 func TestSearchFindsTheFirstViolation(t *testing.T) {
@@ -105,8 +101,8 @@ func TestARunThatIsCutShortIsNoCatch(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	h := harness{root: t.TempDir(), dir: t.TempDir(), chunkTime: time.Minute}
-	if f, err := h.run(ctx, self, liveness, 40, 1); f != nil || !errors.Is(err, errBroken) {
+	h := harness{dir: t.TempDir(), chunkTime: time.Minute}
+	if f, err := h.run(ctx, program{binary: self}, liveness, 40, 1); f != nil || !errors.Is(err, errBroken) {
 		t.Errorf("got %v, %v", f, err)
 	}
 }

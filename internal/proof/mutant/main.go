@@ -3,7 +3,9 @@
 // what it finds when there is something to find.
 //
 // Each mutant is the real source with some lines replaced by a build overlay;
-// there are no hooks for it in the code. Each is built once and run on the same
+// there are no hooks for it in the code. One build holds the true code and all
+// mutants, and an environment variable chooses one; a mutant that changes more than
+// functions has a build of its own. Each is run on the same
 // worlds as the true code, which must pass them all. A mutant that survives, one
 // that fails by anything but a violation, and one whose lines are no longer in
 // the source fail the run.
@@ -96,8 +98,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer clean()
-	c := campaign{options: o, out: os.Stdout, harness: harness{
-		root: root, dir: dir, chunkTime: o.chunkTime, extra: strings.Fields(o.simArgs),
+	c := campaign{options: o, root: root, out: os.Stdout, harness: harness{
+		dir: dir, chunkTime: o.chunkTime, extra: strings.Fields(o.simArgs),
 	}}
 	return c.run(ctx, chosen)
 }

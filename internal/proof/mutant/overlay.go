@@ -20,26 +20,41 @@ const likeSQLite = "store/memory/like_sqlite_test.go"
 // writeOverlay writes the mutant's files under dir and an overlay that puts them
 // in the place of the source's. It returns the overlay's path.
 func (m mutant) writeOverlay(root, dir string) (string, error) {
-	replace := map[string]string{filepath.Join(root, filepath.FromSlash(likeSQLite)): ""} // no such file
+	texts, err := m.mutated(root)
+	if err != nil {
+		return "", err
+	}
+	return writeReplacements(root, dir, texts)
+}
+
+// mutated returns the files that the mutant changes, as it has them.
+func (m mutant) mutated(root string) (map[string]string, error) {
 	texts := make(map[string]string)
 	for _, e := range m.edits {
 		text, known := texts[e.file]
 		if !known {
 			source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
 			if errors.Is(err, os.ErrNotExist) {
-				return "", fmt.Errorf("%w: %s is gone", errStale, e.file)
+				return nil, fmt.Errorf("%w: %s is gone", errStale, e.file)
 			}
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			text = string(source)
 		}
 		changed, err := e.apply(text)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		texts[e.file] = changed
 	}
+	return texts, nil
+}
+
+// writeReplacements writes files under dir, and an overlay that puts them in the place of
+// the source's. It returns the overlay's path.
+func writeReplacements(root, dir string, texts map[string]string) (string, error) {
+	replace := map[string]string{filepath.Join(root, filepath.FromSlash(likeSQLite)): ""} // no such file
 	for file, text := range texts {
 		// The file's own name is kept: the name makes a file a test for the compiler.
 		mutated := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))

@@ -2,6 +2,6 @@
 
 package main
 
-// underRace: a package is compiled for each mutant. make sim-short runs these tests, without
+// underRace: packages are compiled with mutants. make sim-short runs these tests, without
 // the race detector.
 const underRace = true

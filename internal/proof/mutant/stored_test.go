@@ -4,7 +4,6 @@ import (
 	"embed"
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,8 +16,7 @@ import (
 //   - A rule of store/rules is dropped for all of them, and the suite runs over SQLite, which
 //     users run. The simulator, which drops most of them too, runs over the reference store
 //     alone.
-//   - A mutant names the cases that notice it, and only those run: a binary for each mutant,
-//     and milliseconds.
+//   - A mutant names the cases that notice it, and only those run: each takes milliseconds.
 
 //go:embed stored/*.diff
 var storedFiles embed.FS
@@ -82,34 +80,33 @@ func TestEveryMutantOfARuleNamesItsCases(t *testing.T) {
 
 func TestStoredMutantsAreNoticed(t *testing.T) {
 	if testing.Short() || underRace {
-		t.Skip("it compiles a store once for each mutant")
+		t.Skip("it compiles stores")
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
+	noticed := storedMutants(t)
+	mutants := make([]mutant, 0, len(noticed))
+	cases := make(map[string][]string) // by store
+	for _, m := range noticed {
+		mutants = append(mutants, m.mutant)
+		cases[m.store] = append(cases[m.store], m.cases...)
 	}
-	mutants := storedMutants(t)
-	for _, store := range []string{referenceStore, usersStore} {
-		truth := noticed{mutant: mutant{name: "none"}, store: store}
-		for _, m := range mutants {
-			if m.store == store {
-				truth.cases = append(truth.cases, m.cases...)
-			}
-		}
-		output, err := conformance(t, root, t.TempDir(), truth)
+	source := switchedSource(t, mutants)
+	stores := make(map[string]*compiled)
+	for store, names := range cases {
+		stores[store] = compiledTests(t, source, store)
+		output, err := conformance(t, stores[store].true, names)
 		if err != nil {
 			t.Fatalf("the true code fails in %s: %v\n%s", store, err, output)
 		}
-		for _, name := range truth.cases {
+		for _, name := range names {
 			if !strings.Contains(output, "--- PASS: "+name+" ") {
 				t.Errorf("%s has no case %s", store, name)
 			}
 		}
 	}
-	for _, m := range mutants {
+	for _, m := range noticed {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			output, err := conformance(t, root, t.TempDir(), m)
+			output, err := conformance(t, chosen(t, stores[m.store], m.mutant), m.cases)
 			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
 				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)
 			}
@@ -122,25 +119,11 @@ func TestStoredMutantsAreNoticed(t *testing.T) {
 	}
 }
 
-// conformance runs the cases over a store with a rule dropped.
-func conformance(t *testing.T, root, dir string, m noticed) (output string, err error) {
+// conformance runs the cases over a store.
+func conformance(t *testing.T, p program, cases []string) (output string, err error) {
 	t.Helper()
-	overlay, err := m.writeOverlay(root, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "store.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+m.store)
-	build.Dir = root
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
-	}
-	run := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", onlyThese(m.cases))
-	run.Dir = filepath.Join(root, filepath.FromSlash(m.store))
-	var text strings.Builder
-	run.Stdout, run.Stderr = &text, &text
-	err = run.Run()
-	return text.String(), err
+	text, err := p.command(t.Context(), "-test.v", "-test.run", onlyThese(cases)).CombinedOutput()
+	return string(text), err
 }
 
 // onlyThese is a pattern for these cases: level by level, any name that one of them has

@@ -4,8 +4,6 @@ import (
 	"embed"
 	"errors"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,43 +17,52 @@ var testedFiles embed.FS
 
 func TestTestedMutantsAreNoticed(t *testing.T) {
 	if testing.Short() || underRace {
-		t.Skip("it compiles a package once for each mutant")
+		t.Skip("it compiles packages")
 	}
 	mutants, err := catalogue(testedFiles, "tested")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
+	expected := make(map[string][]string) // by package
+	for _, m := range mutants {
+		if m.tests == "" {
+			t.Fatalf("%s names no package", m.name)
+		}
+		expected[m.tests] = append(expected[m.tests], m.expect...)
+	}
+	source := switchedSource(t, mutants)
+	packages := make(map[string]*compiled)
+	for name, tests := range expected {
+		packages[name] = compiledTests(t, source, name)
+		output, err := runTests(t, packages[name].true, tests)
+		if err != nil {
+			t.Fatalf("the true code fails in %s: %v\n%s", name, err, output)
+		}
+		for _, test := range tests {
+			if !strings.Contains(output, "--- PASS: "+test+" ") {
+				t.Errorf("%s has no test %s", name, test)
+			}
+		}
 	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			if m.tests == "" {
-				t.Fatal("it names no package")
-			}
-			overlay, err := m.writeOverlay(root, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			binary := filepath.Join(t.TempDir(), path.Base(m.tests)+".test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+m.tests)
-			build.Dir = root
-			if text, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("build: %v\n%s", err, text)
-			}
-			run := exec.CommandContext(t.Context(), binary, "-test.run", "^("+strings.Join(m.expect, "|")+")$")
-			run.Dir = filepath.Join(root, filepath.FromSlash(m.tests))
-			output, err := run.CombinedOutput()
+			output, err := runTests(t, chosen(t, packages[m.tests], m), m.expect)
 			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
 				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)
 			}
 			for _, name := range m.expect {
-				if !strings.Contains(string(output), "--- FAIL: "+name+" ") {
+				if !strings.Contains(output, "--- FAIL: "+name+" ") {
 					t.Errorf("%s: %s does not fail:\n%s", m.rule, name, output)
 				}
 			}
 		})
 	}
+}
+
+// runTests runs some tests of a package, by their names.
+func runTests(t *testing.T, p program, names []string) (output string, err error) {
+	t.Helper()
+	text, err := p.command(t.Context(), "-test.v", "-test.run", "^("+strings.Join(names, "|")+")$").CombinedOutput()
+	return string(text), err
 }
