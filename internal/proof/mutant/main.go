@@ -5,10 +5,10 @@
 // Each mutant is the real source with some lines replaced by a build overlay;
 // there are no hooks for it in the code. One build holds the true code and all
 // mutants, and an environment variable chooses one; a mutant that changes more than
-// functions has a build of its own. Each is run on the same
-// worlds as the true code, which must pass them all. A mutant that survives, one
-// that fails by anything but a violation, and one whose lines are no longer in
-// the source fail the run.
+// the bodies of functions has a build of its own. Each is run on the same worlds as
+// the true code, which must pass them all. A mutant that survives, one that fails by
+// anything but a violation, and one whose lines are no longer in the source fail the
+// run.
 //
 //	go run ./internal/proof/mutant                   all of them
 //	go run ./internal/proof/mutant -run 'look'       those whose name matches

@@ -61,7 +61,7 @@ func buildTests(ctx context.Context, root, dir, overlay, tested string) (program
 		binary: filepath.Join(dir, path.Base(tested)+".test"),
 		dir:    filepath.Join(root, filepath.FromSlash(tested)),
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay, "-o", p.binary, "./"+tested) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", p.binary, "./"+tested) //nolint:gosec // our own arguments
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("it does not compile: %w\n%s", err, out)
