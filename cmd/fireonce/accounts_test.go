@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // TestAccounts runs the blocks of docs/accounts.md against a server: every connector
@@ -20,7 +22,7 @@ func TestAccounts(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	for name, secret := range map[string]string{
 		"mastodon.token": "m-token", "x.token": "x-token", "tiktok.token": "t-token", "slack.token": "xoxb-token",
 		"relay.password": "a-password", "resend.key": "re_key", "payments.key": "sk_key", "new.token": "m-token-2",

@@ -21,6 +21,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
@@ -55,7 +56,7 @@ func watch(t *testing.T, path string, flags ...string) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := startProcess(binary, t.TempDir(), os.Environ(), append([]string{
+	p, err := startProcess(binary, memdir.New(t), os.Environ(), append([]string{
 		"--dev", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--database", "sqlite:" + path,
 	}, flags...)...)
 	if err != nil {
@@ -282,7 +283,7 @@ func TestAlertsFire(t *testing.T) {
 		}, []string{"--senders", "1"}, []string{"FireonceBacklog"}, []string{"FireonceSaturated"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "fireonce.db")
+			path := filepath.Join(memdir.New(t), "fireonce.db")
 			p := newPast(t, path, 2*time.Hour)
 			tt.make(p)
 			p.close()
@@ -302,7 +303,7 @@ func TestAlertsFire(t *testing.T) {
 		})
 	}
 	t.Run("a dead server", func(t *testing.T) {
-		w := watch(t, filepath.Join(t.TempDir(), "fireonce.db"))
+		w := watch(t, filepath.Join(memdir.New(t), "fireonce.db"))
 		w.Kill()
 		fires := firesOn(t, w.scrape(t))
 		if !fires["FireonceServerDown"] || !fires["FireonceNoServer"] || len(fires) != 2 {

@@ -19,6 +19,7 @@ import (
 	attack "github.com/fireonce/fireonce/internal/proof/hostile"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 const (
@@ -43,7 +44,7 @@ func TestThousandHostileRequests(t *testing.T) {
 		binary = other
 	}
 	const operator = "operator-0123456789abcdef"
-	p, err := startProcess(binary, t.TempDir(), append(os.Environ(), "FIREONCE_API_KEY="+operator),
+	p, err := startProcess(binary, memdir.New(t), append(os.Environ(), "FIREONCE_API_KEY="+operator),
 		"--dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // clientsKey is the API key of these tests.
@@ -263,7 +264,7 @@ func startClientRun(t *testing.T) *clientRun {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	c := &clientRun{key: clientsKey, dir: t.TempDir(), receiver: r}
+	c := &clientRun{key: clientsKey, dir: memdir.New(t), receiver: r}
 	c.serve(t, "127.0.0.1:0")
 	if c.api, err = client.Dial(c.server.url, clientsKey); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -46,7 +47,7 @@ func newClocked(t *testing.T, database string, opts receiver.Options, args ...st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	if database == "" {
 		database = "sqlite:" + filepath.Join(dir, "test.db")
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // Rules of the tests with several processes: servers are the real binary on a real
@@ -89,7 +90,7 @@ func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{T: t, dir: t.TempDir(), binary: binary, changed: make(chan struct{}), killed: make(map[string]int)}
+	f := &fleet{T: t, dir: memdir.New(t), binary: binary, changed: make(chan struct{}), killed: make(map[string]int)}
 	if url == "" {
 		url = d.database(t)
 	}

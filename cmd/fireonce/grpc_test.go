@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // TestGRPCListener checks that the second listener serves at the address in the ready
@@ -28,7 +29,7 @@ func TestGRPCListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := startProcess(binary, t.TempDir(), os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0")
+	p, err := startProcess(binary, memdir.New(t), os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestGRPCListenerOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(flags ...string) *process {
-		p, err := startProcess(binary, t.TempDir(), os.Environ(), append([]string{"--dev"}, flags...)...)
+		p, err := startProcess(binary, memdir.New(t), os.Environ(), append([]string{"--dev"}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,7 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
@@ -101,7 +102,7 @@ func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 func newStage(t *testing.T, d deployment) *stage {
 	t.Helper()
 	s := &stage{
-		spill:   &spill{t: t, on: d, dir: t.TempDir(), conns: map[string]*fireoncev1.Connection{}, places: map[string]string{}},
+		spill:   &spill{t: t, on: d, dir: memdir.New(t), conns: map[string]*fireoncev1.Connection{}, places: map[string]string{}},
 		hostile: startHostile(t), origin: map[string][2]string{},
 	}
 	s.roots.login, s.roots.mail = s.hostile.relay(t, "login"), s.hostile.relay(t, "mail")

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // beginner is a user who follows a page: an empty home directory, and a server and a receiver
@@ -36,7 +38,7 @@ func begin(t *testing.T, page string) *beginner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &beginner{page: page, home: t.TempDir()}
+	b := &beginner{page: page, home: memdir.New(t)}
 	b.env = []string{"HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
 	serve := []string{"--dev"}
 	for line := range strings.Lines(strings.Join(marked(t, page, readmeStarts), "")) {

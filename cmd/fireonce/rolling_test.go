@@ -15,6 +15,7 @@ import (
 	rpc "connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 	"github.com/fireonce/fireonce/store/postgres"
 
@@ -51,7 +52,7 @@ func TestNotReadyBeforeTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close() })
-		p, err := startProcess(binary, t.TempDir(), os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--database", d.database(t), "--key-file", "key", "--shutdown-delay", "9m")
+		p, err := startProcess(binary, memdir.New(t), os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--database", d.database(t), "--key-file", "key", "--shutdown-delay", "9m")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestRollingRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	dir, database := t.TempDir(), pgtest.NewFrom(t, postgres.Migrate)
+	dir, database := memdir.New(t), pgtest.NewFrom(t, postgres.Migrate)
 	start := func() *process {
 		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--database", database, "--key-file", "key", "--shutdown-delay", "2s")
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -28,7 +29,7 @@ func TestRotateBesideServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	database, keyFile := pgtest.New(t), filepath.Join(dir, "sealing.key")
 	run := func(args ...string) string {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // watcher is a script for the page. It presses a button, and reports the job's badge and how
@@ -53,7 +54,7 @@ func TestSandboxInABrowser(t *testing.T) {
 	}
 	t.Parallel()
 	chromium := findChromium(t)
-	s, _ := startSandbox(t, t.TempDir())
+	s, _ := startSandbox(t, memdir.New(t))
 	said := watchedPage(t, chromium, s.Page())
 	next := func(want ...string) {
 		t.Helper()

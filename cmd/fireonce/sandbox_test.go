@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/sandbox"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // startSandbox starts a sandbox on free ports. stop shuts it down, and so does the end of the
@@ -96,7 +97,7 @@ func things(s *sandbox.Sandbox, name, text string) (n int) {
 // demonstrates.
 func TestSandboxFaults(t *testing.T) {
 	t.Parallel()
-	s, _ := startSandbox(t, t.TempDir())
+	s, _ := startSandbox(t, memdir.New(t))
 	api := dial(t, s.Server())
 	want := make(map[string]struckJob) // by job id
 	for _, one := range sandbox.Platforms() {
@@ -190,7 +191,7 @@ func settled(t *testing.T, api *client.API, n int) *history {
 // succeeds with a new one. A plain HTTP receiver refuses the request.
 func TestSandboxUnauthorized(t *testing.T) {
 	t.Parallel()
-	s, _ := startSandbox(t, t.TempDir())
+	s, _ := startSandbox(t, memdir.New(t))
 	api := dial(t, s.Server())
 	want := make(map[string]struckJob)
 	for _, one := range sandbox.Platforms() {
@@ -246,7 +247,7 @@ func TestSandboxUnauthorized(t *testing.T) {
 // same ports, and finds the effect whose answer was lost before.
 func TestSandboxGoesOn(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "sandbox")
+	dir := filepath.Join(memdir.New(t), "sandbox")
 	s, stop := startSandbox(t, dir)
 	api := dial(t, s.Server())
 	ids := make(map[string]string)
@@ -290,7 +291,7 @@ func TestSandboxGoesOn(t *testing.T) {
 // to do about it.
 func TestSandboxSaysNo(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	s, _ := startSandbox(t, filepath.Join(dir, "first"))
 	_, err := sandbox.Start(t.Context(), sandbox.Options{Dir: filepath.Join(dir, "second"), FirstPort: s.Ports["page"]})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d of this machine, where the page is to be, is taken", s.Ports["page"])) {
@@ -380,7 +381,7 @@ func followSandbox(t *testing.T, page string, wants []expected) {
 			t.Skip(err)
 		}
 	}
-	s, _ := startSandbox(t, t.TempDir())
+	s, _ := startSandbox(t, memdir.New(t))
 	t.Run("blocks", func(t *testing.T) {
 		for _, block := range marked(t, page, sandboxRuns) {
 			t.Run("", func(t *testing.T) {

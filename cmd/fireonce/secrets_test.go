@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -82,7 +83,7 @@ type spill struct {
 }
 
 func newSpill(t *testing.T, d deployment) *spill {
-	s := &spill{t: t, on: d, dir: t.TempDir(), key: planted["operator"], conns: make(map[string]*fireoncev1.Connection), places: make(map[string]string)}
+	s := &spill{t: t, on: d, dir: memdir.New(t), key: planted["operator"], conns: make(map[string]*fireoncev1.Connection), places: make(map[string]string)}
 	keyFile := filepath.Join(s.dir, "sealing.key")
 	if d == onPostgres {
 		cluster := pgtest.Shared(t)

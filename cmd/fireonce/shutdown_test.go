@@ -11,6 +11,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // heldServer returns a server with one request under way whose answer is held back.
@@ -31,7 +32,7 @@ func heldServer(t *testing.T, d deployment) (p *process, start func() *process, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	dir, database := t.TempDir(), d.database(t)
+	dir, database := memdir.New(t), d.database(t)
 	start = func() *process {
 		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--database", database, "--key-file", "key")
 		if err != nil {

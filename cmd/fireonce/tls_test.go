@@ -30,6 +30,7 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs/certstest"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // secured is a server with TLS on both ports.
@@ -54,7 +55,7 @@ func startSecured(t *testing.T, l certstest.Leaf, flags ...string) *secured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &secured{dir: t.TempDir()}
+	s := &secured{dir: memdir.New(t)}
 	s.ca = certstest.NewCA(t, s.dir, "test")
 	s.pair = certs.Pair{Cert: filepath.Join(s.dir, "cert.pem"), Key: filepath.Join(s.dir, "key.pem")}
 	s.ca.Issue(t, s.pair.Cert, s.pair.Key, l)
@@ -406,7 +407,7 @@ func TestKeysInTheClear(t *testing.T) {
 	if err := with.stop(); err != nil || strings.Contains(with.logs(), "in the clear") {
 		t.Errorf("it warns although it has TLS:\n%s", with.logs())
 	}
-	without, err := startProcess(with.Program(), t.TempDir(), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
+	without, err := startProcess(with.Program(), memdir.New(t), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
 		"--allow-http", "--connector", "own=http://connector.invalid:1")
 	if err != nil {
 		t.Fatal(err)
@@ -453,7 +454,7 @@ func TestConnectorWithCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(flags ...string) *process {
-		p, err := startProcess(binary, t.TempDir(), os.Environ(), append([]string{"--listen", "127.0.0.1:0", "--connector", "guests=" + own.URL}, flags...)...)
+		p, err := startProcess(binary, memdir.New(t), os.Environ(), append([]string{"--listen", "127.0.0.1:0", "--connector", "guests=" + own.URL}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // tourLines are the lines that every client must print, in every language and protocol.
@@ -95,7 +96,7 @@ func startTour(t *testing.T, args ...string) (server, silent string) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "FIREONCE_API_KEY="+clientsKey)
-	p, err := startProcess(binary, t.TempDir(), env, append([]string{"--dev", "--grace", "1s", "--listen", "127.0.0.1:0"}, args...)...)
+	p, err := startProcess(binary, memdir.New(t), env, append([]string{"--dev", "--grace", "1s", "--listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // TestTracesInTheSandbox checks exported traces. A lost answer has a look that is linked to the
@@ -48,7 +49,7 @@ func TestTracesInTheSandbox(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	s, stop := startSandbox(t, t.TempDir())
+	s, stop := startSandbox(t, memdir.New(t))
 	api := dial(t, s.Server())
 	jobs := map[string]string{
 		"look":   scheduleIn(t, api, s, "x", "no span says this one [lose the answer]"),

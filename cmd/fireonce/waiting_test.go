@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/proof/pgtest"
 )
 
@@ -36,7 +37,7 @@ func waitingServer(t *testing.T, args ...string) (*pgtest.Cluster, *process) {
 	c := pgtest.Start(t, pgtest.Options{})
 	url := c.URL(c.NewDatabase(t))
 	c.Stop(t, pgtest.Fast)
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	p, err := spawn(binary, dir, os.Environ(), append([]string{
 		"--dev", "--listen", "127.0.0.1:0", "--database", url, "--key-file", filepath.Join(dir, "key"),
 	}, args...)...)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // TestWatchOutlivesTheServer kills and restarts the server under a watch, which must miss no
@@ -31,7 +32,7 @@ func watchOutlives(t *testing.T, d deployment) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	dir, database := t.TempDir(), d.database(t)
+	dir, database := memdir.New(t), d.database(t)
 	start := func(listen string) *process {
 		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--lease", "3s", "--listen", listen,
 			"--database", database, "--key-file", "key")

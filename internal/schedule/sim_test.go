@@ -21,6 +21,7 @@ import (
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
@@ -676,7 +677,7 @@ func (w *sim) allJobsOf(c *simSchedule) (all []job.Snapshot) {
 // whose data is years old.
 func fixedZone(t *testing.T, names ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := memdir.New(t)
 	block := func(version byte) []byte {
 		b := append([]byte("TZif"), version)
 		b = append(b, make([]byte, 15)...)

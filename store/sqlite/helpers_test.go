@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -18,7 +19,7 @@ var testStart = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
 func frozen() time.Time { return testStart }
 
-func testPath(t testing.TB) string { return filepath.Join(t.TempDir(), "fireonce.db") }
+func testPath(t testing.TB) string { return filepath.Join(memdir.New(t), "fireonce.db") }
 
 func mustOpen(t testing.TB, opts Options) *Store {
 	t.Helper()

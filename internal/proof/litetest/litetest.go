@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
@@ -32,7 +33,7 @@ var template = sync.OnceValues(func() ([]byte, error) {
 // of its file.
 func New(tb testing.TB) string {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "fireonce.db")
+	path := filepath.Join(memdir.New(tb), "fireonce.db")
 	Make(tb, path)
 	return path
 }

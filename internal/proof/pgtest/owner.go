@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 )
 
 // superuser is the cluster's own. The tests' databases belong to role.
@@ -45,31 +47,12 @@ func findOwner() (owner, error) {
 	return owner{}, fmt.Errorf("pgtest: PostgreSQL refuses to run as root, and there is no user postgres or nobody")
 }
 
-// memory is where Linux keeps files in memory. A server that is killed there
-// loses no more than on a disk, because the machine goes on; each new database
-// takes a checkpoint, which a disk that others use may take seconds for.
-const memory = "/dev/shm"
-
-// leastMemory is the free space that a cluster is put there for, in bytes.
-const leastMemory = 2 << 30
-
-func inMemory() bool {
-	var fs syscall.Statfs_t
-	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &fs) != nil {
-		return false
-	}
-	return uint64(fs.Bavail)*uint64(fs.Bsize) >= leastMemory //nolint:unconvert // their types differ between systems
-}
-
 // folder makes the owner's folder. Its path is short: a socket's has 104 bytes
 // on some systems.
 func (o owner) folder() (string, error) {
-	base := os.TempDir()
+	base := memdir.Base() // each new database takes a checkpoint, which a busy disk may take seconds for
 	if len(base) > 60 {
 		base = "/tmp"
-	}
-	if inMemory() {
-		base = memory
 	}
 	dir, err := os.MkdirTemp(base, "fireonce-pg-")
 	if err != nil {

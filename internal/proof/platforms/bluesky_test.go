@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -299,21 +300,24 @@ func testBlueskyEdited(t *testing.T, server *pds.Server) {
 func testBlueskyOtherAccount(t *testing.T, server *pds.Server) {
 	w, account := blueskyWorld(t, server)
 	other := server.Account(t)
-	lost := false
-	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
-		switch {
-		case lost:
-			return status(http.StatusServiceUnavailable, "")
-		case strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord"):
-			lost = true
-			return faultproxy.Fate{Fault: faultproxy.DropAfter}
+	// The password changes while the first request is under way: whatever looks at its
+	// outcome has the other one.
+	arrived, changed := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	w.Proxy.Plan(func(r faultproxy.Request) (f faultproxy.Fate) {
+		if strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord") {
+			first.Do(func() {
+				close(arrived)
+				<-changed
+				f.Fault = faultproxy.DropAfter
+			})
 		}
-		return faultproxy.Fate{}
+		return f
 	})
 	id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once"}))
-	w.UntilState(id, job.Ambiguous)
+	<-arrived
 	w.Rotate(basic(other.Handle, other.Password))
-	w.Proxy.Plan(nil)
+	close(changed)
 	s := w.Until(id, "held", func(s job.Snapshot) bool { return strings.Contains(s.Blocked, "reconnect the account "+account.DID) })
 	if s.State != job.Ambiguous || len(other.Posts(t)) != 0 {
 		t.Errorf("%s, the other account has %v\n%s", s.State, other.Posts(t), w.Story(id))

@@ -25,7 +25,8 @@ type turnstile struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	inside   int
-	let      int // out, of those inside
+	let      int // out, of those inside; the first come goes first
+	first    int // of the arrivals that are inside
 	worst    int
 	arrivals []time.Time
 }
@@ -45,9 +46,20 @@ func (d *turnstile) behind(t *testing.T, p platforms.Platform) platforms.Platfor
 		}
 		pass.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		d.open() // of a test that failed, requests may be inside
+		server.Close()
+	})
 	p.URL = server.URL
 	return p
+}
+
+// open lets out all who are inside, and lets through who comes.
+func (d *turnstile) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = false
+	d.cond.Broadcast()
 }
 
 // enter counts a request until it may go on. It is out before its answer can be, so that no
@@ -57,11 +69,13 @@ func (d *turnstile) enter() {
 	defer d.mu.Unlock()
 	d.inside++
 	d.worst = max(d.worst, d.inside)
+	turn := len(d.arrivals)
 	d.arrivals = append(d.arrivals, time.Now())
 	d.cond.Broadcast()
-	for d.shut && d.let == 0 {
+	for d.shut && (d.let == 0 || d.first < turn) {
 		d.cond.Wait()
 	}
+	d.first++
 	d.let = max(0, d.let-1)
 	d.inside--
 	d.cond.Broadcast()
@@ -98,7 +112,8 @@ func TestLimitsOfAFleet(t *testing.T) {
 		t.Helper()
 		return platforms.NewFleet(t, d.behind(t, mastodonOf(t, mastodontest.Mastodon, job.Keyed)), limits)
 	}
-	patient := func(n *store.NewJob) { n.Spec.Retry.AttemptTimeout = time.Minute }
+	// No attempt ends while its request waits inside.
+	patient := func(n *store.NewJob) { n.Spec.Retry.AttemptTimeout = 10 * time.Minute }
 	submit := func(t *testing.T, w *platforms.World, n int) (ids []job.ID) {
 		t.Helper()
 		p := mastodonOf(t, mastodontest.Mastodon, job.Keyed)

@@ -67,9 +67,9 @@ func NewWorld(t *testing.T, p Platform) *World {
 	return newWorld(t, p, 0, func(*store.Connection) {}, s)
 }
 
-// fleetSenders is how many jobs one server of a fleet sends concurrently, so that no single
-// one does all the work.
-const fleetSenders = 2
+// fleetSenders is how many jobs one server of a fleet sends concurrently. A connection has
+// half of them, so that no single server can use what the connection's limits allow.
+const fleetSenders = 4
 
 // NewFleet makes a world of two servers over one PostgreSQL, whose connection has limits
 // of its own. Each server sends two jobs concurrently.

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -28,7 +29,7 @@ import (
 func running(t *testing.T) *Node {
 	t.Helper()
 	n, err := Start(t.Context(), Config{
-		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "fireonce.db"),
+		Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(memdir.New(t), "fireonce.db"),
 		Log: slog.New(slog.DiscardHandler), Version: "test", Dev: true,
 	})
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/tracing"
 )
 
@@ -110,7 +111,7 @@ func startTraced(t *testing.T, settings *fireoncev1.WebhookSettings) *traced {
 	t.Helper()
 	out := &traced{target: startTarget(t), logs: &bytes.Buffer{}}
 	n, err := Start(t.Context(), Config{
-		Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "fireonce.db"),
+		Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(memdir.New(t), "fireonce.db"),
 		APIKey: apiKey, Version: "test", Dev: true,
 		Log: slog.New(tracing.LogHandler(slog.NewTextHandler(out.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 	})
