@@ -226,7 +226,7 @@ endif
 
 .PHONY: sim-short
 sim-short: ## The true code in 2,000 simulated worlds, and the mutants that must not survive them, or a package's tests
-	go test -vet=off -timeout $(TEST_TIMEOUT) -run 'MutantsAreNoticed$$' ./internal/proof/mutant
+	go test -vet=off -timeout $(TEST_TIMEOUT) -run 'MutantsAreNoticed$$' ./internal/proof/mutant -compile
 	go run ./internal/proof/mutant
 
 empty :=

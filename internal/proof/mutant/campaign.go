@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ type campaign struct {
 	options
 	root    string // of the module
 	harness harness
+	known   map[string]world
 	out     io.Writer
 }
 
@@ -49,6 +51,11 @@ func (c campaign) run(ctx context.Context, mutants []mutant) error {
 	results := c.all(ctx, compiled, mutants)
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if c.worlds != "" {
+		if err := os.WriteFile(c.worlds, []byte(worldsOf(results)), 0o600); err != nil {
+			return err
+		}
 	}
 	return report(c.out, results, worlds, time.Since(begun))
 }
@@ -120,8 +127,18 @@ func (c campaign) one(ctx context.Context, tests *compiled, m mutant) (r result)
 		return r
 	}
 	names, seeds := c.tests(m)
-	r.found, r.worlds, r.err = c.harness.search(ctx, p, names, c.first, seeds)
+	r.found, r.worlds, r.err = c.harness.search(ctx, p, names, c.knownWorld(m, names, seeds), c.first, seeds)
 	return r
+}
+
+// knownWorld is the world that noticed a mutant last. It is none that the true code was not
+// run on.
+func (c campaign) knownWorld(m mutant, tests []string, seeds uint64) *world {
+	w, ok := c.known[m.name]
+	if !ok || !slices.Contains(tests, w.test) || w.seed < c.first || w.seed-c.first >= seeds {
+		return nil
+	}
+	return &w
 }
 
 // expected reports whether the mutant said by which violation it would end.

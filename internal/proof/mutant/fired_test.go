@@ -19,9 +19,7 @@ const (
 )
 
 func TestFiredMutantsAreNoticed(t *testing.T) {
-	if testing.Short() || underRace {
-		t.Skip("it compiles the scheduler")
-	}
+	compiles(t)
 	mutants, err := catalogue(firedFiles, "fired")
 	if err != nil {
 		t.Fatal(err)

@@ -74,9 +74,9 @@ func (h harness) run(ctx context.Context, p program, test string, first, n uint6
 	return nil, nil
 }
 
-// search tries seeds of the tests by turns, in growing chunks, until one finds
-// something.
-func (h harness) search(ctx context.Context, p program, tests []string, first, seeds uint64) (f *finding, worlds uint64, err error) {
+// search tries the known world, then seeds of the tests by turns, in growing chunks, until
+// one finds something.
+func (h harness) search(ctx context.Context, p program, tests []string, known *world, first, seeds uint64) (f *finding, worlds uint64, err error) {
 	begun := time.Now()
 	try := func(test string, from, n uint64) bool {
 		if f, err = h.run(ctx, p, test, from, n); f != nil {
@@ -86,6 +86,9 @@ func (h harness) search(ctx context.Context, p program, tests []string, first, s
 		}
 		worlds += n
 		return err != nil
+	}
+	if known != nil && try(known.test, known.seed, 1) {
+		return f, worlds, err
 	}
 	for done, chunk := uint64(0), uint64(firstChunk); done < seeds; chunk *= 2 {
 		n := min(chunk, seeds-done)

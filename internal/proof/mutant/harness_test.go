@@ -15,6 +15,17 @@ import (
 // simulated makes this test's own binary play the simulator's.
 const simulated = "MUTANT_TEST_SIMULATOR"
 
+var compile = flag.Bool("compile", false, "compile packages with their mutants, and run their tests")
+
+// compiles skips a test that compiles whole packages unless it was asked for, as
+// `make sim-short` does.
+func compiles(t *testing.T) {
+	t.Helper()
+	if !*compile {
+		t.Skip("it compiles packages: -compile runs it")
+	}
+}
+
 func TestMain(m *testing.M) {
 	if how := os.Getenv(simulated); how != "" {
 		simulate(how)
@@ -54,7 +65,7 @@ func simulate(how string) {
 	os.Exit(0)
 }
 
-func searched(t *testing.T, how string) (*finding, uint64, error) {
+func searched(t *testing.T, how string, known *world) (*finding, uint64, error) {
 	t.Helper()
 	t.Setenv(simulated, how)
 	self, err := os.Executable()
@@ -62,11 +73,11 @@ func searched(t *testing.T, how string) (*finding, uint64, error) {
 		t.Fatal(err)
 	}
 	h := harness{dir: t.TempDir(), chunkTime: time.Minute}
-	return h.search(t.Context(), program{binary: self}, []string{safety, liveness}, 1, 100)
+	return h.search(t.Context(), program{binary: self}, []string{safety, liveness}, known, 1, 100)
 }
 
 func TestSearchFindsTheFirstViolation(t *testing.T) {
-	f, _, err := searched(t, "violation")
+	f, _, err := searched(t, "violation", nil)
 	if err != nil || f == nil {
 		t.Fatal(f, err)
 	}
@@ -76,8 +87,49 @@ func TestSearchFindsTheFirstViolation(t *testing.T) {
 	}
 }
 
+func TestSearchBeginsWithTheKnownWorld(t *testing.T) {
+	f, _, err := searched(t, "violation", &world{liveness, 40})
+	if err != nil || f == nil || f.seed != 40 || f.worlds != 1 {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	f, _, err = searched(t, "violation", &world{liveness, 39}) // it notices nothing any more
+	if err != nil || f == nil || f.seed != 40 || f.worlds != 1+2*(8+16)+32+16 {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}
+
+func TestKnownWorlds(t *testing.T) {
+	known, err := knownWorlds(worldsText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all(t) {
+		if _, ok := known[m.name]; !ok {
+			t.Errorf("%s has no line in worlds.txt: go run ./internal/proof/mutant -worlds internal/proof/mutant/worlds.txt", m.name)
+		}
+		delete(known, m.name)
+	}
+	if len(known) > 0 {
+		t.Errorf("worlds.txt has lines of no mutant: %v", known)
+	}
+	for _, text := range []string{"a", "a TestSimSafety", "a TestSimSafety -1", "a TestSimSafety 1 2"} {
+		if _, err := knownWorlds(text + "\n"); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+	// The true code has to pass the world, and a mutant is tried in its own worlds only.
+	c := campaign{options: options{first: 1, seeds: 30}, known: map[string]world{"m": {safety, 31}, "n": {safety, 30}}}
+	tests := []string{safety, liveness}
+	if w := c.knownWorld(mutant{name: "m"}, tests, 30); w != nil {
+		t.Errorf("%v is beyond the worlds of the run", w)
+	}
+	if w := c.knownWorld(mutant{name: "n"}, tests, 30); w == nil || c.knownWorld(mutant{name: "n"}, []string{schedules}, 30) != nil {
+		t.Errorf("got %v", w)
+	}
+}
+
 func TestSearchTellsASurvivor(t *testing.T) {
-	f, worlds, err := searched(t, "well")
+	f, worlds, err := searched(t, "well", nil)
 	if f != nil || err != nil || worlds != 200 {
 		t.Errorf("got %v, %d worlds, %v", f, worlds, err)
 	}
@@ -86,7 +138,7 @@ func TestSearchTellsASurvivor(t *testing.T) {
 func TestOnlyAViolationCatches(t *testing.T) {
 	for _, how := range []string{"panic", "nothing", "elsewhere"} {
 		t.Run(how, func(t *testing.T) {
-			if f, _, err := searched(t, how); f != nil || !errors.Is(err, errBroken) {
+			if f, _, err := searched(t, how, nil); f != nil || !errors.Is(err, errBroken) {
 				t.Errorf("got %v, %v", f, err)
 			}
 		})

@@ -45,6 +45,7 @@ type options struct {
 	list          bool
 	keep, simArgs string
 	overlays      string
+	worlds        string // a file to write
 	chunkTime     time.Duration
 }
 
@@ -98,7 +99,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer clean()
-	c := campaign{options: o, root: root, out: os.Stdout, harness: harness{
+	known, err := knownWorlds(worldsText)
+	if err != nil {
+		return err
+	}
+	if o.worlds != "" {
+		known = nil
+	}
+	c := campaign{options: o, root: root, known: known, out: os.Stdout, harness: harness{
 		dir: dir, chunkTime: o.chunkTime, extra: strings.Fields(o.simArgs),
 	}}
 	return c.run(ctx, chosen)
@@ -115,6 +123,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.keep, "keep", "", "directory to build in, and to leave as it is")
 	fs.StringVar(&o.overlays, "overlays", "", "`directory` for the overlays of the mutants; then nothing is run. They are for go build -overlay")
 	fs.StringVar(&o.simArgs, "sim", "", "more flags for the simulator, separated by spaces")
+	fs.StringVar(&o.worlds, "worlds", "", "search from the first seed, and write to this `file` which world noticed which mutant")
 	fs.DurationVar(&o.chunkTime, "timeout", 10*time.Minute, "for one process of the simulator")
 	if err := fs.Parse(args); err != nil {
 		return o, err

@@ -79,9 +79,7 @@ func TestEveryMutantOfARuleNamesItsCases(t *testing.T) {
 }
 
 func TestStoredMutantsAreNoticed(t *testing.T) {
-	if testing.Short() || underRace {
-		t.Skip("it compiles stores")
-	}
+	compiles(t)
 	noticed := storedMutants(t)
 	mutants := make([]mutant, 0, len(noticed))
 	cases := make(map[string][]string) // by store

@@ -16,9 +16,7 @@ import (
 var testedFiles embed.FS
 
 func TestTestedMutantsAreNoticed(t *testing.T) {
-	if testing.Short() || underRace {
-		t.Skip("it compiles packages")
-	}
+	compiles(t)
 	mutants, err := catalogue(testedFiles, "tested")
 	if err != nil {
 		t.Fatal(err)
