@@ -171,32 +171,50 @@ need-promtool:
 need-postfix:
 	-@.ci/need-postfix
 
-# The race detector, for our code and what it calls, but for SQLite itself, which is C
-# that was translated: each of its writes to memory would be watched, which takes five
-# times as long. checkptr, which comes with the detector, is off for the same modules: they
-# keep C's addresses in integers by design.
-RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
-
-# Twice as many packages at a time as there are processors: many tests wait for a
-# database's commits, or for a process that was killed.
+# Twice as many packages at a time as there are processors: many tests wait for a database's
+# commits, or for a process that was killed.
 WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+GO_TEST := go test -vet=off -timeout $(TEST_TIMEOUT)
 
 # What looks at the server's TLS from outside. Without it that test is skipped.
 .PHONY: need-sslscan
 need-sslscan:
 	-@.ci/need-sslscan
 
+NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULES)
+
 # Without vet, which `make build` and `make lint` run over the same code.
 .PHONY: test
-test: need-postgres need-postfix need-promtool need-sslscan clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
-	go test -vet=off $(RACE) $(WIDE) -timeout $(TEST_TIMEOUT) ./...
-	FIREONCE_TEST_ENGINE=postgres go test -vet=off -timeout $(TEST_TIMEOUT) ./server
-	go test -vet=off -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
+test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, then the crash tests
+	$(GO_TEST) $(WIDE) ./...
+	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./server
+	$(GO_TEST) -tags failpoints $(CRASH_PACKAGES)
 	go -C internal/proof/bench test ./...
-	go -C clients/go test -race ./...
-	go -C examples/connector-go test -race ./...
+	go -C clients/go test ./...
+	go -C examples/connector-go test ./...
 	go -C internal/oauth/live test ./...
 	go -C cmd/fireonce/internal/certs/live test ./...
+
+# The race detector, for our code and what it calls, but for SQLite itself, which is C
+# that was translated: each of its writes to memory would be watched, which takes five
+# times as long. checkptr, which comes with the detector, is off for the same modules: they
+# keep C's addresses in integers by design.
+RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
+
+# The engine, which runs over SQLite in its tests, and what is small. The whole API, both stores
+# and the rest are watched each night: see verify-long.
+RACE_PACKAGES = $(shell go list ./... | grep -v -E '/(cmd|internal/(proof|recur|schedule)|gen|examples|tools|server|store/(sqlite|postgres))(/|$$)')
+
+.PHONY: test-race
+test-race: need-postgres ## Run the engine's tests and those of small packages with the race detector
+	$(GO_TEST) $(RACE) $(WIDE) $(RACE_PACKAGES)
+	go -C clients/go test -race ./...
+	go -C examples/connector-go test -race ./...
+
+.PHONY: verify-long
+verify-long: $(NEED_TEST) ## What takes too long for each change: all tests with the race detector. The workflow runs it each night
+	$(GO_TEST) $(RACE) $(WIDE) ./...
+	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) $(RACE) ./server
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -226,7 +244,7 @@ endif
 
 .PHONY: sim-short
 sim-short: ## The true code in 2,000 simulated worlds, and the mutants that must not survive them, or a package's tests
-	go test -vet=off -timeout $(TEST_TIMEOUT) -run 'MutantsAreNoticed$$' ./internal/proof/mutant -compile
+	$(GO_TEST) -run 'MutantsAreNoticed$$' ./internal/proof/mutant -compile
 	go run ./internal/proof/mutant
 
 empty :=
@@ -399,4 +417,4 @@ release-check: ## What a release packs is there, the chart is right, go install 
 	.ci/try-install
 
 .PHONY: verify
-verify: build lint gen-check test sim-short chaos-short release-check ## Exactly what CI runs
+verify: build lint gen-check test test-race sim-short chaos-short release-check ## Exactly what CI runs

@@ -16,7 +16,7 @@ const (
 	leastRoom = 2 << 30
 )
 
-// Base is the folder to make temporary folders in. Whoever sets TMPDIR has decided.
+// Base is the folder to make temporary folders in: that of TMPDIR, if it is set.
 func Base() string {
 	var fs syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &fs) != nil {

@@ -10,7 +10,7 @@ import (
 // worldsText has a line for each mutant: its name, then the test and the seed of the world
 // that noticed it last. That world is tried first. It is advice only: a change of the
 // simulator makes other worlds of the seeds, and then the search begins as without it.
-// `-worlds FILE` writes it anew.
+// `-worlds FILE` writes it.
 //
 //go:embed worlds.txt
 var worldsText string
