@@ -216,9 +216,12 @@ test-race: need-postgres ## Run the engine's tests and those of small packages w
 	go -C examples/connector-go test -race ./...
 
 .PHONY: verify-long
-verify-long: $(NEED_TEST) ## What takes too long for each change: all tests with the race detector. The workflow runs it each night
+verify-long: $(NEED_TEST) ## What takes too long for each change: the tests with the race detector. The workflow runs it each night
 	$(GO_TEST) $(RACE) $(WIDE) ./...
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) $(RACE) ./server
+	$(GO_TEST) $(RACE) -tags failpoints $(CRASH_PACKAGES)
+	go -C clients/go test -race ./...
+	go -C examples/connector-go test -race ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".

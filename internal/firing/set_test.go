@@ -147,6 +147,27 @@ func TestSetsOfMissedTimes(t *testing.T) {
 	})
 }
 
+// TestOneTimeTooMany checks outages with about as many missed times as one decision may make jobs.
+func TestOneTimeTooMany(t *testing.T) {
+	const period = 10 * time.Second
+	for times := store.MaxFiringJobs - 1; times <= store.MaxFiringJobs+2; times++ {
+		o := every(t, period, time.Second, firing.Policies{Overlap: firing.Allow, CatchUp: firing.CatchUpAll, CatchUpWindow: time.Hour})
+		up := begin.Add(time.Duration(times) * period)
+		if err := o.run(up, up.Add(time.Hour)); err != nil {
+			t.Errorf("%d times: %v", times, err)
+		}
+		fired := 0
+		for _, f := range o.rows {
+			if f.Job != nil && !f.Firing.Nominal.After(up) {
+				fired++
+			}
+		}
+		if fired != times {
+			t.Errorf("%d of %d times have a job", fired, times)
+		}
+	}
+}
+
 // checkSet checks what became of the times up to up, and that nothing is lost or out of order.
 func checkSet(t *rapid.T, o *outage, p firing.Policies, up time.Time, atOnce []store.FiringDecision) {
 	t.Helper()

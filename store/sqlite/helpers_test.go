@@ -19,6 +19,9 @@ var testStart = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
 func frozen() time.Time { return testStart }
 
+// diskPath is on the disk: tests of files and their names are about the usual file systems.
+func diskPath(t testing.TB) string { return filepath.Join(t.TempDir(), "fireonce.db") }
+
 func testPath(t testing.TB) string { return filepath.Join(memdir.New(t), "fireonce.db") }
 
 func mustOpen(t testing.TB, opts Options) *Store {

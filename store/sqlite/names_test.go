@@ -69,7 +69,7 @@ func TestOneProcessByAnyName(t *testing.T) {
 				continue // one for each of the two locks
 			}
 			t.Run(name, func(t *testing.T) {
-				path := testPath(t)
+				path := diskPath(t)
 				process := holder(t, path).Process
 				if frozen {
 					must(t, process.Signal(syscall.SIGSTOP))
@@ -89,7 +89,7 @@ func TestOneProcessByAnyName(t *testing.T) {
 // TestNamesShareOneSetOfFiles: a database that is opened by a link has its log and its lock
 // file beside the file, and finds there what was recorded under the other name.
 func TestNamesShareOneSetOfFiles(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	alias := filepath.Join(t.TempDir(), "alias.db")
 	s, _ := openUnder(t, path, "a")
 	conn := mustConnect(t, s)
@@ -120,7 +120,7 @@ func TestNamesShareOneSetOfFiles(t *testing.T) {
 // TestDanglingLinkIsRefused: a disk that is not mounted is no reason to create a new
 // database.
 func TestDanglingLinkIsRefused(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	must(t, os.Symlink(filepath.Join(t.TempDir(), "gone.db"), path))
 	_, err := Open(t.Context(), Options{Path: path, Migrate: true})
 	wantErr(t, err, ErrDangling)
@@ -133,7 +133,7 @@ func TestDanglingLinkIsRefused(t *testing.T) {
 // database must not end the locks by which SQLite keeps other programs from
 // removing its log.
 func TestRefusalKeepsSQLitesLocks(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	s := mustOpen(t, Options{Path: path})
 	// Never closed before the store: that would be the very fault.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -180,7 +180,7 @@ func TestBindMount(t *testing.T) {
 	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
 		t.Skipf("mounts need root: %v", err)
 	}
-	path, alias := testPath(t), testPath(t)
+	path, alias := diskPath(t), diskPath(t)
 	holder(t, path)
 	must(t, os.WriteFile(alias, nil, 0o600))
 	const script = `mount --bind "$1" "$2" && exec "$0" -test.run='^TestRefusedChild$' -test.v`

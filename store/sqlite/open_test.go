@@ -16,7 +16,7 @@ import (
 )
 
 func TestLock(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	s := mustOpen(t, Options{Path: path})
 	_, err := Open(t.Context(), Options{Path: path})
 	wantErr(t, err, ErrLocked)
@@ -35,7 +35,7 @@ func TestFilesOfTheOwner(t *testing.T) {
 		"opened":   func(string) {},
 		"migrated": func(path string) { must(t, Migrate(t.Context(), path)) },
 	} {
-		path := testPath(t)
+		path := diskPath(t)
 		first(path)
 		s := mustOpen(t, Options{Path: path, Migrate: true})
 		mustCreate(t, s, newJob(mustConnect(t, s)))
@@ -50,7 +50,7 @@ func TestFilesOfTheOwner(t *testing.T) {
 }
 
 func TestMigrate(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	_, err := Open(t.Context(), Options{Path: path})
 	wantErr(t, err, ErrSchema)
 	must(t, Migrate(t.Context(), path))
@@ -68,7 +68,7 @@ func TestMigrate(t *testing.T) {
 // TestForeignDatabaseIsRefused: a file of another program that was named by mistake is not
 // changed.
 func TestForeignDatabaseIsRefused(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	tables := func() (names string) {
 		db := raw(t, path)
 		must(t, db.QueryRow("SELECT group_concat(name) FROM sqlite_master").Scan(&names))
@@ -97,7 +97,7 @@ func TestSchemaNames(t *testing.T) {
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	must(t, Migrate(t.Context(), path))
 	newer := "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"
 	db := raw(t, path)
@@ -113,7 +113,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	s := mustOpen(t, Options{Path: testPath(t)})
+	s := mustOpen(t, Options{Path: diskPath(t)})
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1", "foreign_keys": "1"} {
 		var got string
 		must(t, s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
@@ -215,7 +215,7 @@ func holder(t *testing.T, path string) *exec.Cmd {
 // TestKill: answered writes survive the process, its leases do not, and a send that may be
 // under way keeps its fence.
 func TestKill(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	cmd := holder(t, path)
 	_, err := Open(t.Context(), Options{Path: path})
 	wantErr(t, err, ErrLocked)
@@ -272,7 +272,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestCopyAndRestoreAreNoticed(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	s, reason := openUnder(t, path, "a")
 	if reason != "" {
 		t.Fatalf("a new database: %s", reason)
@@ -331,7 +331,7 @@ func TestCopyAndRestoreAreNoticed(t *testing.T) {
 // the namespace or has removed the lock file.
 func TestALostDatabaseIsNoticed(t *testing.T) {
 	for _, lose := range []func(string) error{os.Remove, func(path string) error { return os.Truncate(path, 0) }} {
-		path := testPath(t)
+		path := diskPath(t)
 		must(t, mustOpen(t, Options{Path: path}).Close())
 		for _, end := range []string{"-wal", "-shm"} {
 			_ = os.Remove(path + end)
@@ -361,7 +361,7 @@ func TestALostDatabaseIsNoticed(t *testing.T) {
 }
 
 func TestIncarnation(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	want := func(path, host string, incarnation int64) {
 		t.Helper()
 		s, _ := openUnder(t, path, host)
@@ -407,12 +407,12 @@ func TestIncarnation(t *testing.T) {
 }
 
 func TestQuarantineNeedsAReason(t *testing.T) {
-	s := mustOpen(t, Options{Path: testPath(t)})
+	s := mustOpen(t, Options{Path: diskPath(t)})
 	wantErr(t, s.Quarantine(t.Context(), ""), store.ErrIllegal)
 }
 
 func TestCursorExpires(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	s := mustOpen(t, Options{Path: path})
 	conn := mustConnect(t, s)
 	mustCreate(t, s, newJob(conn), newJob(conn), newJob(conn))

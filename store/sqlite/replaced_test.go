@@ -50,7 +50,7 @@ var replacements = map[string]func(t *testing.T, s *Store, path, older string){
 // replaceable opens a database a second time, with a job that the copy lacks.
 func replaceable(t *testing.T) (s *Store, conn store.Connection, path, older string) {
 	t.Helper()
-	path = testPath(t)
+	path = diskPath(t)
 	older = path + ".older"
 	s = mustOpen(t, Options{Path: path})
 	conn = mustConnect(t, s)
@@ -160,7 +160,7 @@ func TestMarkFollowsTheLog(t *testing.T) {
 // TestRestoredStateCommitsNothing: operations that share a transaction with the look that
 // finds another state in the file are not committed into it.
 func TestRestoredStateCommitsNothing(t *testing.T) {
-	path := testPath(t)
+	path := diskPath(t)
 	s := mustOpen(t, Options{Path: path})
 	conn := mustConnect(t, s)
 	_, err := s.db.ExecContext(t.Context(), "UPDATE meta SET generation = generation - 1")
@@ -202,7 +202,7 @@ func newNotes(t *testing.T, s *Store) {
 // TestLastEventsAreNoted: a note that was too soon for the newest event is made later, even
 // if nothing new happens.
 func TestLastEventsAreNoted(t *testing.T) {
-	s := mustOpen(t, Options{Path: testPath(t), StateDir: t.TempDir()})
+	s := mustOpen(t, Options{Path: diskPath(t), StateDir: t.TempDir()})
 	conn := mustConnect(t, s)
 	mustCreate(t, s, newJob(conn))
 	s.look() // makes a note, so that the next one is too soon
@@ -235,7 +235,7 @@ func TestNotesThatFailAreReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "notes")
 	must(t, os.Mkdir(dir, 0o700))
 	reports := make(chan error, 8)
-	s := mustOpen(t, Options{Path: testPath(t), StateDir: dir, NoteFailed: func(err error) { reports <- err }})
+	s := mustOpen(t, Options{Path: diskPath(t), StateDir: dir, NoteFailed: func(err error) { reports <- err }})
 	conn := mustConnect(t, s)
 	must(t, os.Rename(dir, dir+".away"))
 	for range 2 {
@@ -258,7 +258,7 @@ func TestNotesThatFailAreReported(t *testing.T) {
 // TestNotedElsewhere: all files are restored as they were, including the lock file, while no
 // process has them. Only the note in another folder shows it.
 func TestNotedElsewhere(t *testing.T) {
-	path, dir := testPath(t), t.TempDir()
+	path, dir := diskPath(t), t.TempDir()
 	open := func(dir string) (*Store, string) {
 		s := mustOpen(t, Options{Path: path, StateDir: dir})
 		m, err := s.Meta(t.Context())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +15,10 @@ type campaign struct {
 	options
 	root    string // of the module
 	harness harness
-	known   map[string]world
-	out     io.Writer
+	// catalogue has the mutants that are not run, too.
+	catalogue []mutant
+	known     map[string]world
+	out       io.Writer
 }
 
 // result is what became of one mutant: found, survived, or failed by err.
@@ -53,7 +54,7 @@ func (c campaign) run(ctx context.Context, mutants []mutant) error {
 		return err
 	}
 	if c.worlds != "" {
-		if err := os.WriteFile(c.worlds, []byte(worldsOf(results)), 0o600); err != nil {
+		if err := writeWorlds(c.worlds, c.catalogue, results); err != nil {
 			return err
 		}
 	}

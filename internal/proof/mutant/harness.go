@@ -87,8 +87,11 @@ func (h harness) search(ctx context.Context, p program, tests []string, known *w
 		worlds += n
 		return err != nil
 	}
-	if known != nil && try(known.test, known.seed, 1) {
-		return f, worlds, err
+	if known != nil {
+		if try(known.test, known.seed, 1) {
+			return f, worlds, err
+		}
+		worlds = 0 // it is tried again in its turn
 	}
 	for done, chunk := uint64(0), uint64(firstChunk); done < seeds; chunk *= 2 {
 		n := min(chunk, seeds-done)

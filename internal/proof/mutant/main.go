@@ -13,6 +13,7 @@
 //	go run ./internal/proof/mutant                   all of them
 //	go run ./internal/proof/mutant -run 'look'       those whose name matches
 //	go run ./internal/proof/mutant -list             what they drop
+//	go run ./internal/proof/mutant -run NAME -worlds internal/proof/mutant/worlds.txt   for a new one
 //	go run ./internal/proof/mutant -overlays DIR     writes DIR/NAME/overlay.json for each, and runs nothing
 package main
 
@@ -106,7 +107,7 @@ func run(ctx context.Context, args []string) error {
 	if o.worlds != "" {
 		known = nil
 	}
-	c := campaign{options: o, root: root, known: known, out: os.Stdout, harness: harness{
+	c := campaign{options: o, root: root, catalogue: all, known: known, out: os.Stdout, harness: harness{
 		dir: dir, chunkTime: o.chunkTime, extra: strings.Fields(o.simArgs),
 	}}
 	return c.run(ctx, chosen)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
+	"strings"
 )
 
 // program is a compiled test binary, and the mutant that is chosen in it.
@@ -58,7 +58,7 @@ func (c *compiled) with(ctx context.Context, m mutant) (program, error) {
 // buildTests compiles the tests of a package over an overlay.
 func buildTests(ctx context.Context, root, dir, overlay, tested string) (program, error) {
 	p := program{
-		binary: filepath.Join(dir, path.Base(tested)+".test"),
+		binary: filepath.Join(dir, strings.ReplaceAll(tested, "/", "_")+".test"),
 		dir:    filepath.Join(root, filepath.FromSlash(tested)),
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", p.binary, "./"+tested) //nolint:gosec // our own arguments

@@ -2,7 +2,9 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -10,7 +12,7 @@ import (
 // worldsText has a line for each mutant: its name, then the test and the seed of the world
 // that noticed it last. That world is tried first. It is advice only: a change of the
 // simulator makes other worlds of the seeds, and then the search begins as without it.
-// `-worlds FILE` writes it.
+// `-worlds FILE` writes it, the lines of the mutants of that run.
 //
 //go:embed worlds.txt
 var worldsText string
@@ -38,13 +40,27 @@ func knownWorlds(text string) (map[string]world, error) {
 	return out, nil
 }
 
-// worldsOf is the text for what has noticed the mutants.
-func worldsOf(results []result) string {
-	var b strings.Builder
+// writeWorlds writes to a file what has noticed the mutants. Its other lines stay, but for
+// those of mutants that are gone.
+func writeWorlds(file string, all []mutant, results []result) error {
+	text, err := os.ReadFile(file) //nolint:gosec // the file that the caller named
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	known, err := knownWorlds(string(text))
+	if err != nil {
+		return err
+	}
 	for _, r := range results {
 		if r.found != nil {
-			fmt.Fprintln(&b, r.mutant.name, r.found.test, r.found.seed)
+			known[r.mutant.name] = world{test: r.found.test, seed: r.found.seed}
 		}
 	}
-	return b.String()
+	var b strings.Builder
+	for _, m := range all {
+		if w, ok := known[m.name]; ok {
+			fmt.Fprintln(&b, m.name, w.test, w.seed)
+		}
+	}
+	return os.WriteFile(file, []byte(b.String()), 0o600)
 }

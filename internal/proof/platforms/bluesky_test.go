@@ -303,6 +303,8 @@ func testBlueskyOtherAccount(t *testing.T, server *pds.Server) {
 	// The password changes while the first request is under way: whatever looks at its
 	// outcome has the other one.
 	arrived, changed := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(changed) })
+	defer release()
 	var first sync.Once
 	w.Proxy.Plan(func(r faultproxy.Request) (f faultproxy.Fate) {
 		if strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord") {
@@ -315,9 +317,16 @@ func testBlueskyOtherAccount(t *testing.T, server *pds.Server) {
 		return f
 	})
 	id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once"}))
-	<-arrived
+	w.Until(id, "sent", func(job.Snapshot) bool {
+		select {
+		case <-arrived:
+			return true
+		default:
+			return false
+		}
+	})
 	w.Rotate(basic(other.Handle, other.Password))
-	close(changed)
+	release()
 	s := w.Until(id, "held", func(s job.Snapshot) bool { return strings.Contains(s.Blocked, "reconnect the account "+account.DID) })
 	if s.State != job.Ambiguous || len(other.Posts(t)) != 0 {
 		t.Errorf("%s, the other account has %v\n%s", s.State, other.Posts(t), w.Story(id))

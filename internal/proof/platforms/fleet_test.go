@@ -46,10 +46,7 @@ func (d *turnstile) behind(t *testing.T, p platforms.Platform) platforms.Platfor
 		}
 		pass.ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() {
-		d.open() // of a test that failed, requests may be inside
-		server.Close()
-	})
+	t.Cleanup(server.Close)
 	p.URL = server.URL
 	return p
 }
@@ -110,7 +107,9 @@ func TestLimitsOfAFleet(t *testing.T) {
 	t.Parallel()
 	fleet := func(t *testing.T, d *turnstile, limits func(*store.Connection)) *platforms.World {
 		t.Helper()
-		return platforms.NewFleet(t, d.behind(t, mastodonOf(t, mastodontest.Mastodon, job.Keyed)), limits)
+		w := platforms.NewFleet(t, d.behind(t, mastodonOf(t, mastodontest.Mastodon, job.Keyed)), limits)
+		t.Cleanup(d.open) // before the engines end: of a test that failed, requests may be inside
+		return w
 	}
 	// No attempt ends while its request waits inside.
 	patient := func(n *store.NewJob) { n.Spec.Retry.AttemptTimeout = 10 * time.Minute }

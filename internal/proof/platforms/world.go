@@ -72,7 +72,7 @@ func NewWorld(t *testing.T, p Platform) *World {
 const fleetSenders = 4
 
 // NewFleet makes a world of two servers over one PostgreSQL, whose connection has limits
-// of its own. Each server sends two jobs concurrently.
+// of its own. Each server sends four jobs concurrently, two of one connection.
 func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 	t.Helper()
 	return newFleet(t, p, fleetSenders, limits)
