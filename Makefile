@@ -173,6 +173,8 @@ need-postfix:
 # Twice as many packages at a time as there are processors: many tests wait for a database's
 # commits, or for a process that was killed.
 WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# What takes longest starts first: nothing waits for it alone at the end.
+LONG_FIRST := ./store/postgres ./cmd/fireonce ./internal/engine ./internal/proof/platforms ./server ./store/sqlite
 GO_TEST := go test -vet=off -timeout $(TEST_TIMEOUT)
 
 # What looks at the server's TLS from outside. Without it that test is skipped.
@@ -190,7 +192,7 @@ ready: ## Install what `make test` needs
 # Without vet, which `make lint` runs over the same code.
 .PHONY: test
 test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, then the crash tests
-	$(GO_TEST) $(WIDE) ./...
+	$(GO_TEST) $(WIDE) $(LONG_FIRST) ./...
 	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./server
 	$(GO_TEST) -tags failpoints $(CRASH_PACKAGES)
 	go -C internal/proof/bench test ./...
