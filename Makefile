@@ -189,17 +189,22 @@ NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS
 ready: ## Install what `make test` needs
 	@$(MAKE) --no-print-directory -j 1 $(NEED_TEST)
 
-# Without vet, which `make lint` runs over the same code.
-.PHONY: test
-test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, then the crash tests
+# Without vet, which `make lint` runs over the same code. Two at a time: each waits a lot.
+.PHONY: test test-packages test-programs
+test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, and the crash tests
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-packages test-programs
+
+test-packages:
 	$(GO_TEST) $(WIDE) $(LONG_FIRST) ./...
-	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./server
-	$(GO_TEST) -tags failpoints $(CRASH_PACKAGES)
 	go -C internal/proof/bench test ./...
 	go -C clients/go test ./...
 	go -C examples/connector-go test ./...
 	go -C internal/oauth/live test ./...
 	go -C cmd/fireonce/internal/certs/live test ./...
+
+test-programs:
+	$(GO_TEST) -tags failpoints $(CRASH_PACKAGES)
+	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./server
 
 # The race detector, for our code and what it calls, but for SQLite itself, which is C
 # that was translated: each of its writes to memory would be watched, which takes five
