@@ -47,7 +47,7 @@ const (
 )
 
 const (
-	// lateFiring is from when on a firing counts as missed.
+	// lateFiring is from when on a firing counts as missed in any case, see isLate.
 	lateFiring = time.Minute
 	// clockSlack is how far the time by which servers decide may be from the clients' clock.
 	clockSlack = 2 * time.Second
@@ -327,9 +327,16 @@ func (t *recurringTrial) pausedAt(at time.Time) bool {
 	})
 }
 
+// isLate reports whether a firing was missed: it was decided too late in any case, or when the
+// next time had come.
+func (t *recurringTrial) isLate(row LedgerRow, at time.Time) bool {
+	after := row.Decided.Sub(at)
+	return after > lateFiring || after >= t.Every
+}
+
 // without returns why a firing's outcome is none that its schedule's policies allow; empty: it is.
 func (t *recurringTrial) without(row LedgerRow, at time.Time) string {
-	late := row.Decided.Sub(at) > lateFiring
+	late := t.isLate(row, at)
 	switch row.Outcome {
 	case OutcomeFired:
 	case OutcomeSkipped:

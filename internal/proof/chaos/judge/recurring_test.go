@@ -204,6 +204,21 @@ func TestForgedSchedulesAreRefused(t *testing.T) {
 	}
 }
 
+// TestFiringIsMissedWhenTheNextHasCome: of the times that are decided together, only the newest
+// can be in time.
+func TestFiringIsMissedWhenTheNextHasCome(t *testing.T) {
+	every := fired().Every
+	for late, want := range map[time.Duration]int{every - time.Millisecond: 1, every: 0, every + time.Second: 0} {
+		r := fired()
+		becomes(r, 2, judge.OutcomeCoalesced, late)
+		r.Counts[judge.OutcomeFired]--
+		got, err := judge.JudgeRecurring([]judge.Recurring{*r}, noLog)
+		if err != nil || got.Kinds[judge.Unfired] != want {
+			t.Errorf("decided %v after its time: %+v, %v", late, got, err)
+		}
+	}
+}
+
 func TestCoolDownIsJudgedByRequests(t *testing.T) {
 	for apart, want := range map[time.Duration]int{15 * time.Second: 0, 9 * time.Second: 0, 7 * time.Second: 12} {
 		r := fired()
