@@ -101,7 +101,7 @@ func oneAlive(ctx context.Context, f *fleet.Fleet) (story string) {
 	err := f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
 		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{Filter: filter, PageSize: 1})
 		for _, j := range resp.GetJobs() {
-			story = fmt.Sprintf("%s is %s, attempt %d: %s%s", j.GetIdempotencyKey(), states[int32(j.GetState())], j.GetAttemptCount(),
+			story = fmt.Sprintf("%s is %s, attempt %d: %s %s", j.GetIdempotencyKey(), states[int32(j.GetState())], j.GetAttemptCount(),
 				j.GetBlockedReason().GetMessage(), j.GetLastError().GetMessage())
 			for what, at := range map[string]*timestamppb.Timestamp{"next attempt": j.GetNextAttemptTime(), "next look": j.GetNextLookTime()} {
 				if at != nil {
