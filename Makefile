@@ -192,7 +192,7 @@ ready: ## Install what `make test` needs
 # Without vet, which `make lint` runs over the same code. Two at a time: each waits a lot.
 .PHONY: test test-packages test-programs
 test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, and the crash tests
-	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-packages test-programs
+	@$(MAKE) --no-print-directory -j 2 test-packages test-programs
 
 test-packages:
 	$(GO_TEST) $(WIDE) $(LONG_FIRST) ./...
