@@ -19,7 +19,6 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
@@ -32,7 +31,7 @@ const newZone = "Test/New"
 // newer returns zone data that has newZone.
 func newer(t *testing.T) *recur.Zones {
 	t.Helper()
-	dir := memdir.New(t)
+	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "Test"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/proof/litetest"
-	"github.com/fireonce/fireonce/internal/proof/memdir"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/store"
@@ -677,7 +676,7 @@ func (w *sim) allJobsOf(c *simSchedule) (all []job.Snapshot) {
 // whose data is years old.
 func fixedZone(t *testing.T, names ...string) string {
 	t.Helper()
-	dir := memdir.New(t)
+	dir := t.TempDir()
 	block := func(version byte) []byte {
 		b := append([]byte("TZif"), version)
 		b = append(b, make([]byte, 15)...)

@@ -32,7 +32,8 @@ func Base() string {
 	return memory
 }
 
-// sweep removes the folders of tests that were killed: memory is not given back before.
+// sweep removes the folders of tests that were killed. They would fill memory until the machine
+// restarts.
 var sweep = sync.OnceFunc(func() {
 	left, err := filepath.Glob(filepath.Join(memory, prefix+"*"))
 	if err != nil {

@@ -327,8 +327,8 @@ func (t *recurringTrial) pausedAt(at time.Time) bool {
 	})
 }
 
-// isLate reports whether a firing was missed: it was decided too late in any case, or when the
-// next time had come.
+// isLate reports whether a firing was missed, by the rule of docs/schedules.md: it was decided
+// more than a minute late, or not before the next time had come.
 func (t *recurringTrial) isLate(row LedgerRow, at time.Time) bool {
 	after := row.Decided.Sub(at)
 	return after > lateFiring || after >= t.Every
