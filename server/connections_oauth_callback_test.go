@@ -187,7 +187,7 @@ func inBrowser(t *testing.T, name string, test func(t *testing.T, b *browser, p 
 	})
 }
 
-// used counts the requests to the token endpoint.
+// wants checks the number of requests to the token endpoint.
 func (p *tokens) wants(t *testing.T, n int32) {
 	t.Helper()
 	if got := p.requests.Load(); got != n {

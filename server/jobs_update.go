@@ -22,7 +22,7 @@ type jobUpdate struct {
 	kind    string
 	payload []byte // the message, encoded
 	labels  map[string]string
-	// terms are the fields of UpdateJobRequest that are named, and are no content.
+	// policy and those below are the named fields of UpdateJobRequest that are no content.
 	policy   job.Policy
 	retry    *job.RetryPolicy // without the time for an attempt
 	timeout  *time.Duration

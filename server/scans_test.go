@@ -14,8 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// storeReads are the methods of a server's store that only read. scans are those that have a
-// bound of their own.
+// Methods of a server's store by what they do. Of those that only read, scans have a bound of
+// their own.
 var (
 	scans = []string{
 		"List", "Count", "Stats", "Series", "Events", "ListSchedules", "Firings", "Items", "ListConnections",

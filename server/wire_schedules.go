@@ -126,7 +126,7 @@ func outcomesFromWire(list []fireoncev1.FiringOutcome) []store.FiringOutcome {
 	return slices.Clip(out)
 }
 
-// scheduleMask are the parts of a schedule that an update may name, as it has them.
+// The parts of a schedule that an update may name, as it has them.
 const (
 	partName     = "display_name"
 	partSpec     = "spec"

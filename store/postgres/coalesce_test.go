@@ -50,7 +50,7 @@ func (r *recorder) start(lanes int) *coalescer[int, verdict] {
 	return newCoalescer(context.Background(), lanes, r.run, func(err error) verdict { return verdict{err: err} })
 }
 
-// answer is what a caller got.
+// callAnswer is what a caller got.
 type callAnswer struct {
 	out []verdict
 	err error

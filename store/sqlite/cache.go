@@ -31,7 +31,7 @@ const (
 type cache struct {
 	meta  *sqlitedb.Meta
 	conns map[job.ID]sqlitedb.Connection
-	// ready has runnable rows; loose has connections none of whose rows is saturated.
+	// runnable has runnable rows; loose has connections none of whose rows is saturated.
 	runnable  map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
@@ -63,7 +63,7 @@ func newCache() *cache {
 // forgetConnection drops a connection's row.
 func (c *cache) forgetConnection(id []byte) { delete(c.conns, toID(id)) }
 
-// forgetReady drops a runnable row that the change did not make saturated.
+// forgetRunnable drops a runnable row that the change did not make saturated.
 func (c *cache) forgetRunnable(conn []byte, hold string) {
 	id := toID(conn)
 	if _, ok := c.runnable[id][hold]; ok {
@@ -72,7 +72,7 @@ func (c *cache) forgetRunnable(conn []byte, hold string) {
 	}
 }
 
-// forgetReadyOf drops all runnable rows of a connection.
+// forgetRunnableOf drops all runnable rows of a connection.
 func (c *cache) forgetRunnableOf(conn []byte) {
 	id := toID(conn)
 	delete(c.loose, id)
@@ -170,7 +170,7 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection,
 	return c, err
 }
 
-// readyRow returns a runnable row; sql.ErrNoRows: there is none yet.
+// runnableRow returns a runnable row; sql.ErrNoRows: there is none yet.
 func (t *tx) runnableRow(ctx context.Context, conn []byte, hold string) (sqlitedb.ConnectionReady, error) {
 	c, id := t.w.cache, toID(conn)
 	if r, ok := c.runnable[id][hold]; ok {

@@ -129,7 +129,7 @@ func (r *connectionChange) seal(ctx context.Context) error {
 	return nil
 }
 
-// ready updates the runnable rows, and wakes the watchers for work.
+// runnable updates the runnable rows, and wakes the watchers for work.
 func (r *connectionChange) runnable(ctx context.Context) error {
 	id := fromID(r.ID)
 	if r.Delete {

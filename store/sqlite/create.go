@@ -171,7 +171,7 @@ func (t *tx) insertJob(ctx context.Context, j sqlitedb.Job, st sqlitedb.JobState
 	return t.makeRunnable(ctx, st)
 }
 
-// makeReady lowers the runnable row's due time to that of a job that has become runnable,
+// makeRunnable lowers the runnable row's due time to that of a job that has become runnable,
 // unless the job waits for another one.
 func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
 	if st.WaitsFor != nil {

@@ -325,10 +325,8 @@ func TestCopyAndRestoreAreNoticed(t *testing.T) {
 	wantErr(t, err, store.ErrQuarantined)
 }
 
-// TestIncarnation: it rises with every restore or copy that an open detects, even while the
-// database is quarantined, and never otherwise.
-// A database that is gone beside its lock file is not replaced by a new one, unless the caller names
-// the namespace or has removed the lock file.
+// TestALostDatabaseIsNoticed: a database that is gone beside its lock file is not replaced by a
+// new one, unless the caller names the namespace or has removed the lock file.
 func TestALostDatabaseIsNoticed(t *testing.T) {
 	for _, lose := range []func(string) error{os.Remove, func(path string) error { return os.Truncate(path, 0) }} {
 		path := diskPath(t)
@@ -360,6 +358,8 @@ func TestALostDatabaseIsNoticed(t *testing.T) {
 	}
 }
 
+// TestIncarnation: it rises with every restore or copy that an open detects, even while the
+// database is quarantined, and never otherwise.
 func TestIncarnation(t *testing.T) {
 	path := diskPath(t)
 	want := func(path, host string, incarnation int64) {

@@ -88,7 +88,7 @@ func rollupCounts(f *fixture) {
 	s = f.arm(f.claim()).Snapshot
 	f.apply(s, succeeded(s, ""))
 	got := f.rolled()
-	// inState chooses the way to each state: the arms of these four are counted.
+	// The way to each state is chosen by inState: the arms of these four are counted.
 	var armed, first int64
 	p, err := f.s.Events(f.ctx, store.EventQuery{Project: project})
 	f.ok(err)

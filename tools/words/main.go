@@ -1,6 +1,7 @@
 // Command words checks the project's prose for words that words.txt refuses: comments of Go,
-// Protocol Buffers and SQL, and Markdown outside code. It prints each place and what to write
-// instead, and fails if there is one.
+// Protocol Buffers and SQL, and Markdown outside code; and the comments of Go's declarations for
+// names that were renamed. It prints each place and what to write instead, and fails if there
+// is one.
 //
 //	go run ./tools/words [file or folder ...]
 //
@@ -32,7 +33,7 @@ func main() {
 		os.Exit(2)
 	}
 	if n > 0 {
-		fmt.Fprintf(os.Stderr, "words: %d places; tools/words/words.txt has the list\n", n)
+		fmt.Fprintf(os.Stderr, "words: %d places; tools/words has the rules\n", n)
 		os.Exit(1)
 	}
 }
@@ -59,6 +60,14 @@ func run(out io.Writer, under []string) (int, error) {
 		}
 		if err != nil {
 			return n, err
+		}
+		stale, err := staleNames(file, string(content))
+		if err != nil {
+			return n, err
+		}
+		for _, s := range stale {
+			n++
+			fmt.Fprintf(out, "%s:%d: %s\n", file, s.number, s.text)
 		}
 		for _, l := range prose(string(content)) {
 			for _, r := range refused {

@@ -54,3 +54,35 @@ func TestProse(t *testing.T) {
 		t.Error("the wrong files are left out")
 	}
 }
+
+// TestStaleNames wants every comment that begins with another name than its declaration's, and
+// no other one.
+func TestStaleNames(t *testing.T) {
+	tests := map[string]string{
+		"// forgetReady drops a row.\nfunc forgetRunnable() {}":            `"forgetReady" begins a comment of forgetRunnable`,
+		"// ready updates rows.\nfunc runnable() {}":                       `"ready" begins a comment of runnable`,
+		"// NewEgress refuses.\nfunc TestEgress() {}":                      `"NewEgress" begins a comment of TestEgress`,
+		"// answer is one.\ntype callAnswer struct{}":                      `"answer" begins a comment of callAnswer`,
+		"var (\n\t// old is one.\n\ta, b = 1, 2\n)":                        `"old" begins a comment of a, b`,
+		"type t struct {\n\t// ready has rows.\n\trunnable, rest int\n}":   `"ready" begins a comment of runnable, rest`,
+		"// forget drops a row.\nfunc forget() {}":                         "",
+		"// SQLite's own.\nfunc f() {}":                                    "",
+		"// What comes first.\nfunc f() {}":                                "",
+		"// Deprecated: gone.\nfunc f() {}":                                "",
+		"const (\n\t// low and high are bounds.\n\tlow = 1\n\thigh = 2\n)": "",
+		"type t struct {\n\t// world is embedded.\n\tworld\n}":             "",
+	}
+	for content, want := range tests {
+		got, err := staleNames("a.go", "package a\n\n"+content+"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, g := range got {
+			text += g.text
+		}
+		if text != want {
+			t.Errorf("%q: %q, want %q", content, text, want)
+		}
+	}
+}

@@ -46,8 +46,7 @@ type world struct {
 
 const (
 	readLag = time.Minute
-	// answerTime and fenceTime are the engine's: the answer's deadline, and the grace
-	// behind it.
+	// fenceTime is the engine's: the grace behind the answer's deadline.
 	fenceTime = time.Minute
 )
 

@@ -202,7 +202,7 @@ func answerLoopback(conn net.PacketConn) {
 	}
 }
 
-// NewEgressOnly refuses public addresses, too.
+// TestEgressOnly refuses public addresses, too.
 func TestEgressOnly(t *testing.T) {
 	e := transport.NewEgressOnly(netip.MustParsePrefix("127.0.0.0/8"))
 	for addr, allowed := range map[string]bool{

@@ -226,7 +226,7 @@ func (w *simWorld) believed() time.Time {
 	return w.dbNow()
 }
 
-// draws a rule among those that the world has.
+// newRule draws a rule among those that the world has.
 func (w *simWorld) newRule() simRule {
 	only := w.only
 	if only == nil {

@@ -17,7 +17,7 @@ type nodeStore struct {
 	*node
 }
 
-// through parks one call to the store.
+// parkCall parks one call to the store.
 func parkCall[T any](n *node, c call, ask func(context.Context) (T, error)) (T, error) {
 	var out T
 	ctx := c.ctx
