@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -79,6 +80,44 @@ func TestLinks(t *testing.T) {
 		}
 		for _, found := range codeAnchor.FindAllStringSubmatch(read(name), -1) {
 			lead(name, found[1], found[2])
+		}
+	}
+}
+
+// TestDecisions checks that docs/design.md lists every page of docs/decisions and every decision
+// there, once, and that no page is longer than about a page of paper.
+func TestDecisions(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	index := make(map[string][]string)
+	for _, row := range regexp.MustCompile(`(?m)^\| \[[^]]+\]\((decisions/[a-z-]+\.md)\) \| (.*) \|$`).FindAllStringSubmatch(read("docs/design.md"), -1) {
+		index["docs/"+row[1]] = strings.Split(row[2], " · ")
+	}
+	pages := tracked(t, root, "docs/decisions/*")
+	if len(pages) < 40 || len(pages) != len(index) {
+		t.Fatalf("%d pages, %d in the index", len(pages), len(index))
+	}
+	for _, page := range pages {
+		text := read(page)
+		if lines := strings.Count(text, "\n"); lines > 62 {
+			t.Errorf("%s has %d lines: divide it", page, lines)
+		}
+		var decisions []string
+		for _, heading := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(text, -1) {
+			decisions = append(decisions, heading[1])
+		}
+		if !slices.Equal(index[page], decisions) {
+			t.Errorf("docs/design.md lists for %s\n%q\nand the page has\n%q", page, index[page], decisions)
 		}
 	}
 }

@@ -8,5 +8,5 @@
 // often the schedule is evaluated, nor on the version of the zone data.
 //
 // Libraries parse cron expressions and RRULEs and find the matches on a clock without transitions. This package applies
-// the time zones. docs/design.md has the reasons.
+// the time zones. docs/decisions/calendars.md has the reasons.
 package recur
