@@ -12,6 +12,9 @@ import (
 type Options struct {
 	// Max bounds the entries. A new one beyond it removes the oldest.
 	Max int
+	// RemoveAny removes any entry instead of the oldest. It is for keys that are read in turn: with
+	// one more of them than Max, the oldest would always be the next.
+	RemoveAny bool
 	// Age is how long an entry is returned. Zero: until it is removed.
 	Age time.Duration
 	// Refresh is the age from which Load loads an entry again, before it expires: one
@@ -144,12 +147,25 @@ func (c *TTL[K, V]) put(key K, value V, at time.Time) {
 	c.remove(c.entries[key])
 	now := c.now()
 	for el := c.order.Front(); el != nil; el = c.order.Front() {
-		if len(c.entries) < c.options.Max && within(c.options.Age, unwrap[K, V](el).at, now) {
-			break
+		if within(c.options.Age, unwrap[K, V](el).at, now) {
+			if len(c.entries) < c.options.Max {
+				break
+			}
+			if c.options.RemoveAny {
+				el = c.anyEntry()
+			}
 		}
 		c.remove(el)
 	}
 	c.entries[key] = c.order.PushBack(&entry[K, V]{key, value, at})
+}
+
+// anyEntry returns an entry that the runtime chooses; nil: there is none.
+func (c *TTL[K, V]) anyEntry() *list.Element {
+	for _, el := range c.entries {
+		return el
+	}
+	return nil
 }
 
 func (c *TTL[K, V]) remove(el *list.Element) {

@@ -76,6 +76,27 @@ func TestMaxRemovesTheOldest(t *testing.T) {
 	}
 }
 
+// TestRemoveAny: keys that are read in turn, one more of them than fit, are nearly all found.
+func TestRemoveAny(t *testing.T) {
+	const most, rounds = 1000, 10
+	c := cache.New[int, int](cache.Options{Max: most, RemoveAny: true})
+	missed := 0
+	for range rounds {
+		for key := range most + 1 {
+			if _, ok := c.Get(key); !ok {
+				missed++
+				c.Put(key, key)
+			}
+		}
+	}
+	if missed -= most + 1; missed < rounds-1 || missed > most {
+		t.Errorf("%d keys were missed in %d rounds after the first", missed, rounds-1)
+	}
+	if c.Len() != most {
+		t.Errorf("%d entries, want %d", c.Len(), most)
+	}
+}
+
 func TestExpiredEntriesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cache.New[int, int](cache.Options{Max: 100, Age: time.Minute})

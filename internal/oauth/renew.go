@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
@@ -89,7 +90,7 @@ type Renewer struct {
 	closed  bool
 	busy    sync.WaitGroup
 	// refused are the versions that a platform has refused before their time.
-	refused map[job.ID]refusedVersion
+	refused *cache.TTL[job.ID, refusedVersion]
 }
 
 // refusedVersion is a version that a platform has refused before its end. dead is set if the
@@ -115,7 +116,10 @@ func NewRenewer(c Config) (*Renewer, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	r := &Renewer{Config: c, flights: make(map[job.ID]*flight), refused: make(map[job.ID]refusedVersion)}
+	r := &Renewer{
+		Config: c, flights: make(map[job.ID]*flight),
+		refused: cache.New[job.ID, refusedVersion](cache.Options{Max: mostRefused}),
+	}
 	r.hard, r.kill = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -222,23 +226,18 @@ func threshold(t *fireoncev1.OAuth2Token) time.Duration {
 }
 
 func (r *Renewer) isRefused(id job.ID, version int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	v, ok := r.refused[id]
+	v, ok := r.refused.Get(id)
 	return ok && v.version == version
 }
 
 // refuse records that a version is refused. A record that it is dead stays.
 func (r *Renewer) refuse(id job.ID, version int, dead *connector.Refusal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known := r.refused[id]; known.version == version && known.dead != nil {
-		return
-	}
-	if len(r.refused) >= mostRefused {
-		clear(r.refused)
-	}
-	r.refused[id] = refusedVersion{version, dead}
+	r.refused.Update(id, func(known refusedVersion, _ bool) refusedVersion {
+		if known.version == version && known.dead != nil {
+			return known
+		}
+		return refusedVersion{version, dead}
+	})
 }
 
 // tokenOf reads an OAuth token out of a credential.
@@ -286,7 +285,7 @@ func (r *Renewer) renewed(ctx context.Context, conn store.Connection, version in
 func (r *Renewer) join(conn store.Connection, version int, notWithin time.Duration) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.refused[conn.ID]; known.version == version && known.dead != nil {
+	if known, _ := r.refused.Get(conn.ID); known.version == version && known.dead != nil {
 		return nil, known.dead
 	}
 	if f, ok := r.flights[conn.ID]; ok && f.version == version {

@@ -550,3 +550,24 @@ func TestRenewerClose(t *testing.T) {
 		}
 	})
 }
+
+// TestMoreRefusedThanAreKept: with one refused version more than fit, one is forgotten.
+func TestMoreRefusedThanAreKept(t *testing.T) {
+	in(t, func(f *fixture) {
+		r := f.node()
+		var ids []job.ID
+		for range mostRefused + 1 {
+			ids = append(ids, newID())
+			r.refuse(ids[len(ids)-1], 1, nil)
+		}
+		forgotten := 0
+		for _, id := range ids {
+			if !r.isRefused(id, 1) {
+				forgotten++
+			}
+		}
+		if forgotten != 1 || !r.isRefused(ids[mostRefused], 1) {
+			t.Errorf("%d of %d are forgotten", forgotten, len(ids))
+		}
+	})
+}

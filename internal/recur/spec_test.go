@@ -258,7 +258,7 @@ func TestChangedZoneRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		z.zones["Europe/Vienna"] = other
+		z.zones.Put("Europe/Vienna", other)
 		return z
 	}
 	for _, change := range [][2]string{{"Europe/Vienna", "UTC"}, {"UTC", "Europe/Vienna"}, {"Europe/Vienna", "America/New_York"}, {"Australia/Lord_Howe", "Europe/Vienna"}} {

@@ -10,8 +10,9 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/cache"
 )
 
 const (
@@ -23,15 +24,13 @@ const (
 // Zones loads and caches time zones. It reads a directory first, if one is set, and then the places where Go looks: $ZONEINFO,
 // the system's zone data, and the data embedded in the program.
 type Zones struct {
-	dir string
-
-	mu    sync.Mutex
-	zones map[string]*Zone
+	dir   string
+	zones *cache.TTL[string, *Zone]
 }
 
 // NewZones returns zones that are read first from a directory of compiled tzdata, if dir is not empty.
 func NewZones(dir string) *Zones {
-	return &Zones{dir: dir, zones: map[string]*Zone{}}
+	return &Zones{dir: dir, zones: cache.New[string, *Zone](cache.Options{Max: maxZones, RemoveAny: true})}
 }
 
 // OpenZones is NewZones for a directory that an operator names. It fails for a directory without
@@ -57,9 +56,7 @@ func (z *Zones) Load(name string) (*Zone, error) {
 	if len(name) > maxZoneName || !zoneName.MatchString(name) || name == "Local" {
 		return nil, fmt.Errorf("%s is not the name of a time zone, such as Europe/Vienna", quote(name))
 	}
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if zone, found := z.zones[name]; found {
+	if zone, found := z.zones.Get(name); found {
 		return zone, nil
 	}
 	loc, err := z.location(name)
@@ -70,11 +67,7 @@ func (z *Zones) Load(name string) (*Zone, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(z.zones) >= maxZones {
-		clear(z.zones)
-	}
-	z.zones[name] = zone
-	return zone, nil
+	return z.zones.GetOrPut(name, func() *Zone { return zone }), nil
 }
 
 func (z *Zones) location(name string) (*time.Location, error) {

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/cache"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/firing"
@@ -35,9 +35,12 @@ const maxPlans = 10_000
 // plans caches compiled schedules, so that a schedule that fires often is compiled once.
 type plans struct {
 	zones *recur.Zones
+	kept  *cache.TTL[job.ID, keptPlan]
+}
 
-	mu   sync.Mutex
-	kept map[job.ID]keptPlan
+// newPlans returns an empty cache. Schedules that fire equally often are read in turn.
+func newPlans(zones *recur.Zones) plans {
+	return plans{zones: zones, kept: cache.New[job.ID, keptPlan](cache.Options{Max: maxPlans, RemoveAny: true})}
 }
 
 type keptPlan struct {
@@ -49,9 +52,7 @@ type keptPlan struct {
 
 // of returns the plan of a stored schedule.
 func (p *plans) of(s store.Schedule) (*Plan, error) {
-	p.mu.Lock()
-	kept, ok := p.kept[s.ID]
-	p.mu.Unlock()
+	kept, ok := p.kept.Get(s.ID)
 	if ok && kept.version == s.Version && kept.updated.Equal(s.Updated) && (kept.plan.Template == nil) == (s.Template == nil) {
 		return kept.plan, nil
 	}
@@ -59,12 +60,7 @@ func (p *plans) of(s store.Schedule) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.kept) >= maxPlans {
-		clear(p.kept)
-	}
-	p.kept[s.ID] = keptPlan{s.Version, s.Updated, plan}
+	p.kept.Put(s.ID, keptPlan{s.Version, s.Updated, plan})
 	return plan, nil
 }
 

@@ -65,7 +65,7 @@ func New(c Config) *Scheduler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Scheduler{cfg: c, plans: plans{zones: c.Zones, kept: make(map[job.ID]keptPlan)}}
+	s := &Scheduler{cfg: c, plans: newPlans(c.Zones)}
 	s.left.until, s.left.zones = make(map[job.ID]time.Time), make(map[string]bool)
 	s.left.connectors = make(map[string]bool)
 	s.limit.Store(store.MaxBatch)
