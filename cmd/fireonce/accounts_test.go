@@ -13,6 +13,7 @@ import (
 // TestAccounts runs the blocks of docs/accounts.md against a server: every connector
 // accepts the settings, the credential and the payload that the page shows.
 func TestAccounts(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

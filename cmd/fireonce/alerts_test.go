@@ -240,6 +240,7 @@ func (p past) close() {
 // scraped for half an hour, fire the alert in deploy/ for that state, and no alert for
 // another state.
 func TestAlertsFire(t *testing.T) {
+	long(t)
 	promtool(t)
 	silent := make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -36,6 +36,7 @@ const (
 // FIREONCE_HOSTILE=all sends every request, and FIREONCE_HOSTILE=TEXT those whose name has
 // the text.
 func TestThousandHostileRequests(t *testing.T) {
+	long(t)
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
 		t.Fatal(err)

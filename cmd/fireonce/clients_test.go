@@ -44,6 +44,7 @@ type program struct{ args, env []string }
 // TestClients runs the example of each language against a real server, and checks the
 // results at the server and the receiver.
 func TestClients(t *testing.T) {
+	long(t)
 	for name, prepare := range clientPrograms {
 		t.Run(name, func(t *testing.T) {
 			p := prepared(t, prepare)

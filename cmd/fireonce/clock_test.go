@@ -275,6 +275,7 @@ func TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough(t *testing.T) {
 // hour off, and it trusts that clock. The look still waits until the post can no longer take effect,
 // by the true time and no longer, and finds the post.
 func TestAStepMovesNoLook(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, offset := range []string{"1h", "-1h"} {
 		t.Run(offset, func(t *testing.T) {

@@ -51,6 +51,7 @@ var commandFiles = map[string]map[string]string{
 // TestCommands runs the commands of docs/clients.md as they are printed. The page states which
 // languages' sections the tests do not run.
 func TestCommands(t *testing.T) {
+	long(t)
 	prepared(t, func(t *testing.T, root string) program {
 		t.Helper()
 		t.Setenv("PATH", filepath.Join(root, ".tools", "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))

@@ -82,6 +82,7 @@ func (g *guests) Publish(_ context.Context, r *connectorv1.PublishRequest) (*con
 // TestConnectorOfOnesOwn checks a remote connector: while it is away, connections are
 // refused and jobs wait without spending attempts; afterwards they are sent.
 func TestConnectorOfOnesOwn(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

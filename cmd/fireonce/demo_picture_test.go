@@ -159,6 +159,7 @@ func classOf(line string) string {
 // TestDemoPicture records a run of the demo as a picture. `make demo-picture` keeps it as
 // docs/demo.svg, of a whole run.
 func TestDemoPicture(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

@@ -245,6 +245,7 @@ func doctorsCluster(t *testing.T, c *pgtest.Cluster) (database string, look func
 // TestDoctorOnPostgres checks that the doctor finds nothing wrong with a durable server, and
 // that it finds the schema of a newer program, a role that may not write, and standbys.
 func TestDoctorOnPostgres(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -272,6 +273,7 @@ func TestDoctorOnPostgres(t *testing.T) {
 
 // TestDoctorOnUnsafePostgres checks that the doctor finds settings that lose confirmed writes.
 func TestDoctorOnUnsafePostgres(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -289,6 +291,7 @@ func TestDoctorOnUnsafePostgres(t *testing.T) {
 // TestDoctorOnAnotherTime checks a PostgreSQL whose clock is an hour ahead, so that a transaction
 // seems to have been open for an hour.
 func TestDoctorOnAnotherTime(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if crashRun {
 		t.Skip("needs no failpoints")

@@ -86,6 +86,7 @@ func TestGRPCListener(t *testing.T) {
 // TestGRPCListenerOfItsOwn checks that without a named address, gRPC has the port after the
 // API's, and that a server whose second port is taken logs that and continues.
 func TestGRPCListenerOfItsOwn(t *testing.T) {
+	long(t)
 	t.Parallel()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {

@@ -52,6 +52,7 @@ import (
 // connector, for logins and for renewals. The platforms are fakes of this test, so it assembles
 // the parts of a server itself: no flag sets the addresses of platforms.
 func TestNoSecretOfPlatformsGetsOut(t *testing.T) {
+	long(t)
 	onEach(t, func(t *testing.T, d deployment) {
 		t.Parallel()
 		s := newStage(t, d)

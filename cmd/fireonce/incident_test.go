@@ -84,6 +84,7 @@ func naively(t *testing.T, answer receiver.Answer) (effects int) {
 }
 
 func TestHeartbeatPostedOnce(t *testing.T) {
+	long(t)
 	t.Run("naive, all answered", func(t *testing.T) {
 		t.Parallel()
 		if n := naively(t, receiver.Reply); n != 1 {

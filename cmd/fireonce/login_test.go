@@ -390,6 +390,7 @@ func TestLoginEnds(t *testing.T) {
 // TestLoginAgain refuses a token, so that its connection is held. After its owner logs in again, the
 // job continues and is posted once. A login with another account changes nothing.
 func TestLoginAgain(t *testing.T) {
+	long(t)
 	t.Parallel()
 	w := newLoginWorld(t)
 	id := w.connect("mine")

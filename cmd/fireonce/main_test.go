@@ -39,3 +39,12 @@ func (s suite) Run() int {
 	_ = os.Unsetenv("FIREONCE_PROFILE")
 	return s.m.Run()
 }
+
+// long leaves a test out of `go test -short`, which `make test` runs: it starts many programs,
+// or needs some that are not Go's. `make test-crash` and `make test-clients` run it.
+func long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("left out of the ordinary tests")
+	}
+}

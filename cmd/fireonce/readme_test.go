@@ -116,6 +116,7 @@ func TestReadme(t *testing.T) {
 
 // TestQuickstart follows docs/quickstart.md.
 func TestQuickstart(t *testing.T) {
+	long(t)
 	t.Parallel()
 	b := begin(t, quickstartPage)
 	out := b.follow(t)

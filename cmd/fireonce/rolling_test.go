@@ -121,6 +121,7 @@ func (p *pair) pick(turn int) *process {
 // A client that uses ready servers and repeats unavailable calls must lose no call. Each job
 // must be sent once, at its first attempt, and must not wait for a lease to end.
 func TestRollingRestart(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

@@ -21,6 +21,7 @@ import (
 // with the old key only. The server must continue to send, with the same credential, and
 // must accept a new client's key immediately.
 func TestRotateBesideServers(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

@@ -46,6 +46,7 @@ look();
 // TestSandboxInABrowser presses a button in Chromium that loses a post's answer. The page must
 // show the post once, and Fireonce's state AMBIGUOUS and then SUCCEEDED.
 func TestSandboxInABrowser(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

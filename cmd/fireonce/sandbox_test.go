@@ -96,6 +96,7 @@ func things(s *sandbox.Sandbox, name, text string) (n int) {
 // fault the platform must have the effect once, and the job must pass the states that the fault
 // demonstrates.
 func TestSandboxFaults(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s, _ := startSandbox(t, memdir.New(t))
 	api := dial(t, s.Server())
@@ -190,6 +191,7 @@ func settled(t *testing.T, api *client.API, n int) *history {
 // TestSandboxUnauthorized checks that a job waits if the platform refuses the credential, and
 // succeeds with a new one. A plain HTTP receiver refuses the request.
 func TestSandboxUnauthorized(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s, _ := startSandbox(t, memdir.New(t))
 	api := dial(t, s.Server())
@@ -246,6 +248,7 @@ func TestSandboxUnauthorized(t *testing.T) {
 // TestSandboxGoesOn checks that a second start on a directory has the earlier objects, at the
 // same ports, and finds the effect whose answer was lost before.
 func TestSandboxGoesOn(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := filepath.Join(memdir.New(t), "sandbox")
 	s, stop := startSandbox(t, dir)
@@ -311,6 +314,7 @@ func TestSandboxSaysNo(t *testing.T) {
 
 // TestFakesStayOut checks that a real server contains no fake, not even an unused one.
 func TestFakesStayOut(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}
@@ -353,6 +357,7 @@ func ported(s *sandbox.Sandbox, text string) string {
 // TestSandboxAccounts follows docs/accounts.md as a user without accounts does. Each answer is
 // lost that the page says is lost, and each effect exists once.
 func TestSandboxAccounts(t *testing.T) {
+	long(t)
 	t.Parallel()
 	followSandbox(t, accountsPage, []expected{
 		{"x", "The first of two."}, {"x", "The second of two."}, {"x", "Thank you for following."}, {"resend", "Welcome"}, {"mail", "Welcome"},
@@ -362,6 +367,7 @@ func TestSandboxAccounts(t *testing.T) {
 
 // TestSandboxReadme follows the README's four use cases.
 func TestSandboxReadme(t *testing.T) {
+	long(t)
 	t.Parallel()
 	followSandbox(t, readmePage, []expected{
 		{"x", "Our bridge is open."}, {"x", "Come and see it!"}, {"x", "Thank you for following."}, {"resend", "Welcome"},

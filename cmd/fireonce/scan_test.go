@@ -39,6 +39,7 @@ type scan struct {
 // TestTLSScan scans both ports with sslscan. They must offer only TLS 1.2 and 1.3, no weak
 // cipher, and none without forward secrecy.
 func TestTLSScan(t *testing.T) {
+	long(t)
 	t.Parallel()
 	program, err := exec.LookPath("sslscan")
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 // targets fail in every way and repeat the requests in their answers. It then searches for
 // the secrets everywhere a person or a program may read.
 func TestNoSecretGetsOut(t *testing.T) {
+	long(t)
 	onEach(t, func(t *testing.T, d deployment) {
 		t.Parallel()
 		s := newSpill(t, d)

@@ -48,6 +48,7 @@ func run(tb testing.TB, url string, args ...string) (out string, code int) {
 // TestReceiverThatNeverAnswers checks that every job ends in its policy's state after a
 // bounded number of requests, and that its history explains what happened.
 func TestReceiverThatNeverAnswers(t *testing.T) {
+	long(t)
 	if crashRun {
 		t.Skip("needs no failpoints")
 	}

@@ -161,6 +161,7 @@ func TestTLS(t *testing.T) {
 // TestTLSProtocols checks that the main port supports HTTP/2 and HTTP/1.1, as the client asks,
 // and the second port only HTTP/2.
 func TestTLSProtocols(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{})
 	web := strings.TrimPrefix(s.url, "https://")
@@ -196,6 +197,7 @@ func TestTLSProtocols(t *testing.T) {
 // TestTLSWrongCertificates checks that a client refuses a server whose certificate has expired,
 // is not valid yet, or is for another name, and that the server starts with a warning.
 func TestTLSWrongCertificates(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		leaf       certstest.Leaf
@@ -226,6 +228,7 @@ func TestTLSWrongCertificates(t *testing.T) {
 // TestClientCertificates checks that with authorities for callers, a call on either port needs a
 // certificate of one of them, and its API key too.
 func TestClientCertificates(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	callers := certstest.NewCA(t, dir, "callers")
@@ -261,6 +264,7 @@ func TestClientCertificates(t *testing.T) {
 // TestReloadLosesNoCall checks that no call fails while certificates are replaced repeatedly,
 // with new connections, kept ones and an open stream.
 func TestReloadLosesNoCall(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{Names: []string{"127.0.0.1", "round-0"}})
 	files := certs.Client{CA: s.ca.File}
@@ -360,6 +364,7 @@ func (s *secured) shows(t *testing.T, name string) {
 // TestTLSOfCommands checks that the commands accept the files as flags and as variables, and warn
 // if a key is sent unencrypted.
 func TestTLSOfCommands(t *testing.T) {
+	long(t)
 	t.Parallel()
 	callers := certstest.NewCA(t, t.TempDir(), "callers")
 	s := startSecured(t, certstest.Leaf{}, "--tls-client-ca", callers.File)
@@ -402,6 +407,7 @@ func TestTLSOfCommands(t *testing.T) {
 // TestKeysInTheClear checks that a server warns about a port beyond loopback without TLS, and not
 // with TLS, and that a command warns about a key that it sends unencrypted to another machine.
 func TestKeysInTheClear(t *testing.T) {
+	long(t)
 	t.Parallel()
 	with := startSecured(t, certstest.Leaf{}, "--listen", "0.0.0.0:0", "--require-api-key")
 	if err := with.stop(); err != nil || strings.Contains(with.logs(), "in the clear") {
@@ -434,6 +440,7 @@ func TestKeysInTheClear(t *testing.T) {
 // TestConnectorWithCertificates checks that a remote connector that demands a certificate can be
 // called only with the right one, and also after its renewal.
 func TestConnectorWithCertificates(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if crashRun {
 		t.Skip("needs no failpoints")
@@ -471,6 +478,7 @@ func TestConnectorWithCertificates(t *testing.T) {
 
 // TestHandshakeLogIsBounded checks that failing handshakes cannot fill the disk with log lines.
 func TestHandshakeLogIsBounded(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := startSecured(t, certstest.Leaf{})
 	const tries = 300
@@ -525,6 +533,7 @@ func (s *secured) operations(t *testing.T, scheme string, files certs.Client) (s
 // TestTLSOfOperations checks that beyond loopback the operations listener uses the server's TLS,
 // with callers' certificates if they are required, and that on loopback it uses none.
 func TestTLSOfOperations(t *testing.T) {
+	long(t)
 	t.Parallel()
 	callers := certstest.NewCA(t, t.TempDir(), "callers")
 	open := startSecured(t, certstest.Leaf{}, "--ops-listen", "0.0.0.0:0")

@@ -35,6 +35,7 @@ var tourLines = []string{
 // TestTour runs the same calls with a generated client of each language: schedule, repeat,
 // conflict, read by key, stream with a cursor, cancel, resolve, and an error by field.
 func TestTour(t *testing.T) {
+	long(t)
 	for name, prepare := range map[string]func(t *testing.T, root string) program{
 		"go": goTour, "python": pythonTour, "typescript": typescriptTour, "ruby": rubyTour, "java": javaTour,
 	} {
@@ -59,6 +60,7 @@ func TestTour(t *testing.T) {
 
 // TestTourInABrowser runs the tour in Chromium, from another origin than the server's.
 func TestTourInABrowser(t *testing.T) {
+	long(t)
 	p := prepared(t, browserTour)
 	for _, protocol := range []string{"connect", "grpc-web"} {
 		t.Run(protocol, func(t *testing.T) {

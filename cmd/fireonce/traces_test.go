@@ -26,6 +26,7 @@ import (
 // request; a repeat after a lost answer is an attempt of its own; a video has polls. The spans
 // have only what docs/traces.md lists, and no text of a job.
 func TestTracesInTheSandbox(t *testing.T) {
+	long(t)
 	var mu sync.Mutex
 	var raw bytes.Buffer
 	var spans []*otlp.Span

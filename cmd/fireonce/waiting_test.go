@@ -52,6 +52,7 @@ func waitingServer(t *testing.T, args ...string) (*pgtest.Cluster, *process) {
 // TestServeWaitsForItsDatabase checks that a server that starts before its PostgreSQL listens,
 // reports everywhere that it is not ready, and becomes ready by itself.
 func TestServeWaitsForItsDatabase(t *testing.T) {
+	long(t)
 	t.Parallel()
 	c, p := waitingServer(t)
 	found := notReadyAt.FindStringSubmatch(p.logs())
@@ -120,6 +121,7 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 
 // TestASignalEndsTheWait checks that a signal shuts a waiting server down.
 func TestASignalEndsTheWait(t *testing.T) {
+	long(t)
 	t.Parallel()
 	_, p := waitingServer(t, "--database-wait", "24h")
 	if err := p.stop(); err != nil {
@@ -131,6 +133,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 // TestTheWaitEnds checks that the wait ends after the stated time, and that the error names what
 // was missing.
 func TestTheWaitEnds(t *testing.T) {
+	long(t)
 	t.Parallel()
 	_, p := waitingServer(t, "--database-wait", "1s")
 	select {
@@ -146,6 +149,7 @@ func TestTheWaitEnds(t *testing.T) {
 // TestNoWaitForWhatDoesNotPass checks that a fault that only an operator can fix ends the start
 // immediately.
 func TestNoWaitForWhatDoesNotPass(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if crashRun {
 		t.Skip("needs no failpoints")

@@ -18,6 +18,7 @@ import (
 // TestWatchOutlivesTheServer kills and restarts the server under a watch, which must miss no
 // event and repeat none.
 func TestWatchOutlivesTheServer(t *testing.T) {
+	long(t)
 	onEach(t, watchOutlives)
 }
 

@@ -59,6 +59,7 @@ type Cluster struct {
 // the server logged is shown if the test failed.
 func Start(tb testing.TB, opts Options) *Cluster {
 	tb.Helper()
+	skipWithout(tb)
 	c, err := create(opts)
 	if err != nil {
 		tb.Fatal(err)

@@ -8,7 +8,8 @@
 // or replicates the server calls [Start] and has a cluster to itself. Nothing is
 // left behind, also when the test's process is killed: see watchdog.go.
 //
-// Without PostgreSQL a test fails and states what to install; it never skips.
+// Without PostgreSQL a test fails and states what to install. Under `go test -short`, which
+// `make test` runs, it is skipped.
 package pgtest
 
 import (
@@ -33,6 +34,7 @@ func New(tb testing.TB) string {
 // more with its database than to connect to it. Such a test stops nothing.
 func Shared(tb testing.TB) *Cluster {
 	tb.Helper()
+	skipWithout(tb)
 	c, err := shared()
 	if err != nil {
 		tb.Fatal(err)
@@ -66,4 +68,12 @@ func (c *Cluster) prepare(ctx context.Context, prepare func(context.Context, str
 		return "", err
 	}
 	return name, prepare(ctx, c.URL(name))
+}
+
+// skipWithout leaves a test out of `go test -short` on a machine without PostgreSQL.
+func skipWithout(tb testing.TB) {
+	tb.Helper()
+	if _, err := programs(); err != nil && testing.Short() {
+		tb.Skip("PostgreSQL's programs are not here")
+	}
 }
