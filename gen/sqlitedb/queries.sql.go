@@ -25,7 +25,7 @@ type AnswerBytesParams struct {
 
 // Of the newest attempt or an earlier one.
 func (q *Queries) AnswerBytes(ctx context.Context, arg AnswerBytesParams) (int64, error) {
-	row := q.queryRow(ctx, q.answerBytesStmt, answerBytes, arg.JobID, arg.Number)
+	row := q.db.QueryRowContext(ctx, answerBytes, arg.JobID, arg.Number)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -36,7 +36,7 @@ SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1
 `
 
 func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
-	row := q.queryRow(ctx, q.anyWaitingStmt, anyWaiting)
+	row := q.db.QueryRowContext(ctx, anyWaiting)
 	var waits_for []byte
 	err := row.Scan(&waits_for)
 	return waits_for, err
@@ -83,7 +83,7 @@ type ArmJobParams struct {
 // attempts
 // As store/rules judged. The triggers refuse what must never be written.
 func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
-	result, err := q.exec(ctx, q.armJobStmt, armJob,
+	result, err := q.db.ExecContext(ctx, armJob,
 		arg.Class,
 		arg.Fence,
 		arg.Worker,
@@ -121,7 +121,7 @@ type AttemptByTokenParams struct {
 }
 
 func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (Attempt, error) {
-	row := q.queryRow(ctx, q.attemptByTokenStmt, attemptByToken, arg.JobID, arg.ArmToken)
+	row := q.db.QueryRowContext(ctx, attemptByToken, arg.JobID, arg.ArmToken)
 	var i Attempt
 	err := row.Scan(
 		&i.JobID,
@@ -172,7 +172,7 @@ type AttemptViewsRow struct {
 }
 
 func (q *Queries) AttemptViews(ctx context.Context, jobID []byte) ([]AttemptViewsRow, error) {
-	rows, err := q.query(ctx, q.attemptViewsStmt, attemptViews, jobID)
+	rows, err := q.db.QueryContext(ctx, attemptViews, jobID)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ type ClaimArmedParams struct {
 // A claim that arms: both steps in one version of the row, each with its event. The lease is
 // never visible to another worker.
 func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
-	result, err := q.exec(ctx, q.claimArmedStmt, claimArmed,
+	result, err := q.db.ExecContext(ctx, claimArmed,
 		arg.Class,
 		arg.Fence,
 		arg.Now,
@@ -286,7 +286,7 @@ type ClaimJobParams struct {
 }
 
 func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, error) {
-	result, err := q.exec(ctx, q.claimJobStmt, claimJob,
+	result, err := q.db.ExecContext(ctx, claimJob,
 		arg.ClaimToken,
 		arg.Now,
 		arg.Worker,
@@ -315,7 +315,7 @@ type CloseAttemptParams struct {
 
 // For an earlier attempt.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) error {
-	_, err := q.exec(ctx, q.closeAttemptStmt, closeAttempt,
+	_, err := q.db.ExecContext(ctx, closeAttempt,
 		arg.Result,
 		arg.Now,
 		arg.JobID,
@@ -334,7 +334,7 @@ type ConnectionByKeyParams struct {
 }
 
 func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (Connection, error) {
-	row := q.queryRow(ctx, q.connectionByKeyStmt, connectionByKey, arg.Project, arg.IdemKey)
+	row := q.db.QueryRowContext(ctx, connectionByKey, arg.Project, arg.IdemKey)
 	var i Connection
 	err := row.Scan(
 		&i.ID,
@@ -387,7 +387,7 @@ type ConnectionHoldsRow struct {
 }
 
 func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams) ([]ConnectionHoldsRow, error) {
-	rows, err := q.query(ctx, q.connectionHoldsStmt, connectionHolds, arg.ConnectionID, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, connectionHolds, arg.ConnectionID, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +419,7 @@ SELECT arms FROM content_arms WHERE bucket = ?
 `
 
 func (q *Queries) ContentArms(ctx context.Context, bucket int64) (int64, error) {
-	row := q.queryRow(ctx, q.contentArmsStmt, contentArms, bucket)
+	row := q.db.QueryRowContext(ctx, contentArms, bucket)
 	var arms int64
 	err := row.Scan(&arms)
 	return arms, err
@@ -431,7 +431,7 @@ ON CONFLICT (bucket) DO UPDATE SET arms = content_arms.arms + 1
 `
 
 func (q *Queries) CountContentArm(ctx context.Context, bucket int64) error {
-	_, err := q.exec(ctx, q.countContentArmStmt, countContentArm, bucket)
+	_, err := q.db.ExecContext(ctx, countContentArm, bucket)
 	return err
 }
 
@@ -450,7 +450,7 @@ type CountEndedParams struct {
 }
 
 func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) (int64, error) {
-	row := q.queryRow(ctx, q.countEndedStmt, countEnded,
+	row := q.db.QueryRowContext(ctx, countEnded,
 		arg.Project,
 		arg.State,
 		arg.Since,
@@ -479,7 +479,7 @@ type CountListedParams struct {
 // statistics; @one is 1 to count one connection only
 // Jobs in a state and those under way that came from it.
 func (q *Queries) CountListed(ctx context.Context, arg CountListedParams) (int64, error) {
-	row := q.queryRow(ctx, q.countListedStmt, countListed,
+	row := q.db.QueryRowContext(ctx, countListed,
 		arg.Project,
 		arg.Listed,
 		arg.One,
@@ -495,7 +495,7 @@ SELECT count(*) FROM observations WHERE job_id = ?
 `
 
 func (q *Queries) CountObservations(ctx context.Context, jobID []byte) (int64, error) {
-	row := q.queryRow(ctx, q.countObservationsStmt, countObservations, jobID)
+	row := q.db.QueryRowContext(ctx, countObservations, jobID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -515,7 +515,7 @@ type CountRecoveredParams struct {
 }
 
 func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) (int64, error) {
-	row := q.queryRow(ctx, q.countRecoveredStmt, countRecovered,
+	row := q.db.QueryRowContext(ctx, countRecovered,
 		arg.Since,
 		arg.Project,
 		arg.One,
@@ -547,7 +547,7 @@ type CountUnderWayRow struct {
 
 // There are few, so they are found by their fences.
 func (q *Queries) CountUnderWay(ctx context.Context, arg CountUnderWayParams) ([]CountUnderWayRow, error) {
-	rows, err := q.query(ctx, q.countUnderWayStmt, countUnderWay, arg.Project, arg.One, arg.ConnectionID)
+	rows, err := q.db.QueryContext(ctx, countUnderWay, arg.Project, arg.One, arg.ConnectionID)
 	if err != nil {
 		return nil, err
 	}
@@ -574,7 +574,7 @@ SELECT count(*) FROM job_state WHERE waits_for = ?
 `
 
 func (q *Queries) CountWaiting(ctx context.Context, waitsFor []byte) (int64, error) {
-	row := q.queryRow(ctx, q.countWaitingStmt, countWaiting, waitsFor)
+	row := q.db.QueryRowContext(ctx, countWaiting, waitsFor)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -593,7 +593,7 @@ type CreateMetaParams struct {
 }
 
 func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
-	_, err := q.exec(ctx, q.createMetaStmt, createMeta,
+	_, err := q.db.ExecContext(ctx, createMeta,
 		arg.StoreID,
 		arg.CreatedAt,
 		arg.FileIdentity,
@@ -607,7 +607,7 @@ SELECT DISTINCT key_id FROM connection_credentials ORDER BY key_id
 `
 
 func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
-	rows, err := q.query(ctx, q.credentialKeysStmt, credentialKeys)
+	rows, err := q.db.QueryContext(ctx, credentialKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -643,7 +643,7 @@ type DoubtfulIDsParams struct {
 
 // A claimed job was due when it was claimed.
 func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.doubtfulIDsStmt, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -741,7 +741,7 @@ type DueJobsRow struct {
 
 // The columns of both rows in which a runnable job of this runnable row may differ.
 func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
-	rows, err := q.query(ctx, q.dueJobsStmt, dueJobs,
+	rows, err := q.db.QueryContext(ctx, dueJobs,
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.Now,
@@ -827,7 +827,7 @@ type DueLooksParams struct {
 }
 
 func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.dueLooksStmt, dueLooks, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, dueLooks, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -854,7 +854,7 @@ SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER)
 `
 
 func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, error) {
-	row := q.queryRow(ctx, q.effectKeyTakenStmt, effectKeyTaken, digest)
+	row := q.db.QueryRowContext(ctx, effectKeyTaken, digest)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -872,7 +872,7 @@ type EffectOwnerParams struct {
 }
 
 func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effect, error) {
-	row := q.queryRow(ctx, q.effectOwnerStmt, effectOwner, arg.Account, arg.Namespace, arg.ExternalID)
+	row := q.db.QueryRowContext(ctx, effectOwner, arg.Account, arg.Namespace, arg.ExternalID)
 	var i Effect
 	err := row.Scan(
 		&i.JobID,
@@ -897,7 +897,7 @@ UPDATE job_state SET next_at = ?1 WHERE state = 2 AND next_at > ?1
 `
 
 func (q *Queries) EndClaimLeases(ctx context.Context, now sql.NullInt64) error {
-	_, err := q.exec(ctx, q.endClaimLeasesStmt, endClaimLeases, now)
+	_, err := q.db.ExecContext(ctx, endClaimLeases, now)
 	return err
 }
 
@@ -907,7 +907,7 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > ?1
 `
 
 func (q *Queries) EndLookLeases(ctx context.Context, now sql.NullInt64) error {
-	_, err := q.exec(ctx, q.endLookLeasesStmt, endLookLeases, now)
+	_, err := q.db.ExecContext(ctx, endLookLeases, now)
 	return err
 }
 
@@ -921,7 +921,7 @@ type FencesOverIDsParams struct {
 }
 
 func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.fencesOverIDsStmt, fencesOverIDs, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, fencesOverIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -962,7 +962,7 @@ type FirstStartPageRow struct {
 
 // The first of these pages, which may have events from before.
 func (q *Queries) FirstStartPage(ctx context.Context, arg FirstStartPageParams) (FirstStartPageRow, error) {
-	row := q.queryRow(ctx, q.firstStartPageStmt, firstStartPage, arg.Project, arg.Since)
+	row := q.db.QueryRowContext(ctx, firstStartPage, arg.Project, arg.Since)
 	var i FirstStartPageRow
 	err := row.Scan(&i.Position, &i.Starts, &i.Body)
 	return i, err
@@ -978,7 +978,7 @@ type GateOwnerParams struct {
 }
 
 func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, error) {
-	row := q.queryRow(ctx, q.gateOwnerStmt, gateOwner, arg.Account, arg.Fingerprint)
+	row := q.db.QueryRowContext(ctx, gateOwner, arg.Account, arg.Fingerprint)
 	var job_id []byte
 	err := row.Scan(&job_id)
 	return job_id, err
@@ -994,7 +994,7 @@ type GetAttemptParams struct {
 }
 
 func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt, error) {
-	row := q.queryRow(ctx, q.getAttemptStmt, getAttempt, arg.JobID, arg.Number)
+	row := q.db.QueryRowContext(ctx, getAttempt, arg.JobID, arg.Number)
 	var i Attempt
 	err := row.Scan(
 		&i.JobID,
@@ -1032,7 +1032,7 @@ SELECT id, project, connector, display_name, labels, settings, class, key_window
 `
 
 func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
-	row := q.queryRow(ctx, q.getConnectionStmt, getConnection, id)
+	row := q.db.QueryRowContext(ctx, getConnection, id)
 	var i Connection
 	err := row.Scan(
 		&i.ID,
@@ -1072,7 +1072,7 @@ SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, 
 
 // effects, looks, rulings
 func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
-	row := q.queryRow(ctx, q.getEffectStmt, getEffect, jobID)
+	row := q.db.QueryRowContext(ctx, getEffect, jobID)
 	var i Effect
 	err := row.Scan(
 		&i.JobID,
@@ -1106,7 +1106,7 @@ type GetHistoryRow struct {
 }
 
 func (q *Queries) GetHistory(ctx context.Context, jobID []byte) (GetHistoryRow, error) {
-	row := q.queryRow(ctx, q.getHistoryStmt, getHistory, jobID)
+	row := q.db.QueryRowContext(ctx, getHistory, jobID)
 	var i GetHistoryRow
 	err := row.Scan(
 		&i.Version,
@@ -1130,7 +1130,7 @@ type GetJobRow struct {
 }
 
 func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
-	row := q.queryRow(ctx, q.getJobStmt, getJob, id)
+	row := q.db.QueryRowContext(ctx, getJob, id)
 	var i GetJobRow
 	err := row.Scan(
 		&i.Job.ID,
@@ -1261,7 +1261,7 @@ type GetListedRow struct {
 
 // A job without its payload, which is the last column of its row.
 func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error) {
-	row := q.queryRow(ctx, q.getListedStmt, getListed, id)
+	row := q.db.QueryRowContext(ctx, getListed, id)
 	var i GetListedRow
 	err := row.Scan(
 		&i.ID,
@@ -1360,7 +1360,7 @@ SELECT id, store_id, namespace, created_at, file_identity, generation, quarantin
 
 // meta
 func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
-	row := q.queryRow(ctx, q.getMetaStmt, getMeta)
+	row := q.db.QueryRowContext(ctx, getMeta)
 	var i Meta
 	err := row.Scan(
 		&i.ID,
@@ -1384,7 +1384,7 @@ SELECT id, job_id, ruling, actor, note, at FROM resolutions WHERE id = ?
 `
 
 func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, error) {
-	row := q.queryRow(ctx, q.getResolutionStmt, getResolution, id)
+	row := q.db.QueryRowContext(ctx, getResolution, id)
 	var i Resolution
 	err := row.Scan(
 		&i.ID,
@@ -1407,7 +1407,7 @@ type GetRunnableParams struct {
 }
 
 func (q *Queries) GetRunnable(ctx context.Context, arg GetRunnableParams) (ConnectionReady, error) {
-	row := q.queryRow(ctx, q.getRunnableStmt, getRunnable, arg.ConnectionID, arg.HoldKey)
+	row := q.db.QueryRowContext(ctx, getRunnable, arg.ConnectionID, arg.HoldKey)
 	var i ConnectionReady
 	err := row.Scan(
 		&i.ConnectionID,
@@ -1433,7 +1433,7 @@ SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
-	row := q.queryRow(ctx, q.getStateStmt, getState, jobID)
+	row := q.db.QueryRowContext(ctx, getState, jobID)
 	var i JobState
 	err := row.Scan(
 		&i.JobID,
@@ -1518,7 +1518,7 @@ type GetTextRow struct {
 }
 
 func (q *Queries) GetText(ctx context.Context, arg GetTextParams) (GetTextRow, error) {
-	row := q.queryRow(ctx, q.getTextStmt, getText, arg.JobID, arg.Sequence)
+	row := q.db.QueryRowContext(ctx, getText, arg.JobID, arg.Sequence)
 	var i GetTextRow
 	err := row.Scan(&i.Reason, &i.Detail)
 	return i, err
@@ -1539,7 +1539,7 @@ type HoldAuthParams struct {
 }
 
 func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, error) {
-	result, err := q.exec(ctx, q.holdAuthStmt, holdAuth,
+	result, err := q.db.ExecContext(ctx, holdAuth,
 		arg.Now,
 		arg.Reason,
 		arg.Cause,
@@ -1570,7 +1570,7 @@ type HoldOfRow struct {
 }
 
 func (q *Queries) HoldOf(ctx context.Context, arg HoldOfParams) (HoldOfRow, error) {
-	row := q.queryRow(ctx, q.holdOfStmt, holdOf, arg.ConnectionID, arg.HoldKey)
+	row := q.db.QueryRowContext(ctx, holdOf, arg.ConnectionID, arg.HoldKey)
 	var i HoldOfRow
 	err := row.Scan(
 		&i.AuthHoldAt,
@@ -1594,7 +1594,7 @@ type HoldRateParams struct {
 }
 
 func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
-	_, err := q.exec(ctx, q.holdRateStmt, holdRate,
+	_, err := q.db.ExecContext(ctx, holdRate,
 		arg.Until,
 		arg.Reason,
 		arg.ConnectionID,
@@ -1609,7 +1609,7 @@ SELECT connection_id FROM job_state WHERE state IN (2, 3)
 
 // The connection of every job under way.
 func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
-	rows, err := q.query(ctx, q.inFlightStmt, inFlight)
+	rows, err := q.db.QueryContext(ctx, inFlight)
 	if err != nil {
 		return nil, err
 	}
@@ -1669,7 +1669,7 @@ type InsertConnectionParams struct {
 
 // connections
 func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) error {
-	_, err := q.exec(ctx, q.insertConnectionStmt, insertConnection,
+	_, err := q.db.ExecContext(ctx, insertConnection,
 		arg.ID,
 		arg.Project,
 		arg.Connector,
@@ -1713,7 +1713,7 @@ type InsertCredentialParams struct {
 }
 
 func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialParams) error {
-	_, err := q.exec(ctx, q.insertCredentialStmt, insertCredential,
+	_, err := q.db.ExecContext(ctx, insertCredential,
 		arg.ConnectionID,
 		arg.Version,
 		arg.KeyID,
@@ -1760,7 +1760,7 @@ type InsertJobParams struct {
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
-	_, err := q.exec(ctx, q.insertJobStmt, insertJob,
+	_, err := q.db.ExecContext(ctx, insertJob,
 		arg.ID,
 		arg.Project,
 		arg.IdemKey,
@@ -1800,7 +1800,7 @@ type InsertKeyParams struct {
 
 // No row when the key is bound.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Digest, arg.JobID)
+	result, err := q.db.ExecContext(ctx, insertKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -1825,7 +1825,7 @@ type InsertObservationParams struct {
 }
 
 func (q *Queries) InsertObservation(ctx context.Context, arg InsertObservationParams) error {
-	_, err := q.exec(ctx, q.insertObservationStmt, insertObservation,
+	_, err := q.db.ExecContext(ctx, insertObservation,
 		arg.JobID,
 		arg.Attempt,
 		arg.Verdict,
@@ -1856,7 +1856,7 @@ type InsertPageParams struct {
 
 // events
 func (q *Queries) InsertPage(ctx context.Context, arg InsertPageParams) error {
-	_, err := q.exec(ctx, q.insertPageStmt, insertPage,
+	_, err := q.db.ExecContext(ctx, insertPage,
 		arg.Position,
 		arg.First,
 		arg.Project,
@@ -1881,7 +1881,7 @@ type InsertResolutionParams struct {
 }
 
 func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionParams) (int64, error) {
-	row := q.queryRow(ctx, q.insertResolutionStmt, insertResolution,
+	row := q.db.QueryRowContext(ctx, insertResolution,
 		arg.JobID,
 		arg.Ruling,
 		arg.Actor,
@@ -1921,7 +1921,7 @@ type InsertStateParams struct {
 }
 
 func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error {
-	_, err := q.exec(ctx, q.insertStateStmt, insertState,
+	_, err := q.db.ExecContext(ctx, insertState,
 		arg.JobID,
 		arg.Project,
 		arg.ConnectionID,
@@ -1955,7 +1955,7 @@ type InsertTextParams struct {
 }
 
 func (q *Queries) InsertText(ctx context.Context, arg InsertTextParams) error {
-	_, err := q.exec(ctx, q.insertTextStmt, insertText,
+	_, err := q.db.ExecContext(ctx, insertText,
 		arg.JobID,
 		arg.Sequence,
 		arg.Position,
@@ -1982,7 +1982,7 @@ type JobHistoryRow struct {
 
 // Of a job's older events those that end after a sequence.
 func (q *Queries) JobHistory(ctx context.Context, arg JobHistoryParams) ([]JobHistoryRow, error) {
-	rows, err := q.query(ctx, q.jobHistoryStmt, jobHistory, arg.JobID, arg.After, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, jobHistory, arg.JobID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2020,7 +2020,7 @@ type JobHistoryBeforeRow struct {
 
 // Newest first.
 func (q *Queries) JobHistoryBefore(ctx context.Context, arg JobHistoryBeforeParams) ([]JobHistoryBeforeRow, error) {
-	rows, err := q.query(ctx, q.jobHistoryBeforeStmt, jobHistoryBefore, arg.JobID, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, jobHistoryBefore, arg.JobID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2047,7 +2047,7 @@ SELECT labels FROM jobs WHERE id = ?
 `
 
 func (q *Queries) JobLabels(ctx context.Context, id []byte) (string, error) {
-	row := q.queryRow(ctx, q.jobLabelsStmt, jobLabels, id)
+	row := q.db.QueryRowContext(ctx, jobLabels, id)
 	var labels string
 	err := row.Scan(&labels)
 	return labels, err
@@ -2060,7 +2060,7 @@ SELECT job_id FROM job_keys WHERE digest = ?
 
 // jobs
 func (q *Queries) KeyOwner(ctx context.Context, digest []byte) ([]byte, error) {
-	row := q.queryRow(ctx, q.keyOwnerStmt, keyOwner, digest)
+	row := q.db.QueryRowContext(ctx, keyOwner, digest)
 	var job_id []byte
 	err := row.Scan(&job_id)
 	return job_id, err
@@ -2076,7 +2076,7 @@ type LastArmRow struct {
 }
 
 func (q *Queries) LastArm(ctx context.Context, owner []byte) (LastArmRow, error) {
-	row := q.queryRow(ctx, q.lastArmStmt, lastArm, owner)
+	row := q.db.QueryRowContext(ctx, lastArm, owner)
 	var i LastArmRow
 	err := row.Scan(&i.JobID, &i.ArmedAt)
 	return i, err
@@ -2087,7 +2087,7 @@ SELECT CAST(coalesce((SELECT max(position) FROM event_pages), 0) AS INTEGER)
 `
 
 func (q *Queries) LastPosition(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.lastPositionStmt, lastPosition)
+	row := q.db.QueryRowContext(ctx, lastPosition)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -2098,7 +2098,7 @@ SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready
 `
 
 func (q *Queries) LastTurn(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.lastTurnStmt, lastTurn)
+	row := q.db.QueryRowContext(ctx, lastTurn)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -2147,7 +2147,7 @@ type LatestAttemptRow struct {
 
 // The newest attempt, as a row of attempts.
 func (q *Queries) LatestAttempt(ctx context.Context, jobID []byte) (LatestAttemptRow, error) {
-	row := q.queryRow(ctx, q.latestAttemptStmt, latestAttempt, jobID)
+	row := q.db.QueryRowContext(ctx, latestAttempt, jobID)
 	var i LatestAttemptRow
 	err := row.Scan(
 		&i.JobID,
@@ -2195,7 +2195,7 @@ type LeaseLookParams struct {
 }
 
 func (q *Queries) LeaseLook(ctx context.Context, arg LeaseLookParams) (int64, error) {
-	result, err := q.exec(ctx, q.leaseLookStmt, leaseLook,
+	result, err := q.db.ExecContext(ctx, leaseLook,
 		arg.ClaimToken,
 		arg.Now,
 		arg.Worker,
@@ -2215,7 +2215,7 @@ WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT ?1
 `
 
 func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, error) {
-	rows, err := q.query(ctx, q.leftBehindIDsStmt, leftBehindIDs, maxRows)
+	rows, err := q.db.QueryContext(ctx, leftBehindIDs, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2248,7 +2248,7 @@ type ListAttemptsParams struct {
 }
 
 func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]Attempt, error) {
-	rows, err := q.query(ctx, q.listAttemptsStmt, listAttempts, arg.JobID, arg.After, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, listAttempts, arg.JobID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2309,7 +2309,7 @@ type ListObservationsParams struct {
 
 // Newest first, without the newest @skip.
 func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
-	rows, err := q.query(ctx, q.listObservationsStmt, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2359,7 +2359,7 @@ type MakeRunnableParams struct {
 
 // runnable rows
 func (q *Queries) MakeRunnable(ctx context.Context, arg MakeRunnableParams) error {
-	_, err := q.exec(ctx, q.makeRunnableStmt, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
+	_, err := q.db.ExecContext(ctx, makeRunnable, arg.ConnectionID, arg.HoldKey, arg.NextAt)
 	return err
 }
 
@@ -2379,7 +2379,7 @@ type NewestCredentialRow struct {
 
 // With what its connection is sealed for.
 func (q *Queries) NewestCredential(ctx context.Context, connectionID []byte) (NewestCredentialRow, error) {
-	row := q.queryRow(ctx, q.newestCredentialStmt, newestCredential, connectionID)
+	row := q.db.QueryRowContext(ctx, newestCredential, connectionID)
 	var i NewestCredentialRow
 	err := row.Scan(
 		&i.ConnectionCredential.ConnectionID,
@@ -2403,7 +2403,7 @@ WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1
 `
 
 func (q *Queries) NextDeadline(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.nextDeadlineStmt, nextDeadline)
+	row := q.db.QueryRowContext(ctx, nextDeadline)
 	var start_deadline int64
 	err := row.Scan(&start_deadline)
 	return start_deadline, err
@@ -2414,7 +2414,7 @@ SELECT next_at FROM job_state WHERE state IN (2, 3) ORDER BY next_at LIMIT 1
 `
 
 func (q *Queries) NextFence(ctx context.Context) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.nextFenceStmt, nextFence)
+	row := q.db.QueryRowContext(ctx, nextFence)
 	var next_at sql.NullInt64
 	err := row.Scan(&next_at)
 	return next_at, err
@@ -2426,7 +2426,7 @@ SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) O
 
 // When the next job was left behind: not later than now.
 func (q *Queries) NextLeftBehind(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.nextLeftBehindStmt, nextLeftBehind)
+	row := q.db.QueryRowContext(ctx, nextLeftBehind)
 	var updated_at int64
 	err := row.Scan(&updated_at)
 	return updated_at, err
@@ -2437,7 +2437,7 @@ SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1
 `
 
 func (q *Queries) NextLook(ctx context.Context) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.nextLookStmt, nextLook)
+	row := q.db.QueryRowContext(ctx, nextLook)
 	var next_at sql.NullInt64
 	err := row.Scan(&next_at)
 	return next_at, err
@@ -2448,7 +2448,7 @@ SELECT runnable_at FROM connection_ready WHERE runnable_at IS NOT NULL ORDER BY 
 `
 
 func (q *Queries) NextRunnable(ctx context.Context) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.nextRunnableStmt, nextRunnable)
+	row := q.db.QueryRowContext(ctx, nextRunnable)
 	var runnable_at sql.NullInt64
 	err := row.Scan(&runnable_at)
 	return runnable_at, err
@@ -2475,7 +2475,7 @@ type OldestDueParams struct {
 
 // Among the runnable rows that nothing holds; 0: none.
 func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (int64, error) {
-	row := q.queryRow(ctx, q.oldestDueStmt, oldestDue,
+	row := q.db.QueryRowContext(ctx, oldestDue,
 		arg.Project,
 		arg.One,
 		arg.ConnectionID,
@@ -2501,7 +2501,7 @@ type OldestUnresolvedParams struct {
 
 // 0: none.
 func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedParams) (int64, error) {
-	row := q.queryRow(ctx, q.oldestUnresolvedStmt, oldestUnresolved, arg.Project, arg.One, arg.ConnectionID)
+	row := q.db.QueryRowContext(ctx, oldestUnresolved, arg.Project, arg.One, arg.ConnectionID)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -2524,7 +2524,7 @@ type OrphanIDsParams struct {
 
 // workers is a JSON list of the live ones. Class 1 is KEYED.
 func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.orphanIDsStmt, orphanIDs,
+	rows, err := q.db.QueryContext(ctx, orphanIDs,
 		arg.Workers,
 		arg.AfterAt,
 		arg.AfterID,
@@ -2561,7 +2561,7 @@ type OverdueIDsParams struct {
 }
 
 func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.overdueIDsStmt, overdueIDs, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, overdueIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2593,7 +2593,7 @@ type PaceParams struct {
 }
 
 func (q *Queries) Pace(ctx context.Context, arg PaceParams) error {
-	_, err := q.exec(ctx, q.paceStmt, pace, arg.PacedUntil, arg.ConnectionID)
+	_, err := q.db.ExecContext(ctx, pace, arg.PacedUntil, arg.ConnectionID)
 	return err
 }
 
@@ -2614,7 +2614,7 @@ type PageSizesRow struct {
 
 // The next pages of a project.
 func (q *Queries) PageSizes(ctx context.Context, arg PageSizesParams) ([]PageSizesRow, error) {
-	rows, err := q.query(ctx, q.pageSizesStmt, pageSizes, arg.Project, arg.After, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, pageSizes, arg.Project, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2653,7 +2653,7 @@ type PagesAfterRow struct {
 
 // Pages of all projects.
 func (q *Queries) PagesAfter(ctx context.Context, arg PagesAfterParams) ([]PagesAfterRow, error) {
-	rows, err := q.query(ctx, q.pagesAfterStmt, pagesAfter, arg.After, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, pagesAfter, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2692,7 +2692,7 @@ type ProjectPagesRow struct {
 }
 
 func (q *Queries) ProjectPages(ctx context.Context, arg ProjectPagesParams) ([]ProjectPagesRow, error) {
-	rows, err := q.query(ctx, q.projectPagesStmt, projectPages, arg.Project, arg.After, arg.UpTo)
+	rows, err := q.db.QueryContext(ctx, projectPages, arg.Project, arg.After, arg.UpTo)
 	if err != nil {
 		return nil, err
 	}
@@ -2739,7 +2739,7 @@ type PutEffectParams struct {
 }
 
 func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
-	_, err := q.exec(ctx, q.putEffectStmt, putEffect,
+	_, err := q.db.ExecContext(ctx, putEffect,
 		arg.JobID,
 		arg.Account,
 		arg.Namespace,
@@ -2760,7 +2760,7 @@ UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1
 `
 
 func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
-	_, err := q.exec(ctx, q.quarantineStmt, quarantine, quarantined)
+	_, err := q.db.ExecContext(ctx, quarantine, quarantined)
 	return err
 }
 
@@ -2775,7 +2775,7 @@ WHERE state IN (3, 5)
 // Treats the newest attempts of jobs whose outcome is open as armed now, and moves nothing
 // earlier. See store.Admin.Release. No change of the jobs: no version, no event.
 func (q *Queries) RaiseFences(ctx context.Context, notBefore int64) error {
-	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, notBefore)
+	_, err := q.db.ExecContext(ctx, raiseFences, notBefore)
 	return err
 }
 
@@ -2796,7 +2796,7 @@ type RecountParams struct {
 
 // For a job that left the row without a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
-	_, err := q.exec(ctx, q.recountStmt, recount, arg.ConnectionID, arg.HoldKey)
+	_, err := q.db.ExecContext(ctx, recount, arg.ConnectionID, arg.HoldKey)
 	return err
 }
 
@@ -2805,7 +2805,7 @@ UPDATE meta SET quarantined = '', file_identity = ?1 WHERE id = 1
 `
 
 func (q *Queries) Release(ctx context.Context, fileIdentity string) error {
-	_, err := q.exec(ctx, q.releaseStmt, release, fileIdentity)
+	_, err := q.db.ExecContext(ctx, release, fileIdentity)
 	return err
 }
 
@@ -2814,7 +2814,7 @@ DELETE FROM open_intents WHERE job_id = ?
 `
 
 func (q *Queries) ReleaseGate(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.releaseGateStmt, releaseGate, jobID)
+	_, err := q.db.ExecContext(ctx, releaseGate, jobID)
 	return err
 }
 
@@ -2829,7 +2829,7 @@ type ReleaseReplyParams struct {
 
 // No change of the reply: no version, no event.
 func (q *Queries) ReleaseReply(ctx context.Context, arg ReleaseReplyParams) error {
-	_, err := q.exec(ctx, q.releaseReplyStmt, releaseReply, arg.StartDeadline, arg.JobID)
+	_, err := q.db.ExecContext(ctx, releaseReply, arg.StartDeadline, arg.JobID)
 	return err
 }
 
@@ -2846,7 +2846,7 @@ type RenewLeaseParams struct {
 }
 
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error) {
-	result, err := q.exec(ctx, q.renewLeaseStmt, renewLease,
+	result, err := q.db.ExecContext(ctx, renewLease,
 		arg.LeaseEnd,
 		arg.JobID,
 		arg.ClaimToken,
@@ -2877,7 +2877,7 @@ type RunnableRowsRow struct {
 
 // leases
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.query(ctx, q.runnableRowsStmt, runnableRows, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, runnableRows, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2923,7 +2923,7 @@ type RunnableRowsOfOthersRow struct {
 
 // Without those of connections and projects that the worker has no room for.
 func (q *Queries) RunnableRowsOfOthers(ctx context.Context, arg RunnableRowsOfOthersParams) ([]RunnableRowsOfOthersRow, error) {
-	rows, err := q.query(ctx, q.runnableRowsOfOthersStmt, runnableRowsOfOthers,
+	rows, err := q.db.QueryContext(ctx, runnableRowsOfOthers,
 		arg.Now,
 		arg.Connections,
 		arg.Projects,
@@ -2955,7 +2955,7 @@ UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated 
 `
 
 func (q *Queries) Saturate(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.saturateStmt, saturate, connectionID)
+	_, err := q.db.ExecContext(ctx, saturate, connectionID)
 	return err
 }
 
@@ -2971,7 +2971,7 @@ type SaveHandleParams struct {
 }
 
 func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveHandleStmt, saveHandle, arg.Handle, arg.JobID, arg.Number)
+	result, err := q.db.ExecContext(ctx, saveHandle, arg.Handle, arg.JobID, arg.Number)
 	if err != nil {
 		return 0, err
 	}
@@ -2999,7 +2999,7 @@ type ServedParams struct {
 
 // The row's remaining jobs are due at the earliest of them; NULL when none is left.
 func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
-	_, err := q.exec(ctx, q.servedStmt, served,
+	_, err := q.db.ExecContext(ctx, served,
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.Now,
@@ -3013,7 +3013,7 @@ UPDATE meta SET armed_before = 1 WHERE id = 1
 `
 
 func (q *Queries) SetArmed(ctx context.Context) error {
-	_, err := q.exec(ctx, q.setArmedStmt, setArmed)
+	_, err := q.db.ExecContext(ctx, setArmed)
 	return err
 }
 
@@ -3027,7 +3027,7 @@ type SetBucketParams struct {
 }
 
 func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
-	_, err := q.exec(ctx, q.setBucketStmt, setBucket, arg.BucketAt, arg.ID)
+	_, err := q.db.ExecContext(ctx, setBucket, arg.BucketAt, arg.ID)
 	return err
 }
 
@@ -3055,7 +3055,7 @@ type SetContentParams struct {
 }
 
 func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
-	_, err := q.exec(ctx, q.setContentStmt, setContent,
+	_, err := q.db.ExecContext(ctx, setContent,
 		arg.Payload,
 		arg.HoldKey,
 		arg.Labels,
@@ -3084,7 +3084,7 @@ type SetLastArmParams struct {
 }
 
 func (q *Queries) SetLastArm(ctx context.Context, arg SetLastArmParams) error {
-	_, err := q.exec(ctx, q.setLastArmStmt, setLastArm, arg.Owner, arg.JobID, arg.ArmedAt)
+	_, err := q.db.ExecContext(ctx, setLastArm, arg.Owner, arg.JobID, arg.ArmedAt)
 	return err
 }
 
@@ -3093,7 +3093,7 @@ UPDATE meta SET namespace = ? WHERE id = 1
 `
 
 func (q *Queries) SetNamespace(ctx context.Context, namespace string) error {
-	_, err := q.exec(ctx, q.setNamespaceStmt, setNamespace, namespace)
+	_, err := q.db.ExecContext(ctx, setNamespace, namespace)
 	return err
 }
 
@@ -3109,7 +3109,7 @@ type SetOpenedParams struct {
 }
 
 func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
-	_, err := q.exec(ctx, q.setOpenedStmt, setOpened,
+	_, err := q.db.ExecContext(ctx, setOpened,
 		arg.FileIdentity,
 		arg.Generation,
 		arg.Quarantined,
@@ -3129,7 +3129,7 @@ type SetPredecessorEndParams struct {
 
 // No change of the replies: no version, no event.
 func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
-	_, err := q.exec(ctx, q.setPredecessorEndStmt, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
+	_, err := q.db.ExecContext(ctx, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
 	return err
 }
 
@@ -3139,7 +3139,7 @@ UPDATE meta SET released_at = ?1 WHERE id = 1
 
 // See store.DueSchedule.HeldUntil.
 func (q *Queries) SetReleased(ctx context.Context, releasedAt sql.NullInt64) error {
-	_, err := q.exec(ctx, q.setReleasedStmt, setReleased, releasedAt)
+	_, err := q.db.ExecContext(ctx, setReleased, releasedAt)
 	return err
 }
 
@@ -3210,7 +3210,7 @@ type SetStateParams struct {
 // statements
 // call no function, for the reason that the schema states.
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
-	result, err := q.exec(ctx, q.setStateStmt, setState,
+	result, err := q.db.ExecContext(ctx, setState,
 		arg.State,
 		arg.Listed,
 		arg.Version,
@@ -3279,7 +3279,7 @@ type SettleAttemptParams struct {
 
 // For an earlier attempt.
 func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) error {
-	_, err := q.exec(ctx, q.settleAttemptStmt, settleAttempt,
+	_, err := q.db.ExecContext(ctx, settleAttempt,
 		arg.Result,
 		arg.Kind,
 		arg.Message,
@@ -3307,7 +3307,7 @@ type ShareEffectParams struct {
 
 // Another job names the same object, and may take it over.
 func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
-	_, err := q.exec(ctx, q.shareEffectStmt, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
+	_, err := q.db.ExecContext(ctx, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
 	return err
 }
 
@@ -3323,7 +3323,7 @@ type StartPagesParams struct {
 }
 
 func (q *Queries) StartPages(ctx context.Context, arg StartPagesParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.startPagesStmt, startPages, arg.Project, arg.Since)
+	rows, err := q.db.QueryContext(ctx, startPages, arg.Project, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -3370,7 +3370,7 @@ type SucceedParams struct {
 // no
 // outcome.
 func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error) {
-	result, err := q.exec(ctx, q.succeedStmt, succeed,
+	result, err := q.db.ExecContext(ctx, succeed,
 		arg.Now,
 		arg.EffectAttempt,
 		arg.Message,
@@ -3397,7 +3397,7 @@ type TakeEffectKeyParams struct {
 }
 
 func (q *Queries) TakeEffectKey(ctx context.Context, arg TakeEffectKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.takeEffectKeyStmt, takeEffectKey, arg.Digest, arg.JobID)
+	result, err := q.db.ExecContext(ctx, takeEffectKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -3418,7 +3418,7 @@ type TakeGateParams struct {
 }
 
 func (q *Queries) TakeGate(ctx context.Context, arg TakeGateParams) error {
-	_, err := q.exec(ctx, q.takeGateStmt, takeGate,
+	_, err := q.db.ExecContext(ctx, takeGate,
 		arg.Account,
 		arg.Fingerprint,
 		arg.JobID,
@@ -3432,7 +3432,7 @@ UPDATE connection_ready SET saturated = 0 WHERE connection_id = ? AND saturated 
 `
 
 func (q *Queries) Unsaturate(ctx context.Context, connectionID []byte) (int64, error) {
-	result, err := q.exec(ctx, q.unsaturateStmt, unsaturate, connectionID)
+	result, err := q.db.ExecContext(ctx, unsaturate, connectionID)
 	if err != nil {
 		return 0, err
 	}
@@ -3456,7 +3456,7 @@ type WaitingJobsRow struct {
 // The replies that wait for a job, ended or not, with what determines the end of their start
 // windows.
 func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJobsRow, error) {
-	rows, err := q.query(ctx, q.waitingJobsStmt, waitingJobs, waitsFor)
+	rows, err := q.db.QueryContext(ctx, waitingJobs, waitsFor)
 	if err != nil {
 		return nil, err
 	}
@@ -3501,7 +3501,7 @@ type WaitingRowsRow struct {
 // replies
 // The runnable rows that get jobs when the job's replies stop waiting.
 func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRowsRow, error) {
-	rows, err := q.query(ctx, q.waitingRowsStmt, waitingRows, waitsFor)
+	rows, err := q.db.QueryContext(ctx, waitingRows, waitsFor)
 	if err != nil {
 		return nil, err
 	}
@@ -3534,7 +3534,7 @@ type WindowOverIDsParams struct {
 }
 
 func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.windowOverIDsStmt, windowOverIDs, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, windowOverIDs, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

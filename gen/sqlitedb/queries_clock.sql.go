@@ -14,7 +14,7 @@ UPDATE clock SET stepping = 1, steps = steps + 1, moved = moved + CAST(?1 AS INT
 `
 
 func (q *Queries) BeginStep(ctx context.Context, by int64) error {
-	_, err := q.exec(ctx, q.beginStepStmt, beginStep, by)
+	_, err := q.db.ExecContext(ctx, beginStep, by)
 	return err
 }
 
@@ -23,7 +23,7 @@ UPDATE clock SET stepping = 0 WHERE id = 1
 `
 
 func (q *Queries) EndStep(ctx context.Context) error {
-	_, err := q.exec(ctx, q.endStepStmt, endStep)
+	_, err := q.db.ExecContext(ctx, endStep)
 	return err
 }
 
@@ -38,7 +38,7 @@ type ForgetEarlierKeyAgesParams struct {
 }
 
 func (q *Queries) ForgetEarlierKeyAges(ctx context.Context, arg ForgetEarlierKeyAgesParams) error {
-	_, err := q.exec(ctx, q.forgetEarlierKeyAgesStmt, forgetEarlierKeyAges, arg.Unknown, arg.Keyed)
+	_, err := q.db.ExecContext(ctx, forgetEarlierKeyAges, arg.Unknown, arg.Keyed)
 	return err
 }
 
@@ -53,7 +53,7 @@ type ForgetKeyAgesParams struct {
 }
 
 func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) error {
-	_, err := q.exec(ctx, q.forgetKeyAgesStmt, forgetKeyAges, arg.Unknown, arg.Keyed)
+	_, err := q.db.ExecContext(ctx, forgetKeyAges, arg.Unknown, arg.Keyed)
 	return err
 }
 
@@ -67,7 +67,7 @@ SELECT id, boot_id, at, boot, since, off, floor, steps, moved, stepping FROM clo
 // earlier of old and now: a bound that ends later than that moves by "by". So one that was
 // over stays over, and a running one keeps what is left of it.
 func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
-	row := q.queryRow(ctx, q.getClockStmt, getClock)
+	row := q.db.QueryRowContext(ctx, getClock)
 	var i Clock
 	err := row.Scan(
 		&i.ID,
@@ -100,7 +100,7 @@ type SaveClockParams struct {
 }
 
 func (q *Queries) SaveClock(ctx context.Context, arg SaveClockParams) error {
-	_, err := q.exec(ctx, q.saveClockStmt, saveClock,
+	_, err := q.db.ExecContext(ctx, saveClock,
 		arg.BootID,
 		arg.At,
 		arg.Boot,
@@ -126,7 +126,7 @@ type StepAttemptsParams struct {
 
 // Of jobs that have not ended, and of those that a client's retry would restart.
 func (q *Queries) StepAttempts(ctx context.Context, arg StepAttemptsParams) error {
-	_, err := q.exec(ctx, q.stepAttemptsStmt, stepAttempts, arg.By, arg.Unknown, arg.Over)
+	_, err := q.db.ExecContext(ctx, stepAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -135,7 +135,7 @@ UPDATE connections SET bucket_at = bucket_at + CAST(?1 AS INTEGER) WHERE bucket_
 `
 
 func (q *Queries) StepBuckets(ctx context.Context, by int64) error {
-	_, err := q.exec(ctx, q.stepBucketsStmt, stepBuckets, by)
+	_, err := q.db.ExecContext(ctx, stepBuckets, by)
 	return err
 }
 
@@ -144,7 +144,7 @@ UPDATE cool_downs SET armed_at = armed_at + CAST(?1 AS INTEGER)
 `
 
 func (q *Queries) StepCoolDowns(ctx context.Context, by int64) error {
-	_, err := q.exec(ctx, q.stepCoolDownsStmt, stepCoolDowns, by)
+	_, err := q.db.ExecContext(ctx, stepCoolDowns, by)
 	return err
 }
 
@@ -163,7 +163,7 @@ type StepEarlierAttemptsParams struct {
 }
 
 func (q *Queries) StepEarlierAttempts(ctx context.Context, arg StepEarlierAttemptsParams) error {
-	_, err := q.exec(ctx, q.stepEarlierAttemptsStmt, stepEarlierAttempts, arg.By, arg.Unknown, arg.Over)
+	_, err := q.db.ExecContext(ctx, stepEarlierAttempts, arg.By, arg.Unknown, arg.Over)
 	return err
 }
 
@@ -172,7 +172,7 @@ UPDATE job_state SET ended_at = CAST(?1 AS INTEGER) WHERE ended_at > CAST(?1 AS 
 `
 
 func (q *Queries) StepEnds(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.stepEndsStmt, stepEnds, now)
+	_, err := q.db.ExecContext(ctx, stepEnds, now)
 	return err
 }
 
@@ -182,7 +182,7 @@ UPDATE job_state SET first_armed_at = CAST(?1 AS INTEGER) WHERE first_armed_at >
 
 // What happened before a step back did not happen after it.
 func (q *Queries) StepFirstArms(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.stepFirstArmsStmt, stepFirstArms, now)
+	_, err := q.db.ExecContext(ctx, stepFirstArms, now)
 	return err
 }
 
@@ -205,7 +205,7 @@ type StepHoldsParams struct {
 }
 
 func (q *Queries) StepHolds(ctx context.Context, arg StepHoldsParams) error {
-	_, err := q.exec(ctx, q.stepHoldsStmt, stepHolds, arg.Over, arg.By, arg.Now)
+	_, err := q.db.ExecContext(ctx, stepHolds, arg.Over, arg.By, arg.Now)
 	return err
 }
 
@@ -217,7 +217,7 @@ WHERE state IN (2, 3, 4, 5)
 
 // Leases, fences, looks and polls. A look under way proves nothing after the step.
 func (q *Queries) StepLeases(ctx context.Context, by int64) error {
-	_, err := q.exec(ctx, q.stepLeasesStmt, stepLeases, by)
+	_, err := q.db.ExecContext(ctx, stepLeases, by)
 	return err
 }
 
@@ -231,7 +231,7 @@ type StepLoginsParams struct {
 }
 
 func (q *Queries) StepLogins(ctx context.Context, arg StepLoginsParams) error {
-	_, err := q.exec(ctx, q.stepLoginsStmt, stepLogins, arg.By, arg.Over)
+	_, err := q.db.ExecContext(ctx, stepLogins, arg.By, arg.Over)
 	return err
 }
 
@@ -240,7 +240,7 @@ UPDATE connections SET paused_at = CAST(?1 AS INTEGER) WHERE paused_at > CAST(?1
 `
 
 func (q *Queries) StepPauses(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.stepPausesStmt, stepPauses, now)
+	_, err := q.db.ExecContext(ctx, stepPauses, now)
 	return err
 }
 
@@ -257,7 +257,7 @@ type StepRenewalsParams struct {
 
 // A lease or a rest, and how long ago the last leases began.
 func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) error {
-	_, err := q.exec(ctx, q.stepRenewalsStmt, stepRenewals, arg.Over, arg.By)
+	_, err := q.db.ExecContext(ctx, stepRenewals, arg.Over, arg.By)
 	return err
 }
 
@@ -277,7 +277,7 @@ type StepSchedulesParams struct {
 // where nothing is due.
 // A refused decision is made again now, too.
 func (q *Queries) StepSchedules(ctx context.Context, arg StepSchedulesParams) error {
-	_, err := q.exec(ctx, q.stepSchedulesStmt, stepSchedules, arg.Now, arg.Soon)
+	_, err := q.db.ExecContext(ctx, stepSchedules, arg.Now, arg.Soon)
 	return err
 }
 
@@ -291,7 +291,7 @@ WHERE unasked = 1 AND state BETWEEN 1 AND 7
 // Of jobs that start as soon as possible. Their schedule_time stays: it is what every answer
 // to their request has.
 func (q *Queries) StepUnasked(ctx context.Context, by int64) error {
-	_, err := q.exec(ctx, q.stepUnaskedStmt, stepUnasked, by)
+	_, err := q.db.ExecContext(ctx, stepUnasked, by)
 	return err
 }
 
@@ -300,7 +300,7 @@ UPDATE api_keys SET last_used_at = CAST(?1 AS INTEGER) WHERE last_used_at > CAST
 `
 
 func (q *Queries) StepUses(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.stepUsesStmt, stepUses, now)
+	_, err := q.db.ExecContext(ctx, stepUses, now)
 	return err
 }
 
@@ -324,7 +324,7 @@ type StepWaitsParams struct {
 // start window, or of the wait of a reply, which has no other waits meanwhile.
 // A job that runs before its time, because a person said so, stays so.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
-	_, err := q.exec(ctx, q.stepWaitsStmt, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
+	_, err := q.db.ExecContext(ctx, stepWaits, arg.By, arg.Over, arg.DefaultWindow)
 	return err
 }
 
@@ -341,6 +341,6 @@ type StepWindowsParams struct {
 
 // Windows that were open while work was suspended.
 func (q *Queries) StepWindows(ctx context.Context, arg StepWindowsParams) error {
-	_, err := q.exec(ctx, q.stepWindowsStmt, stepWindows, arg.Stood, arg.Now)
+	_, err := q.db.ExecContext(ctx, stepWindows, arg.Stood, arg.Now)
 	return err
 }

@@ -26,7 +26,7 @@ type ConnectionInUseParams struct {
 
 // Whether any of its jobs is not terminal; each part has an index.
 func (q *Queries) ConnectionInUse(ctx context.Context, arg ConnectionInUseParams) (int64, error) {
-	row := q.queryRow(ctx, q.connectionInUseStmt, connectionInUse, arg.ID, arg.Project)
+	row := q.db.QueryRowContext(ctx, connectionInUse, arg.ID, arg.Project)
 	var used int64
 	err := row.Scan(&used)
 	return used, err
@@ -39,7 +39,7 @@ WHERE (project, name, value, created_at, connection_id) IN (
 `
 
 func (q *Queries) DropConnectionLabels(ctx context.Context, id []byte) error {
-	_, err := q.exec(ctx, q.dropConnectionLabelsStmt, dropConnectionLabels, id)
+	_, err := q.db.ExecContext(ctx, dropConnectionLabels, id)
 	return err
 }
 
@@ -48,7 +48,7 @@ DELETE FROM connection_credentials WHERE connection_id = ?
 `
 
 func (q *Queries) DropCredentials(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.dropCredentialsStmt, dropCredentials, connectionID)
+	_, err := q.db.ExecContext(ctx, dropCredentials, connectionID)
 	return err
 }
 
@@ -57,7 +57,7 @@ DELETE FROM connection_ready WHERE connection_id = ?
 `
 
 func (q *Queries) DropRunnableOf(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.dropRunnableOfStmt, dropRunnableOf, connectionID)
+	_, err := q.db.ExecContext(ctx, dropRunnableOf, connectionID)
 	return err
 }
 
@@ -67,7 +67,7 @@ SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json
 `
 
 func (q *Queries) InsertConnectionLabels(ctx context.Context, id []byte) error {
-	_, err := q.exec(ctx, q.insertConnectionLabelsStmt, insertConnectionLabels, id)
+	_, err := q.db.ExecContext(ctx, insertConnectionLabels, id)
 	return err
 }
 
@@ -77,7 +77,7 @@ WHERE connection_id = ? AND auth_hold_at IS NOT NULL
 `
 
 func (q *Queries) LiftAuth(ctx context.Context, connectionID []byte) (int64, error) {
-	result, err := q.exec(ctx, q.liftAuthStmt, liftAuth, connectionID)
+	result, err := q.db.ExecContext(ctx, liftAuth, connectionID)
 	if err != nil {
 		return 0, err
 	}
@@ -102,7 +102,7 @@ type MissedIDsParams struct {
 }
 
 func (q *Queries) MissedIDs(ctx context.Context, arg MissedIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.missedIDsStmt, missedIDs,
+	rows, err := q.db.QueryContext(ctx, missedIDs,
 		arg.ID,
 		arg.Project,
 		arg.Now,
@@ -139,7 +139,7 @@ type PauseRunnableParams struct {
 }
 
 func (q *Queries) PauseRunnable(ctx context.Context, arg PauseRunnableParams) error {
-	_, err := q.exec(ctx, q.pauseRunnableStmt, pauseRunnable, arg.Paused, arg.ConnectionID)
+	_, err := q.db.ExecContext(ctx, pauseRunnable, arg.Paused, arg.ConnectionID)
 	return err
 }
 
@@ -180,7 +180,7 @@ type SetConnectionParams struct {
 
 // Changes of connections.
 func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) error {
-	_, err := q.exec(ctx, q.setConnectionStmt, setConnection,
+	_, err := q.db.ExecContext(ctx, setConnection,
 		arg.DisplayName,
 		arg.Labels,
 		arg.Settings,
@@ -218,7 +218,7 @@ type SetSealParams struct {
 }
 
 func (q *Queries) SetSeal(ctx context.Context, arg SetSealParams) (int64, error) {
-	result, err := q.exec(ctx, q.setSealStmt, setSeal,
+	result, err := q.db.ExecContext(ctx, setSeal,
 		arg.KeyID,
 		arg.Data,
 		arg.ConnectionID,
@@ -242,7 +242,7 @@ type UnboundParams struct {
 
 // A row that loses a bound is served as if the bound had never existed.
 func (q *Queries) Unbound(ctx context.Context, arg UnboundParams) error {
-	_, err := q.exec(ctx, q.unboundStmt, unbound, arg.PacedUntil, arg.ConnectionID)
+	_, err := q.db.ExecContext(ctx, unbound, arg.PacedUntil, arg.ConnectionID)
 	return err
 }
 
@@ -259,6 +259,6 @@ type WakeLooksParams struct {
 // Looks and polls that waited for a credential. No change of their jobs: no version, no
 // event.
 func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
-	_, err := q.exec(ctx, q.wakeLooksStmt, wakeLooks, arg.Now, arg.ConnectionID)
+	_, err := q.db.ExecContext(ctx, wakeLooks, arg.Now, arg.ConnectionID)
 	return err
 }

@@ -19,7 +19,7 @@ WHERE id = ?1 AND deleted_at IS NOT NULL
 
 // The row stays, without a project: to remove it SQLite would search all jobs for its own.
 func (q *Queries) BlankConnection(ctx context.Context, id []byte) error {
-	_, err := q.exec(ctx, q.blankConnectionStmt, blankConnection, id)
+	_, err := q.db.ExecContext(ctx, blankConnection, id)
 	return err
 }
 
@@ -33,7 +33,7 @@ type ConnectionsOfParams struct {
 }
 
 func (q *Queries) ConnectionsOf(ctx context.Context, arg ConnectionsOfParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.connectionsOfStmt, connectionsOf, arg.Project, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, connectionsOf, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ type FirstEndedAfterParams struct {
 }
 
 func (q *Queries) FirstEndedAfter(ctx context.Context, arg FirstEndedAfterParams) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.firstEndedAfterStmt, firstEndedAfter, arg.Project, arg.State, arg.After)
+	row := q.db.QueryRowContext(ctx, firstEndedAfter, arg.Project, arg.State, arg.After)
 	var ended_at sql.NullInt64
 	err := row.Scan(&ended_at)
 	return ended_at, err
@@ -79,7 +79,7 @@ SELECT r.id FROM jobs AS r WHERE r.reply_to = ? LIMIT 1
 `
 
 func (q *Queries) FirstReply(ctx context.Context, replyTo []byte) ([]byte, error) {
-	row := q.queryRow(ctx, q.firstReplyStmt, firstReply, replyTo)
+	row := q.db.QueryRowContext(ctx, firstReply, replyTo)
 	var id []byte
 	err := row.Scan(&id)
 	return id, err
@@ -90,7 +90,7 @@ SELECT job_id, project, key_digest, state, class, attempts, proof, effect_at, ob
 `
 
 func (q *Queries) GetErasedJob(ctx context.Context, jobID []byte) (ErasedJob, error) {
-	row := q.queryRow(ctx, q.getErasedJobStmt, getErasedJob, jobID)
+	row := q.db.QueryRowContext(ctx, getErasedJob, jobID)
 	var i ErasedJob
 	err := row.Scan(
 		&i.JobID,
@@ -139,7 +139,7 @@ type InsertErasedJobParams struct {
 }
 
 func (q *Queries) InsertErasedJob(ctx context.Context, arg InsertErasedJobParams) error {
-	_, err := q.exec(ctx, q.insertErasedJobStmt, insertErasedJob,
+	_, err := q.db.ExecContext(ctx, insertErasedJob,
 		arg.JobID,
 		arg.Project,
 		arg.KeyDigest,
@@ -168,7 +168,7 @@ type LiveConnectionsParams struct {
 }
 
 func (q *Queries) LiveConnections(ctx context.Context, arg LiveConnectionsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.liveConnectionsStmt, liveConnections, arg.Project, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, liveConnections, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ DELETE FROM api_keys WHERE project = ?
 `
 
 func (q *Queries) RemoveAPIKeys(ctx context.Context, project string) (int64, error) {
-	result, err := q.exec(ctx, q.removeAPIKeysStmt, removeAPIKeys, project)
+	result, err := q.db.ExecContext(ctx, removeAPIKeys, project)
 	if err != nil {
 		return 0, err
 	}
@@ -212,7 +212,7 @@ type RemoveConnectionLabelsParams struct {
 }
 
 func (q *Queries) RemoveConnectionLabels(ctx context.Context, arg RemoveConnectionLabelsParams) error {
-	_, err := q.exec(ctx, q.removeConnectionLabelsStmt, removeConnectionLabels, arg.ConnectionID, arg.Project)
+	_, err := q.db.ExecContext(ctx, removeConnectionLabels, arg.ConnectionID, arg.Project)
 	return err
 }
 
@@ -221,7 +221,7 @@ DELETE FROM cool_downs WHERE owner = ?
 `
 
 func (q *Queries) RemoveCoolDown(ctx context.Context, owner []byte) error {
-	_, err := q.exec(ctx, q.removeCoolDownStmt, removeCoolDown, owner)
+	_, err := q.db.ExecContext(ctx, removeCoolDown, owner)
 	return err
 }
 
@@ -230,7 +230,7 @@ DELETE FROM oauth_logins WHERE project = ?
 `
 
 func (q *Queries) RemoveLogins(ctx context.Context, project string) (int64, error) {
-	result, err := q.exec(ctx, q.removeLoginsStmt, removeLogins, project)
+	result, err := q.db.ExecContext(ctx, removeLogins, project)
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ DELETE FROM oauth_renewals WHERE connection_id = ?
 `
 
 func (q *Queries) RemoveRenewal(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.removeRenewalStmt, removeRenewal, connectionID)
+	_, err := q.db.ExecContext(ctx, removeRenewal, connectionID)
 	return err
 }
 
@@ -253,7 +253,7 @@ DELETE FROM event_texts WHERE job_id = ?
 
 // Erasure: what retention does not remove, or not yet.
 func (q *Queries) RemoveTextsOf(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeTextsOfStmt, removeTextsOf, jobID)
+	_, err := q.db.ExecContext(ctx, removeTextsOf, jobID)
 	return err
 }
 
@@ -267,7 +267,7 @@ type SetPageBodyParams struct {
 }
 
 func (q *Queries) SetPageBody(ctx context.Context, arg SetPageBodyParams) error {
-	_, err := q.exec(ctx, q.setPageBodyStmt, setPageBody, arg.Body, arg.Position)
+	_, err := q.db.ExecContext(ctx, setPageBody, arg.Body, arg.Position)
 	return err
 }
 
@@ -282,7 +282,7 @@ type SetProjectErasedParams struct {
 }
 
 func (q *Queries) SetProjectErased(ctx context.Context, arg SetProjectErasedParams) error {
-	_, err := q.exec(ctx, q.setProjectErasedStmt, setProjectErased, arg.ErasedAt, arg.ErasedBy, arg.ID)
+	_, err := q.db.ExecContext(ctx, setProjectErased, arg.ErasedAt, arg.ErasedBy, arg.ID)
 	return err
 }
 
@@ -297,7 +297,7 @@ type SomeOfStateParams struct {
 }
 
 func (q *Queries) SomeOfState(ctx context.Context, arg SomeOfStateParams) ([]int64, error) {
-	rows, err := q.query(ctx, q.someOfStateStmt, someOfState, arg.Project, arg.State, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, someOfState, arg.Project, arg.State, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

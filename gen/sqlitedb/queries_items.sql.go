@@ -29,7 +29,7 @@ type EndItemParams struct {
 
 // An item that a firing used, or that was refused.
 func (q *Queries) EndItem(ctx context.Context, arg EndItemParams) (int64, error) {
-	result, err := q.exec(ctx, q.endItemStmt, endItem,
+	result, err := q.db.ExecContext(ctx, endItem,
 		arg.State,
 		arg.FiringName,
 		arg.JobID,
@@ -66,7 +66,7 @@ type EndedItemsRow struct {
 
 // Items that have left, the last to leave first.
 func (q *Queries) EndedItems(ctx context.Context, arg EndedItemsParams) ([]EndedItemsRow, error) {
-	rows, err := q.query(ctx, q.endedItemsStmt, endedItems,
+	rows, err := q.db.QueryContext(ctx, endedItems,
 		arg.ScheduleID,
 		arg.AfterTime,
 		arg.AfterID,
@@ -108,7 +108,7 @@ type GetItemParams struct {
 }
 
 func (q *Queries) GetItem(ctx context.Context, arg GetItemParams) (ScheduleItem, error) {
-	row := q.queryRow(ctx, q.getItemStmt, getItem, arg.ID, arg.ScheduleID)
+	row := q.db.QueryRowContext(ctx, getItem, arg.ID, arg.ScheduleID)
 	var i ScheduleItem
 	err := row.Scan(
 		&i.ID,
@@ -167,7 +167,7 @@ type InsertItemParams struct {
 
 // The queues of schedules.
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
-	_, err := q.exec(ctx, q.insertItemStmt, insertItem,
+	_, err := q.db.ExecContext(ctx, insertItem,
 		arg.ID,
 		arg.ScheduleID,
 		arg.IdemKey,
@@ -200,7 +200,7 @@ type ItemByKeyParams struct {
 }
 
 func (q *Queries) ItemByKey(ctx context.Context, arg ItemByKeyParams) (ScheduleItem, error) {
-	row := q.queryRow(ctx, q.itemByKeyStmt, itemByKey, arg.ScheduleID, arg.IdemKey)
+	row := q.db.QueryRowContext(ctx, itemByKey, arg.ScheduleID, arg.IdemKey)
 	var i ScheduleItem
 	err := row.Scan(
 		&i.ID,
@@ -254,7 +254,7 @@ type ListedItemRow struct {
 
 // Without its payload.
 func (q *Queries) ListedItem(ctx context.Context, id []byte) (ListedItemRow, error) {
-	row := q.queryRow(ctx, q.listedItemStmt, listedItem, id)
+	row := q.db.QueryRowContext(ctx, listedItem, id)
 	var i ListedItemRow
 	err := row.Scan(
 		&i.ID,
@@ -288,7 +288,7 @@ type PlaceItemParams struct {
 }
 
 func (q *Queries) PlaceItem(ctx context.Context, arg PlaceItemParams) error {
-	_, err := q.exec(ctx, q.placeItemStmt, placeItem, arg.Place, arg.ID)
+	_, err := q.db.ExecContext(ctx, placeItem, arg.Place, arg.ID)
 	return err
 }
 
@@ -310,7 +310,7 @@ type QueueHeadRow struct {
 
 // The first waiting items.
 func (q *Queries) QueueHead(ctx context.Context, arg QueueHeadParams) ([]QueueHeadRow, error) {
-	rows, err := q.query(ctx, q.queueHeadStmt, queueHead, arg.ScheduleID, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, queueHead, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +346,7 @@ type QueueOfRow struct {
 
 // The items that have content.
 func (q *Queries) QueueOf(ctx context.Context, scheduleID []byte) ([]QueueOfRow, error) {
-	rows, err := q.query(ctx, q.queueOfStmt, queueOf, scheduleID)
+	rows, err := q.db.QueryContext(ctx, queueOf, scheduleID)
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +387,7 @@ type RemoveItemsParams struct {
 
 // The content of a schedule that is deleted.
 func (q *Queries) RemoveItems(ctx context.Context, arg RemoveItemsParams) error {
-	_, err := q.exec(ctx, q.removeItemsStmt, removeItems, arg.Now, arg.ScheduleID)
+	_, err := q.db.ExecContext(ctx, removeItems, arg.Now, arg.ScheduleID)
 	return err
 }
 
@@ -401,7 +401,7 @@ type RemoveItemsOfParams struct {
 }
 
 func (q *Queries) RemoveItemsOf(ctx context.Context, arg RemoveItemsOfParams) (int64, error) {
-	result, err := q.exec(ctx, q.removeItemsOfStmt, removeItemsOf, arg.ScheduleID, arg.MaxRows)
+	result, err := q.db.ExecContext(ctx, removeItemsOf, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -433,7 +433,7 @@ type SetItemParams struct {
 }
 
 func (q *Queries) SetItem(ctx context.Context, arg SetItemParams) (int64, error) {
-	result, err := q.exec(ctx, q.setItemStmt, setItem,
+	result, err := q.db.ExecContext(ctx, setItem,
 		arg.Version,
 		arg.State,
 		arg.Place,

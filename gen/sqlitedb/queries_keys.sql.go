@@ -39,7 +39,7 @@ type CredentialsOfOthersRow struct {
 
 // Credentials that another key seals, after a place.
 func (q *Queries) CredentialsOfOthers(ctx context.Context, arg CredentialsOfOthersParams) ([]CredentialsOfOthersRow, error) {
-	rows, err := q.query(ctx, q.credentialsOfOthersStmt, credentialsOfOthers,
+	rows, err := q.db.QueryContext(ctx, credentialsOfOthers,
 		arg.ConnectionID,
 		arg.Version,
 		arg.KeyID,
@@ -80,7 +80,7 @@ SELECT id, project, name, hash, scopes, created_at, expires_at, last_used_at, re
 `
 
 func (q *Queries) GetAPIKey(ctx context.Context, id string) (ApiKey, error) {
-	row := q.queryRow(ctx, q.getAPIKeyStmt, getAPIKey, id)
+	row := q.db.QueryRowContext(ctx, getAPIKey, id)
 	var i ApiKey
 	err := row.Scan(
 		&i.ID,
@@ -112,7 +112,7 @@ type InsertAPIKeyParams struct {
 }
 
 func (q *Queries) InsertAPIKey(ctx context.Context, arg InsertAPIKeyParams) error {
-	_, err := q.exec(ctx, q.insertAPIKeyStmt, insertAPIKey,
+	_, err := q.db.ExecContext(ctx, insertAPIKey,
 		arg.ID,
 		arg.Project,
 		arg.Name,
@@ -134,7 +134,7 @@ type InsertProjectParams struct {
 }
 
 func (q *Queries) InsertProject(ctx context.Context, arg InsertProjectParams) error {
-	_, err := q.exec(ctx, q.insertProjectStmt, insertProject, arg.ID, arg.Now)
+	_, err := q.db.ExecContext(ctx, insertProject, arg.ID, arg.Now)
 	return err
 }
 
@@ -150,7 +150,7 @@ type KeyUseRow struct {
 
 // Keys that seal credentials, and keys of clients.
 func (q *Queries) KeyUse(ctx context.Context) ([]KeyUseRow, error) {
-	rows, err := q.query(ctx, q.keyUseStmt, keyUse)
+	rows, err := q.db.QueryContext(ctx, keyUse)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ type ListAPIKeysParams struct {
 }
 
 func (q *Queries) ListAPIKeys(ctx context.Context, arg ListAPIKeysParams) ([]ApiKey, error) {
-	rows, err := q.query(ctx, q.listAPIKeysStmt, listAPIKeys, arg.After, arg.Project, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, listAPIKeys, arg.After, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ type LoginKeyUseRow struct {
 }
 
 func (q *Queries) LoginKeyUse(ctx context.Context, now int64) ([]LoginKeyUseRow, error) {
-	rows, err := q.query(ctx, q.loginKeyUseStmt, loginKeyUse, now)
+	rows, err := q.db.QueryContext(ctx, loginKeyUse, now)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ type NameTakenParams struct {
 }
 
 func (q *Queries) NameTaken(ctx context.Context, arg NameTakenParams) (int64, error) {
-	row := q.queryRow(ctx, q.nameTakenStmt, nameTaken, arg.Project, arg.Name, arg.Now)
+	row := q.db.QueryRowContext(ctx, nameTaken, arg.Project, arg.Name, arg.Now)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -273,7 +273,7 @@ SELECT CAST(EXISTS (SELECT 1 FROM projects WHERE id = ?) AS INTEGER)
 `
 
 func (q *Queries) ProjectExists(ctx context.Context, id string) (int64, error) {
-	row := q.queryRow(ctx, q.projectExistsStmt, projectExists, id)
+	row := q.db.QueryRowContext(ctx, projectExists, id)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -294,7 +294,7 @@ type ResealParams struct {
 }
 
 func (q *Queries) Reseal(ctx context.Context, arg ResealParams) (int64, error) {
-	result, err := q.exec(ctx, q.resealStmt, reseal,
+	result, err := q.db.ExecContext(ctx, reseal,
 		arg.NewKeyID,
 		arg.NewData,
 		arg.ConnectionID,
@@ -318,7 +318,7 @@ type RevokeAPIKeyParams struct {
 }
 
 func (q *Queries) RevokeAPIKey(ctx context.Context, arg RevokeAPIKeyParams) error {
-	_, err := q.exec(ctx, q.revokeAPIKeyStmt, revokeAPIKey, arg.Now, arg.ID)
+	_, err := q.db.ExecContext(ctx, revokeAPIKey, arg.Now, arg.ID)
 	return err
 }
 
@@ -333,7 +333,7 @@ type TouchAPIKeyParams struct {
 }
 
 func (q *Queries) TouchAPIKey(ctx context.Context, arg TouchAPIKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.touchAPIKeyStmt, touchAPIKey, arg.Now, arg.ID, arg.Before)
+	result, err := q.db.ExecContext(ctx, touchAPIKey, arg.Now, arg.ID, arg.Before)
 	if err != nil {
 		return 0, err
 	}

@@ -15,7 +15,7 @@ SELECT credential_version FROM connections WHERE id = ?1
 `
 
 func (q *Queries) CredentialVersion(ctx context.Context, id []byte) (int64, error) {
-	row := q.queryRow(ctx, q.credentialVersionStmt, credentialVersion, id)
+	row := q.db.QueryRowContext(ctx, credentialVersion, id)
 	var credential_version int64
 	err := row.Scan(&credential_version)
 	return credential_version, err
@@ -26,7 +26,7 @@ DELETE FROM oauth_logins WHERE state = ?1
 `
 
 func (q *Queries) DropLogin(ctx context.Context, state []byte) error {
-	_, err := q.exec(ctx, q.dropLoginStmt, dropLogin, state)
+	_, err := q.db.ExecContext(ctx, dropLogin, state)
 	return err
 }
 
@@ -36,7 +36,7 @@ WHERE state IN (SELECT o.state FROM oauth_logins AS o WHERE o.expires_at <= ?1 O
 `
 
 func (q *Queries) DropOldLogins(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.dropOldLoginsStmt, dropOldLogins, now)
+	_, err := q.db.ExecContext(ctx, dropOldLogins, now)
 	return err
 }
 
@@ -45,7 +45,7 @@ SELECT state, project, actor, app, target, key_id, sealed, redirect_url, return_
 `
 
 func (q *Queries) GetLogin(ctx context.Context, state []byte) (OauthLogin, error) {
-	row := q.queryRow(ctx, q.getLoginStmt, getLogin, state)
+	row := q.db.QueryRowContext(ctx, getLogin, state)
 	var i OauthLogin
 	err := row.Scan(
 		&i.State,
@@ -67,7 +67,7 @@ SELECT connection_id, version, owner, until, tries, begun_at, before_at FROM oau
 `
 
 func (q *Queries) GetRenewal(ctx context.Context, connectionID []byte) (OauthRenewal, error) {
-	row := q.queryRow(ctx, q.getRenewalStmt, getRenewal, connectionID)
+	row := q.db.QueryRowContext(ctx, getRenewal, connectionID)
 	var i OauthRenewal
 	err := row.Scan(
 		&i.ConnectionID,
@@ -100,7 +100,7 @@ type SetRenewalParams struct {
 }
 
 func (q *Queries) SetRenewal(ctx context.Context, arg SetRenewalParams) error {
-	_, err := q.exec(ctx, q.setRenewalStmt, setRenewal,
+	_, err := q.db.ExecContext(ctx, setRenewal,
 		arg.ConnectionID,
 		arg.Version,
 		arg.Owner,
@@ -133,7 +133,7 @@ type StartLoginParams struct {
 
 // Logins at platforms, and leases to renew their tokens.
 func (q *Queries) StartLogin(ctx context.Context, arg StartLoginParams) error {
-	_, err := q.exec(ctx, q.startLoginStmt, startLogin,
+	_, err := q.db.ExecContext(ctx, startLogin,
 		arg.State,
 		arg.Project,
 		arg.Actor,

@@ -24,7 +24,7 @@ type AddUseParams struct {
 
 // What projects have, for quotas.
 func (q *Queries) AddUse(ctx context.Context, arg AddUseParams) error {
-	_, err := q.exec(ctx, q.addUseStmt, addUse, arg.Project, arg.Jobs, arg.Bytes)
+	_, err := q.db.ExecContext(ctx, addUse, arg.Project, arg.Jobs, arg.Bytes)
 	return err
 }
 
@@ -40,7 +40,7 @@ type CountAPIKeysParams struct {
 
 // Keys that are live at now.
 func (q *Queries) CountAPIKeys(ctx context.Context, arg CountAPIKeysParams) (int64, error) {
-	row := q.queryRow(ctx, q.countAPIKeysStmt, countAPIKeys, arg.Project, arg.Now)
+	row := q.db.QueryRowContext(ctx, countAPIKeys, arg.Project, arg.Now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -51,7 +51,7 @@ SELECT count(*) FROM connections WHERE project = ?1 AND deleted_at IS NULL
 `
 
 func (q *Queries) CountConnections(ctx context.Context, project string) (int64, error) {
-	row := q.queryRow(ctx, q.countConnectionsStmt, countConnections, project)
+	row := q.db.QueryRowContext(ctx, countConnections, project)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -68,7 +68,7 @@ type CountLoginsParams struct {
 
 // Logins that may still be completed at now.
 func (q *Queries) CountLogins(ctx context.Context, arg CountLoginsParams) (int64, error) {
-	row := q.queryRow(ctx, q.countLoginsStmt, countLogins, arg.Project, arg.Now)
+	row := q.db.QueryRowContext(ctx, countLogins, arg.Project, arg.Now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -84,7 +84,7 @@ type StoredJobsRow struct {
 }
 
 func (q *Queries) StoredJobs(ctx context.Context, project string) (StoredJobsRow, error) {
-	row := q.queryRow(ctx, q.storedJobsStmt, storedJobs, project)
+	row := q.db.QueryRowContext(ctx, storedJobs, project)
 	var i StoredJobsRow
 	err := row.Scan(&i.Jobs, &i.Bytes)
 	return i, err

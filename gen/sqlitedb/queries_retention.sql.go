@@ -15,7 +15,7 @@ DELETE FROM event_pages WHERE position = ?
 `
 
 func (q *Queries) DropPage(ctx context.Context, position int64) error {
-	_, err := q.exec(ctx, q.dropPageStmt, dropPage, position)
+	_, err := q.db.ExecContext(ctx, dropPage, position)
 	return err
 }
 
@@ -31,7 +31,7 @@ type DropTextsParams struct {
 
 // Texts of events whose jobs are removed.
 func (q *Queries) DropTexts(ctx context.Context, arg DropTextsParams) error {
-	_, err := q.exec(ctx, q.dropTextsStmt, dropTexts, arg.After, arg.UpTo)
+	_, err := q.db.ExecContext(ctx, dropTexts, arg.After, arg.UpTo)
 	return err
 }
 
@@ -60,7 +60,7 @@ type EndedJobRow struct {
 }
 
 func (q *Queries) EndedJob(ctx context.Context, arg EndedJobParams) (EndedJobRow, error) {
-	row := q.queryRow(ctx, q.endedJobStmt, endedJob, arg.JobID, arg.Until)
+	row := q.db.QueryRowContext(ctx, endedJob, arg.JobID, arg.Until)
 	var i EndedJobRow
 	err := row.Scan(
 		&i.JobID,
@@ -112,7 +112,7 @@ type EndedJobsRow struct {
 // jobs
 // The next jobs of a project and a state that ended by then.
 func (q *Queries) EndedJobs(ctx context.Context, arg EndedJobsParams) ([]EndedJobsRow, error) {
-	rows, err := q.query(ctx, q.endedJobsStmt, endedJobs,
+	rows, err := q.db.QueryContext(ctx, endedJobs,
 		arg.Project,
 		arg.State,
 		arg.After,
@@ -158,7 +158,7 @@ WHERE s.class IN (2, 3) AND s.first_armed_at IS NOT NULL ORDER BY s.first_armed_
 
 // Of all jobs that look for their objects.
 func (q *Queries) FirstStart(ctx context.Context) (sql.NullInt64, error) {
-	row := q.queryRow(ctx, q.firstStartStmt, firstStart)
+	row := q.db.QueryRowContext(ctx, firstStart)
 	var first_armed_at sql.NullInt64
 	err := row.Scan(&first_armed_at)
 	return first_armed_at, err
@@ -169,7 +169,7 @@ DELETE FROM job_keys WHERE digest = ?
 `
 
 func (q *Queries) ForgetKey(ctx context.Context, digest []byte) error {
-	_, err := q.exec(ctx, q.forgetKeyStmt, forgetKey, digest)
+	_, err := q.db.ExecContext(ctx, forgetKey, digest)
 	return err
 }
 
@@ -178,7 +178,7 @@ DELETE FROM effects WHERE job_id = ? AND job_removed = 1
 `
 
 func (q *Queries) ForgetObject(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.forgetObjectStmt, forgetObject, jobID)
+	_, err := q.db.ExecContext(ctx, forgetObject, jobID)
 	return err
 }
 
@@ -187,7 +187,7 @@ SELECT CAST(EXISTS (SELECT 1 FROM jobs AS r WHERE r.reply_to = ?) AS INTEGER)
 `
 
 func (q *Queries) HasReplies(ctx context.Context, replyTo []byte) (int64, error) {
-	row := q.queryRow(ctx, q.hasRepliesStmt, hasReplies, replyTo)
+	row := q.db.QueryRowContext(ctx, hasReplies, replyTo)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -204,7 +204,7 @@ type KeepKeyParams struct {
 }
 
 func (q *Queries) KeepKey(ctx context.Context, arg KeepKeyParams) error {
-	_, err := q.exec(ctx, q.keepKeyStmt, keepKey, arg.KeptUntil, arg.Digest, arg.JobID)
+	_, err := q.db.ExecContext(ctx, keepKey, arg.KeptUntil, arg.Digest, arg.JobID)
 	return err
 }
 
@@ -213,7 +213,7 @@ UPDATE effects SET job_removed = 1, external_url = '' WHERE job_id = ? AND owns_
 `
 
 func (q *Queries) KeepObject(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.keepObjectStmt, keepObject, jobID)
+	_, err := q.db.ExecContext(ctx, keepObject, jobID)
 	return err
 }
 
@@ -229,7 +229,7 @@ type KeysOverParams struct {
 
 // what outlives its job
 func (q *Queries) KeysOver(ctx context.Context, arg KeysOverParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.keysOverStmt, keysOver, arg.Now, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, keysOver, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ type NewestPageRow struct {
 // The newest page at or before a position, but never the log's very last one: positions
 // continue from it, and are compared with it.
 func (q *Queries) NewestPage(ctx context.Context, at int64) (NewestPageRow, error) {
-	row := q.queryRow(ctx, q.newestPageStmt, newestPage, at)
+	row := q.db.QueryRowContext(ctx, newestPage, at)
 	var i NewestPageRow
 	err := row.Scan(&i.Position, &i.At)
 	return i, err
@@ -281,7 +281,7 @@ SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > ? ORDER B
 `
 
 func (q *Queries) NextProject(ctx context.Context, project string) (string, error) {
-	row := q.queryRow(ctx, q.nextProjectStmt, nextProject, project)
+	row := q.db.QueryRowContext(ctx, nextProject, project)
 	var project_2 string
 	err := row.Scan(&project_2)
 	return project_2, err
@@ -297,7 +297,7 @@ type ObjectsBeforeParams struct {
 }
 
 func (q *Queries) ObjectsBefore(ctx context.Context, arg ObjectsBeforeParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.objectsBeforeStmt, objectsBefore, arg.Before, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, objectsBefore, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ type OldPagesRow struct {
 }
 
 func (q *Queries) OldPages(ctx context.Context, arg OldPagesParams) ([]OldPagesRow, error) {
-	rows, err := q.query(ctx, q.oldPagesStmt, oldPages, arg.After, arg.UpTo, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, oldPages, arg.After, arg.UpTo, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ UPDATE meta SET events_from = ?1 WHERE id = 1 AND events_from < ?1
 `
 
 func (q *Queries) RaiseEventsFrom(ctx context.Context, eventsFrom int64) error {
-	_, err := q.exec(ctx, q.raiseEventsFromStmt, raiseEventsFrom, eventsFrom)
+	_, err := q.db.ExecContext(ctx, raiseEventsFrom, eventsFrom)
 	return err
 }
 
@@ -372,7 +372,7 @@ DELETE FROM attempts WHERE job_id = ?
 `
 
 func (q *Queries) RemoveAttempts(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeAttemptsStmt, removeAttempts, jobID)
+	_, err := q.db.ExecContext(ctx, removeAttempts, jobID)
 	return err
 }
 
@@ -381,7 +381,7 @@ DELETE FROM effects WHERE job_id = ? AND job_removed = 0
 `
 
 func (q *Queries) RemoveEffect(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeEffectStmt, removeEffect, jobID)
+	_, err := q.db.ExecContext(ctx, removeEffect, jobID)
 	return err
 }
 
@@ -390,7 +390,7 @@ DELETE FROM job_history WHERE job_id = ?
 `
 
 func (q *Queries) RemoveHistory(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeHistoryStmt, removeHistory, jobID)
+	_, err := q.db.ExecContext(ctx, removeHistory, jobID)
 	return err
 }
 
@@ -399,7 +399,7 @@ DELETE FROM jobs WHERE id = ?
 `
 
 func (q *Queries) RemoveJob(ctx context.Context, id []byte) error {
-	_, err := q.exec(ctx, q.removeJobStmt, removeJob, id)
+	_, err := q.db.ExecContext(ctx, removeJob, id)
 	return err
 }
 
@@ -413,7 +413,7 @@ type RemoveKeyParams struct {
 }
 
 func (q *Queries) RemoveKey(ctx context.Context, arg RemoveKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.removeKeyStmt, removeKey, arg.Digest, arg.JobID)
+	result, err := q.db.ExecContext(ctx, removeKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -425,7 +425,7 @@ DELETE FROM observations WHERE job_id = ?
 `
 
 func (q *Queries) RemoveObservations(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeObservationsStmt, removeObservations, jobID)
+	_, err := q.db.ExecContext(ctx, removeObservations, jobID)
 	return err
 }
 
@@ -434,7 +434,7 @@ DELETE FROM resolutions WHERE job_id = ?
 `
 
 func (q *Queries) RemoveResolutions(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeResolutionsStmt, removeResolutions, jobID)
+	_, err := q.db.ExecContext(ctx, removeResolutions, jobID)
 	return err
 }
 
@@ -443,7 +443,7 @@ DELETE FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) RemoveState(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeStateStmt, removeState, jobID)
+	_, err := q.db.ExecContext(ctx, removeState, jobID)
 	return err
 }
 
@@ -458,7 +458,7 @@ type RemoveTextsParams struct {
 
 // Later texts are dropped with the log.
 func (q *Queries) RemoveTexts(ctx context.Context, arg RemoveTextsParams) error {
-	_, err := q.exec(ctx, q.removeTextsStmt, removeTexts, arg.JobID, arg.DroppedTo)
+	_, err := q.db.ExecContext(ctx, removeTexts, arg.JobID, arg.DroppedTo)
 	return err
 }
 
@@ -467,6 +467,6 @@ UPDATE meta SET dropped_to = ?1 WHERE id = 1
 `
 
 func (q *Queries) SetDroppedTo(ctx context.Context, droppedTo int64) error {
-	_, err := q.exec(ctx, q.setDroppedToStmt, setDroppedTo, droppedTo)
+	_, err := q.db.ExecContext(ctx, setDroppedTo, droppedTo)
 	return err
 }

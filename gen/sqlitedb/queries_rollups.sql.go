@@ -29,7 +29,7 @@ type AddRollupParams struct {
 }
 
 func (q *Queries) AddRollup(ctx context.Context, arg AddRollupParams) error {
-	_, err := q.exec(ctx, q.addRollupStmt, addRollup,
+	_, err := q.db.ExecContext(ctx, addRollup,
 		arg.Project,
 		arg.ConnectionID,
 		arg.Width,
@@ -53,7 +53,7 @@ type HasRollupsParams struct {
 }
 
 func (q *Queries) HasRollups(ctx context.Context, arg HasRollupsParams) (int64, error) {
-	row := q.queryRow(ctx, q.hasRollupsStmt, hasRollups, arg.Width, arg.Before)
+	row := q.db.QueryRowContext(ctx, hasRollups, arg.Width, arg.Before)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -70,7 +70,7 @@ type MoveRollParams struct {
 }
 
 func (q *Queries) MoveRoll(ctx context.Context, arg MoveRollParams) (int64, error) {
-	result, err := q.exec(ctx, q.moveRollStmt, moveRoll, arg.Position, arg.At, arg.Was)
+	result, err := q.db.ExecContext(ctx, moveRoll, arg.Position, arg.At, arg.Was)
 	if err != nil {
 		return 0, err
 	}
@@ -92,7 +92,7 @@ type RemoveRollupsParams struct {
 }
 
 func (q *Queries) RemoveRollups(ctx context.Context, arg RemoveRollupsParams) (int64, error) {
-	result, err := q.exec(ctx, q.removeRollupsStmt, removeRollups, arg.Width, arg.Before, arg.MaxRows)
+	result, err := q.db.ExecContext(ctx, removeRollups, arg.Width, arg.Before, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +111,7 @@ type RollPlaceRow struct {
 
 // Counts of events in buckets of time.
 func (q *Queries) RollPlace(ctx context.Context) (RollPlaceRow, error) {
-	row := q.queryRow(ctx, q.rollPlaceStmt, rollPlace)
+	row := q.db.QueryRowContext(ctx, rollPlace)
 	var i RollPlaceRow
 	err := row.Scan(&i.Position, &i.At)
 	return i, err
@@ -141,7 +141,7 @@ type RollupsRow struct {
 }
 
 func (q *Queries) Rollups(ctx context.Context, arg RollupsParams) ([]RollupsRow, error) {
-	rows, err := q.query(ctx, q.rollupsStmt, rollups,
+	rows, err := q.db.QueryContext(ctx, rollups,
 		arg.Project,
 		arg.ConnectionID,
 		arg.Width,

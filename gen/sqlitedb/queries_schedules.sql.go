@@ -21,7 +21,7 @@ type AddScheduleJobParams struct {
 }
 
 func (q *Queries) AddScheduleJob(ctx context.Context, arg AddScheduleJobParams) error {
-	_, err := q.exec(ctx, q.addScheduleJobStmt, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
+	_, err := q.db.ExecContext(ctx, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -30,7 +30,7 @@ SELECT count(*) FROM schedules WHERE project = ? AND state < 4
 `
 
 func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, error) {
-	row := q.queryRow(ctx, q.countSchedulesStmt, countSchedules, project)
+	row := q.db.QueryRowContext(ctx, countSchedules, project)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -50,7 +50,7 @@ type DueSchedulesParams struct {
 }
 
 func (q *Queries) DueSchedules(ctx context.Context, arg DueSchedulesParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.dueSchedulesStmt, dueSchedules, arg.Now, arg.ExceptIds, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, dueSchedules, arg.Now, arg.ExceptIds, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ type EndedOfScheduleRow struct {
 
 // The walk skips jobs that retention has removed, so it has a bound of its own.
 func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams) ([]EndedOfScheduleRow, error) {
-	rows, err := q.query(ctx, q.endedOfScheduleStmt, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ type FiringsBeforeParams struct {
 }
 
 func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([]Firing, error) {
-	rows, err := q.query(ctx, q.firingsBeforeStmt, firingsBefore, arg.ScheduleID, arg.Before, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, firingsBefore, arg.ScheduleID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ type FiringsOfParams struct {
 }
 
 func (q *Queries) FiringsOf(ctx context.Context, arg FiringsOfParams) ([]string, error) {
-	rows, err := q.query(ctx, q.firingsOfStmt, firingsOf, arg.ScheduleID, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, firingsOf, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ type GetFiringParams struct {
 }
 
 func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, error) {
-	row := q.queryRow(ctx, q.getFiringStmt, getFiring, arg.ScheduleID, arg.Name)
+	row := q.db.QueryRowContext(ctx, getFiring, arg.ScheduleID, arg.Name)
 	var i Firing
 	err := row.Scan(
 		&i.ScheduleID,
@@ -230,7 +230,7 @@ SELECT id, project, idem_key, key_digest, fingerprint, version, revision, genera
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
-	row := q.queryRow(ctx, q.getScheduleStmt, getSchedule, id)
+	row := q.db.QueryRowContext(ctx, getSchedule, id)
 	var i Schedule
 	err := row.Scan(
 		&i.ID,
@@ -295,7 +295,7 @@ WHERE state < 4
 // The firings of the lost time are not settled: active schedules are due for a decision now.
 // A queue that is not active gets a new etag, because the cause of its pause changes.
 func (q *Queries) HoldSchedules(ctx context.Context, heldUntil sql.NullInt64) error {
-	_, err := q.exec(ctx, q.holdSchedulesStmt, holdSchedules, heldUntil)
+	_, err := q.db.ExecContext(ctx, holdSchedules, heldUntil)
 	return err
 }
 
@@ -326,7 +326,7 @@ type InsertFiringParams struct {
 }
 
 func (q *Queries) InsertFiring(ctx context.Context, arg InsertFiringParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertFiringStmt, insertFiring,
+	result, err := q.db.ExecContext(ctx, insertFiring,
 		arg.ScheduleID,
 		arg.Name,
 		arg.Number,
@@ -417,7 +417,7 @@ type InsertScheduleParams struct {
 
 // Recurring schedules and their firings.
 func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) error {
-	_, err := q.exec(ctx, q.insertScheduleStmt, insertSchedule,
+	_, err := q.db.ExecContext(ctx, insertSchedule,
 		arg.ID,
 		arg.Project,
 		arg.IdemKey,
@@ -532,7 +532,7 @@ type ListedScheduleRow struct {
 
 // Without its template.
 func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedScheduleRow, error) {
-	row := q.queryRow(ctx, q.listedScheduleStmt, listedSchedule, id)
+	row := q.db.QueryRowContext(ctx, listedSchedule, id)
 	var i ListedScheduleRow
 	err := row.Scan(
 		&i.ID,
@@ -596,7 +596,7 @@ type LiveSchedulesParams struct {
 }
 
 func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([]Schedule, error) {
-	rows, err := q.query(ctx, q.liveSchedulesStmt, liveSchedules, arg.Project, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, liveSchedules, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -683,7 +683,7 @@ type NewestOpenJobRow struct {
 }
 
 func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (NewestOpenJobRow, error) {
-	row := q.queryRow(ctx, q.newestOpenJobStmt, newestOpenJob, arg.ScheduleID, arg.Unresolved)
+	row := q.db.QueryRowContext(ctx, newestOpenJob, arg.ScheduleID, arg.Unresolved)
 	var i NewestOpenJobRow
 	err := row.Scan(&i.JobID, &i.State)
 	return i, err
@@ -696,7 +696,7 @@ ORDER BY coalesce(postponed_until, next_at) LIMIT 1
 `
 
 func (q *Queries) NextSchedule(ctx context.Context, exceptIds interface{}) (int64, error) {
-	row := q.queryRow(ctx, q.nextScheduleStmt, nextSchedule, exceptIds)
+	row := q.db.QueryRowContext(ctx, nextSchedule, exceptIds)
 	var next_at int64
 	err := row.Scan(&next_at)
 	return next_at, err
@@ -718,7 +718,7 @@ type OldFiringsRow struct {
 }
 
 func (q *Queries) OldFirings(ctx context.Context, arg OldFiringsParams) ([]OldFiringsRow, error) {
-	rows, err := q.query(ctx, q.oldFiringsStmt, oldFirings, arg.Before, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, oldFirings, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -752,7 +752,7 @@ type PostponeScheduleParams struct {
 
 // A schedule whose decision was not written.
 func (q *Queries) PostponeSchedule(ctx context.Context, arg PostponeScheduleParams) error {
-	_, err := q.exec(ctx, q.postponeScheduleStmt, postponeSchedule, arg.Until, arg.ID)
+	_, err := q.db.ExecContext(ctx, postponeSchedule, arg.Until, arg.ID)
 	return err
 }
 
@@ -766,7 +766,7 @@ type RaiseLedgerParams struct {
 }
 
 func (q *Queries) RaiseLedger(ctx context.Context, arg RaiseLedgerParams) error {
-	_, err := q.exec(ctx, q.raiseLedgerStmt, raiseLedger, arg.LedgerBegin, arg.ID)
+	_, err := q.db.ExecContext(ctx, raiseLedger, arg.LedgerBegin, arg.ID)
 	return err
 }
 
@@ -780,7 +780,7 @@ type RemoveFiringParams struct {
 }
 
 func (q *Queries) RemoveFiring(ctx context.Context, arg RemoveFiringParams) error {
-	_, err := q.exec(ctx, q.removeFiringStmt, removeFiring, arg.ScheduleID, arg.Name)
+	_, err := q.db.ExecContext(ctx, removeFiring, arg.ScheduleID, arg.Name)
 	return err
 }
 
@@ -789,7 +789,7 @@ DELETE FROM schedules WHERE id = ?
 `
 
 func (q *Queries) RemoveSchedule(ctx context.Context, id []byte) error {
-	_, err := q.exec(ctx, q.removeScheduleStmt, removeSchedule, id)
+	_, err := q.db.ExecContext(ctx, removeSchedule, id)
 	return err
 }
 
@@ -804,7 +804,7 @@ type RemoveScheduleJobParams struct {
 }
 
 func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobParams) error {
-	_, err := q.exec(ctx, q.removeScheduleJobStmt, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
+	_, err := q.db.ExecContext(ctx, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -813,7 +813,7 @@ SELECT id, project, idem_key, key_digest, fingerprint, version, revision, genera
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
-	row := q.queryRow(ctx, q.scheduleByKeyStmt, scheduleByKey, keyDigest)
+	row := q.db.QueryRowContext(ctx, scheduleByKey, keyDigest)
 	var i Schedule
 	err := row.Scan(
 		&i.ID,
@@ -878,7 +878,7 @@ type SchedulesOfParams struct {
 }
 
 func (q *Queries) SchedulesOf(ctx context.Context, arg SchedulesOfParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.schedulesOfStmt, schedulesOf, arg.Project, arg.MaxRows)
+	rows, err := q.db.QueryContext(ctx, schedulesOf, arg.Project, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -926,7 +926,7 @@ type SchedulesPageRow struct {
 
 // The columns that a list filters by.
 func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([]SchedulesPageRow, error) {
-	rows, err := q.query(ctx, q.schedulesPageStmt, schedulesPage,
+	rows, err := q.db.QueryContext(ctx, schedulesPage,
 		arg.Project,
 		arg.AfterTime,
 		arg.AfterID,
@@ -1007,7 +1007,7 @@ type SetFiredParams struct {
 }
 
 func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
-	result, err := q.exec(ctx, q.setFiredStmt, setFired,
+	result, err := q.db.ExecContext(ctx, setFired,
 		arg.Version,
 		arg.Revision,
 		arg.State,
@@ -1099,7 +1099,7 @@ type SetScheduleParams struct {
 }
 
 func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64, error) {
-	result, err := q.exec(ctx, q.setScheduleStmt, setSchedule,
+	result, err := q.db.ExecContext(ctx, setSchedule,
 		arg.Version,
 		arg.Revision,
 		arg.Generation,
@@ -1155,7 +1155,7 @@ type WakeScheduleParams struct {
 
 // A schedule whose buffered firing may have waited for a change of a job.
 func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
-	result, err := q.exec(ctx, q.wakeScheduleStmt, wakeSchedule, arg.Now, arg.ID)
+	result, err := q.db.ExecContext(ctx, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {
 		return 0, err
 	}

@@ -22,7 +22,7 @@ type AddRecipientParams struct {
 
 // The columns by which jobs are searched.
 func (q *Queries) AddRecipient(ctx context.Context, arg AddRecipientParams) error {
-	_, err := q.exec(ctx, q.addRecipientStmt, addRecipient, arg.JobID, arg.Project, arg.Recipient)
+	_, err := q.db.ExecContext(ctx, addRecipient, arg.JobID, arg.Project, arg.Recipient)
 	return err
 }
 
@@ -31,6 +31,6 @@ DELETE FROM job_recipients WHERE job_id = ?
 `
 
 func (q *Queries) RemoveRecipients(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.removeRecipientsStmt, removeRecipients, jobID)
+	_, err := q.db.ExecContext(ctx, removeRecipients, jobID)
 	return err
 }

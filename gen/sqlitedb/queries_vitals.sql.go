@@ -15,7 +15,7 @@ SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5)
 `
 
 func (q *Queries) VitalAccepted(ctx context.Context, most int64) (int64, error) {
-	row := q.queryRow(ctx, q.vitalAcceptedStmt, vitalAccepted, most)
+	row := q.db.QueryRowContext(ctx, vitalAccepted, most)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -41,7 +41,7 @@ type VitalDueParams struct {
 
 // In the order of a claim: rows that wait longest first.
 func (q *Queries) VitalDue(ctx context.Context, arg VitalDueParams) (int64, error) {
-	row := q.queryRow(ctx, q.vitalDueStmt, vitalDue, arg.Now, arg.MaxRows, arg.Most)
+	row := q.db.QueryRowContext(ctx, vitalDue, arg.Now, arg.MaxRows, arg.Most)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -62,7 +62,7 @@ SELECT CAST(coalesce(min(d.next_at), 0) AS INTEGER) FROM (
 
 // The earliest next_at; 0: there is none. A schedule that was postponed is due all the same.
 func (q *Queries) VitalFiring(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.vitalFiringStmt, vitalFiring)
+	row := q.db.QueryRowContext(ctx, vitalFiring)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -80,7 +80,7 @@ type VitalInFlightRow struct {
 
 // And those of them that came from SCHEDULED or RETRYING.
 func (q *Queries) VitalInFlight(ctx context.Context, most int64) (VitalInFlightRow, error) {
-	row := q.queryRow(ctx, q.vitalInFlightStmt, vitalInFlight, most)
+	row := q.db.QueryRowContext(ctx, vitalInFlight, most)
 	var i VitalInFlightRow
 	err := row.Scan(&i.Jobs, &i.Waited)
 	return i, err
@@ -99,7 +99,7 @@ type VitalLimitedRow struct {
 
 // A row for each hold key that the platform limits, or has limited.
 func (q *Queries) VitalLimited(ctx context.Context, most int64) ([]VitalLimitedRow, error) {
-	rows, err := q.query(ctx, q.vitalLimitedStmt, vitalLimited, most)
+	rows, err := q.db.QueryContext(ctx, vitalLimited, most)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ type VitalOldestDueParams struct {
 
 // 0: none.
 func (q *Queries) VitalOldestDue(ctx context.Context, arg VitalOldestDueParams) (int64, error) {
-	row := q.queryRow(ctx, q.vitalOldestDueStmt, vitalOldestDue, arg.Now, arg.MaxRows)
+	row := q.db.QueryRowContext(ctx, vitalOldestDue, arg.Now, arg.MaxRows)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -158,7 +158,7 @@ type VitalPausedRow struct {
 
 // A row for each connection that a person has paused.
 func (q *Queries) VitalPaused(ctx context.Context, most int64) ([]VitalPausedRow, error) {
-	rows, err := q.query(ctx, q.vitalPausedStmt, vitalPaused, most)
+	rows, err := q.db.QueryContext(ctx, vitalPaused, most)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ type VitalRefusedRow struct {
 
 // A row for each hold key whose credential is refused.
 func (q *Queries) VitalRefused(ctx context.Context, most int64) ([]VitalRefusedRow, error) {
-	rows, err := q.query(ctx, q.vitalRefusedStmt, vitalRefused, most)
+	rows, err := q.db.QueryContext(ctx, vitalRefused, most)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ SELECT count(*) FROM (
 
 // Schedules of which at least two decisions in a row were refused.
 func (q *Queries) VitalRefusedSchedules(ctx context.Context, most int64) (int64, error) {
-	row := q.queryRow(ctx, q.vitalRefusedSchedulesStmt, vitalRefusedSchedules, most)
+	row := q.db.QueryRowContext(ctx, vitalRefusedSchedules, most)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -247,7 +247,7 @@ type VitalUnknownRow struct {
 
 // Those that have not changed for longest come first. 0: there is none.
 func (q *Queries) VitalUnknown(ctx context.Context, arg VitalUnknownParams) (VitalUnknownRow, error) {
-	row := q.queryRow(ctx, q.vitalUnknownStmt, vitalUnknown, arg.State, arg.Most)
+	row := q.db.QueryRowContext(ctx, vitalUnknown, arg.State, arg.Most)
 	var i VitalUnknownRow
 	err := row.Scan(&i.Jobs, &i.Since)
 	return i, err
@@ -270,7 +270,7 @@ type VitalWaitingParams struct {
 // By an index that has all filtered columns, so by project. Jobs under way count under their
 // earlier state.
 func (q *Queries) VitalWaiting(ctx context.Context, arg VitalWaitingParams) (int64, error) {
-	row := q.queryRow(ctx, q.vitalWaitingStmt, vitalWaiting, arg.MaxRows, arg.Most)
+	row := q.db.QueryRowContext(ctx, vitalWaiting, arg.MaxRows, arg.Most)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -122,7 +122,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	r := <-s.readers
-	if _, err := r.conn.ExecContext(t.Context(), "DELETE FROM meta"); err == nil {
+	if _, err := r.ses.conn.ExecContext(t.Context(), "DELETE FROM meta"); err == nil {
 		t.Error("a reader wrote")
 	}
 	s.readers <- r

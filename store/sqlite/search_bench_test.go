@@ -42,7 +42,7 @@ func pagesRead(tb testing.TB, s *Store) (sum int64) {
 	tb.Helper()
 	for range cap(s.readers) {
 		r := <-s.readers
-		must(tb, r.conn.Raw(func(dc any) error {
+		must(tb, r.ses.conn.Raw(func(dc any) error {
 			for _, op := range []driver.DBStatusOp{driver.DBStatusCacheHit, driver.DBStatusCacheMiss} {
 				n, _, err := dc.(driver.DBStatus).Status(op, false)
 				if err != nil {

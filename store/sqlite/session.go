@@ -11,13 +11,14 @@ import (
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 )
 
-// Rules of this file: the writer's statements are prepared once, and statements without rows
-// go to the driver without the bookkeeping of database/sql, which serves pools and contexts
-// and costs as much as a small statement. The statements that an operation has run show
-// whether there is anything to undo when it fails. The type queries knows what a statement
-// changes in the cache.
+// Rules of this file: a connection's statements are prepared when they are first used, because
+// to prepare all of them would take most of the time of a start, and once. Statements without
+// rows go to the driver without the bookkeeping of database/sql, which serves pools and contexts
+// and costs as much as a small statement. The statements that an operation has run show whether
+// there is anything to undo when it fails. The type queries knows what a statement changes in
+// the cache.
 
-// session is the writer's connection, as the generated queries use it.
+// session is a connection, the writer's or a reader's, as the generated queries use it.
 type session struct {
 	conn  *sql.Conn
 	execs map[string]driver.StmtExecContext

@@ -96,9 +96,8 @@ var _ store.Store = (*Store)(nil)
 
 // reader is a connection that only reads.
 type reader struct {
-	conn          *sql.Conn
-	q             *sqlitedb.Queries
-	begin, commit *sql.Stmt
+	ses *session
+	q   *sqlitedb.Queries
 }
 
 // Open takes the database for this process. It fails with ErrLocked when
@@ -179,20 +178,11 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
-	r := &reader{conn: conn}
 	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
-	if r.begin, err = conn.PrepareContext(ctx, "BEGIN"); err != nil {
-		return nil, fmt.Errorf("reader: %w", err)
-	}
-	if r.commit, err = conn.PrepareContext(ctx, "COMMIT"); err != nil {
-		return nil, fmt.Errorf("reader: %w", err)
-	}
-	if r.q, err = sqlitedb.Prepare(ctx, conn); err != nil {
-		return nil, fmt.Errorf("reader: %w", err)
-	}
-	return r, nil
+	ses := newSession(conn)
+	return &reader{ses: ses, q: sqlitedb.New(ses)}, nil
 }
 
 // view is what a reading method sees: one state of the whole database.
@@ -235,20 +225,20 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	}
 	defer func() { s.readers <- r }()
 	ctx = context.WithoutCancel(ctx)
-	if _, err := r.begin.ExecContext(ctx); err != nil {
+	if err := r.ses.control(ctx, "BEGIN"); err != nil {
 		return zero, fmt.Errorf("%s: %w", name, translate(err))
 	}
 	ended := false
 	defer func() {
 		if !ended { // fn panicked: a reader that is left in a transaction is of no use
-			_, _ = r.conn.ExecContext(ctx, "ROLLBACK")
+			_ = r.ses.control(ctx, "ROLLBACK")
 		}
 	}()
 	s.clock.steps.RLock()
 	defer s.clock.steps.RUnlock()
 	m := s.clock.moment()
-	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: m.Now, suspect: m.Suspect})
-	_, cerr := r.commit.ExecContext(ctx)
+	v, err := fn(ctx, view{q: r.q, conn: r.ses.conn, now: m.Now, suspect: m.Suspect})
+	cerr := r.ses.control(ctx, "COMMIT")
 	ended = cerr == nil
 	if err == nil {
 		err = cerr
@@ -288,7 +278,7 @@ func (s *Store) release() error {
 	var err error
 	for len(s.readers) > 0 {
 		r := <-s.readers
-		err = errors.Join(err, r.q.Close(), r.begin.Close(), r.commit.Close(), r.conn.Close())
+		err = errors.Join(err, r.ses.close(), r.ses.conn.Close())
 	}
 	if s.writer != nil {
 		s.writer.stop()
