@@ -176,7 +176,7 @@ func (w *loginWorld) fireonce(person func(url string) string, args ...string) ra
 	in, keyboard := io.Pipe()
 	defer in.Close()
 	var out bytes.Buffer
-	screen := &terminal{}
+	screen := &shownScreen{}
 	if person != nil {
 		screen.told = func(at string) {
 			if text := person(at); text != "" {
@@ -190,8 +190,8 @@ func (w *loginWorld) fireonce(person func(url string) string, args ...string) ra
 	return ran{code, out.String(), screen.text()}
 }
 
-// terminal is what a person sees. told is called once, with the URL that it shows.
-type terminal struct {
+// shownScreen is what a person sees. told is called once, with the URL that it shows.
+type shownScreen struct {
 	told func(url string)
 	wait sync.WaitGroup
 	mu   sync.Mutex
@@ -201,7 +201,7 @@ type terminal struct {
 
 var loginURL = regexp.MustCompile(`http://\S+/oauth/(authorize|start)\?\S+`)
 
-func (s *terminal) Write(p []byte) (int, error) {
+func (s *shownScreen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := s.buf.Write(p)
@@ -212,7 +212,7 @@ func (s *terminal) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *terminal) text() string {
+func (s *shownScreen) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.String()

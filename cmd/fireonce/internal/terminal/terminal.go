@@ -19,6 +19,16 @@ func Is(w io.Writer) bool {
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
+// Width returns the columns of the terminal to which w writes; otherwise: it is none.
+func Width(w io.Writer, otherwise int) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return otherwise
+}
+
 // Plain replaces terminal control characters with spaces: a text of foreign origin may have
 // them.
 func Plain(s string) string {
