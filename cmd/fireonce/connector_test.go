@@ -98,7 +98,7 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := startProcess(binary, dir, os.Environ(), "--listen", "127.0.0.1:0", "--connector", "guests="+g.start(t), "--connector-token-file", "guests="+token)
+	p, err := startProcess(binary, dir, os.Environ(), "--listen", "127.0.0.1:0", "--connectors", connectorsFile(t, `{"name": "guests", "url": "`+g.start(t)+`", "token_file": "`+token+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +153,16 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 	if len(g.tokens) != 1 || !g.tokens["Bearer between-us"] {
 		t.Errorf("called with the tokens %v", g.tokens)
 	}
+}
+
+// connectorsFile writes a file for --connectors.
+func connectorsFile(t *testing.T, entry string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "connectors.json")
+	if err := os.WriteFile(file, []byte(`{"connectors": [`+entry+`]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // awaits reads a job's events until one matches.

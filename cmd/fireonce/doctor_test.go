@@ -161,22 +161,26 @@ func TestDoctorOfFlags(t *testing.T) {
 	finds(t, look("--allow-http"), "egress", "warning", "--allow-http")
 	finds(t, look("--allow-egress", "10.1.2.3"), "egress", "ok", "what --allow-egress adds: 1")
 	finds(t, look("--listen", "0.0.0.0:0", "--require-api-key"), "tls", "warning", "in the clear")
-	finds(t, look("--allow-http", "--connector", "own=http://connector.invalid"), "tls", "failure", "in the clear")
+	finds(t, look("--allow-http", "--connectors", connectorsFile(t, `{"name": "own", "url": "http://connector.invalid"}`)), "tls", "failure", "in the clear")
 	finds(t, look("--ops-listen", "0.0.0.0:0"), "operations", "warning", "without a key")
 	finds(t, look(of(certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})...), "tls", "ok", "localhost")
 	finds(t, look(of(certstest.Leaf{})...), "tls", "warning", "ends on")
 	finds(t, look(of(certstest.Leaf{From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})...), "tls", "failure", "expired")
 	finds(t, look("--tls-cert", key, "--tls-key", key), "tls", "failure", key)
 	finds(t, look(append(of(certstest.Leaf{}), "--tls-client-ca", key)...), "tls", "failure", "no certificate")
-	own := []string{"--connector", "own=https://connector.invalid"}
-	finds(t, look(append(own, "--connector-ca-file", "own="+key)...), "connector own", "failure", "no certificate")
-	finds(t, look(append(own, "--connector-ca-file", "own="+ca.File)...), "connector own", "ok", ca.File)
-	finds(t, look(append(own, "--connector-client-cert", "own="+cert, "--connector-client-key", "own="+key)...), "connector own", "warning", "ends on")
+	own := func(files string) []string {
+		return []string{"--connectors", connectorsFile(t, `{"name": "own", "url": "https://connector.invalid", `+files+`}`)}
+	}
+	finds(t, look(own(`"ca_file": "`+key+`"`)...), "connector own", "failure", "no certificate")
+	finds(t, look(own(`"ca_file": "`+ca.File+`"`)...), "connector own", "ok", ca.File)
+	finds(t, look(own(`"client_cert_file": "`+cert+`", "client_key_file": "`+key+`"`)...), "connector own", "warning", "ends on")
+	finds(t, look(own(`"token": "between-us"`)...), "connectors", "failure", `unknown field "token"`)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("between-us\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, look(append(own, "--connector-token-file", "own="+token)...), "connector own", "warning", "may read its token")
+	finds(t, look(own(`"token_file": "`+token+`"`)...), "connector own", "warning", "may read its token")
+	finds(t, look(own(`"token_file": "`+token+`"`)...), "connectors", "ok", "can be read")
 	ca.Issue(t, cert, key, certstest.Leaf{Until: time.Now().Add(60 * 24 * time.Hour)})
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 )
@@ -102,4 +103,34 @@ func wrongWord(root *cli.Command, words []string) string {
 
 func hasFlag(cmd *cli.Command, name string) bool {
 	return slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+// TestServeHelp checks that the page of `serve` begins with what most servers need, in lines that
+// fit a terminal, and that a flag's text continues below its beginning.
+func TestServeHelp(t *testing.T) {
+	t.Parallel()
+	var started bool
+	serve := Program{Version: "test"}.command(&started).Command("serve")
+	var page strings.Builder
+	cli.DefaultPrintHelp(&page, serve.CustomHelpTemplate, serve)
+	for _, width := range []int{80, 120} {
+		_, options, _ := strings.Cut(fit(page.String(), width), "\nOPTIONS:\n")
+		lines := strings.Split(options, "\n")
+		if len(lines) < 50 || lines[1] != "   What most servers need" || !strings.HasPrefix(lines[2], "     --listen ADDRESS ") {
+			t.Errorf("the options begin with %q", lines[:min(3, len(lines))])
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("%d columns, more than %d: %s", n, width, line)
+			}
+		}
+	}
+	const text = "OPTIONS:\n   --listen ADDRESS  where it serves the API\n"
+	if got, want := fit(text, 32), "OPTIONS:\n   --listen ADDRESS  where it\n                     serves the\n                     API\n"; got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	const example = "DESCRIPTION:\n   One two\n   three.\n\n      fireonce list --state failed\n"
+	if got, want := fit(example, 12), "DESCRIPTION:\n   One two\n   three.\n\n      fireonce list --state failed\n"; got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
 }

@@ -389,9 +389,6 @@ func TestTLSOfCommands(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--tls-cert", pair.Cert}, {"--tls-key", pair.Key}, {"--tls-client-ca", callers.File},
-		{"--connector", "own=https://127.0.0.1:1", "--connector-client-cert", "own=" + pair.Cert},
-		{"--connector", "own=https://127.0.0.1:1", "--connector-ca-file", "other=" + callers.File},
-		{"--connector", "own=http://127.0.0.1:1", "--connector-ca-file", "own=" + callers.File},
 		{"--acme-domain", "fireonce.example.org"}, {"--acme-domain", "fireonce.example.org", "--acme-cache", s.dir},
 		{"--acme-cache", s.dir}, {"--acme-domain", "localhost", "--acme-cache", s.dir, "--acme-accept-terms"},
 		{"--acme-domain", "fireonce.example.org", "--acme-cache", s.dir, "--acme-accept-terms", "--acme-directory", "http://127.0.0.1:1"},
@@ -400,6 +397,16 @@ func TestTLSOfCommands(t *testing.T) {
 	} {
 		if out, code := command(t, append([]string{"serve", "--database", "sqlite:" + filepath.Join(t.TempDir(), "db"), "--listen", "127.0.0.1:0"}, args...)...); code != 2 {
 			t.Errorf("serve %v: %d, %s", args, code, out)
+		}
+	}
+	for entry, words := range map[string]string{
+		`{"name": "own", "url": "https://127.0.0.1:1", "client_cert_file": "` + pair.Cert + `"}`: "go together",
+		`{"name": "own", "url": "http://127.0.0.1:1", "ca_file": "` + callers.File + `"}`:        "starts with https://",
+	} {
+		out, code := command(t, "serve", "--database", "sqlite:"+filepath.Join(t.TempDir(), "db"), "--listen", "127.0.0.1:0",
+			"--connectors", connectorsFile(t, entry))
+		if code != 1 || !strings.Contains(out, `connectors[0] "own": `) || !strings.Contains(out, words) {
+			t.Errorf("serve with %s: %d, %s", entry, code, out)
 		}
 	}
 }
@@ -414,7 +421,7 @@ func TestKeysInTheClear(t *testing.T) {
 		t.Errorf("it warns although it has TLS:\n%s", with.logs())
 	}
 	without, err := startProcess(with.Program(), memdir.New(t), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
-		"--allow-http", "--connector", "own=http://connector.invalid:1")
+		"--allow-http", "--connectors", connectorsFile(t, `{"name": "own", "url": "http://connector.invalid:1"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +429,7 @@ func TestKeysInTheClear(t *testing.T) {
 	if err := without.stop(); err != nil {
 		t.Error(err)
 	}
-	for _, words := range []string{"--listen 0.0.0.0:0: this port has no TLS", "--tls-cert", "--connector own: credentials and payloads go to http://connector.invalid:1 in the clear"} {
+	for _, words := range []string{"--listen 0.0.0.0:0: this port has no TLS", "--tls-cert", "connector own: credentials and payloads go to http://connector.invalid:1 in the clear"} {
 		if !strings.Contains(without.logs(), words) {
 			t.Errorf("it does not say %q:\n%s", words, without.logs())
 		}
@@ -460,17 +467,18 @@ func TestConnectorWithCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(flags ...string) *process {
-		p, err := startProcess(binary, memdir.New(t), os.Environ(), append([]string{"--listen", "127.0.0.1:0", "--connector", "guests=" + own.URL}, flags...)...)
+	start := func(files string) *process {
+		p, err := startProcess(binary, memdir.New(t), os.Environ(), "--listen", "127.0.0.1:0",
+			"--connectors", connectorsFile(t, `{"name": "guests", "url": "`+own.URL+`"`+files+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Kill)
 		return p
 	}
-	stranger := start()
+	stranger := start("")
 	stranger.says(t, "is not trusted")
-	p := start("--connector-ca-file", "guests="+ca.File, "--connector-client-cert", "guests="+cert, "--connector-client-key", "guests="+key)
+	p := start(`, "ca_file": "` + ca.File + `", "client_cert_file": "` + cert + `", "client_key_file": "` + key + `"`)
 	p.says(t, "a connector does not answer; its jobs wait")
 	callers.Issue(t, cert, key, certstest.Leaf{})
 	p.says(t, "a connector answers")

@@ -163,6 +163,7 @@ func TestOnSQLite(t *testing.T) {
 func TestWithEverything(t *testing.T) {
 	got, err := render(t, `
 tls: {secretName: front}
+connectors: {secretName: own}
 metrics: {enabled: true}
 podAnnotations: {prometheus.io/scrape: "true"}
 env: {FIREONCE_ALLOW_EGRESS: 10.0.0.0/8}
@@ -175,13 +176,13 @@ affinity: {nodeAffinity: {}}
 	}
 	pod := got.deployment.Spec.Template
 	c, env := pod.Spec.Containers[0], environment(pod.Spec.Containers[0])
-	if env["FIREONCE_TLS_CERT"] != "/etc/fireonce/tls/tls.crt" || env["FIREONCE_OPS_LISTEN"] != "0.0.0.0:9464" || env["FIREONCE_ALLOW_EGRESS"] != "10.0.0.0/8" {
+	if env["FIREONCE_TLS_CERT"] != "/etc/fireonce/tls/tls.crt" || env["FIREONCE_OPS_LISTEN"] != "0.0.0.0:9464" || env["FIREONCE_CONNECTORS"] != "/etc/fireonce/connectors/connectors.json" || env["FIREONCE_ALLOW_EGRESS"] != "10.0.0.0/8" {
 		t.Errorf("%v", env)
 	}
 	if c.ReadinessProbe.HTTPGet == nil || c.ReadinessProbe.HTTPGet.Scheme != corev1.URISchemeHTTPS || *got.service.Spec.Ports[0].AppProtocol != "https" {
 		t.Errorf("%+v", c.ReadinessProbe)
 	}
-	if len(c.Ports) != 3 || len(pod.Spec.Volumes) != 2 || len(c.VolumeMounts) != 2 || !c.VolumeMounts[1].ReadOnly ||
+	if len(c.Ports) != 3 || len(pod.Spec.Volumes) != 3 || len(c.VolumeMounts) != 3 || !c.VolumeMounts[1].ReadOnly ||
 		pod.Annotations["prometheus.io/scrape"] != "true" || len(pod.Spec.Tolerations) != 1 || pod.Spec.NodeSelector["disk"] != "fast" {
 		t.Errorf("%+v", pod)
 	}

@@ -76,7 +76,8 @@ func TestVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return (r < 'A' || r > 'Z') && r != '_' }) {
-			if strings.HasPrefix(word, "FIREONCE_") && !strings.Contains(known.String(), `"`+word+`"`) {
+			flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(word, "FIREONCE_")), "_", "-")
+			if strings.HasPrefix(word, "FIREONCE_") && !strings.Contains(known.String(), `"`+word+`"`) && !strings.Contains(known.String(), `"`+flag+`"`) {
 				t.Errorf("%s: serve does not know %s", file, word)
 			}
 		}

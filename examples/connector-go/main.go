@@ -3,7 +3,8 @@
 // it, and docs/connectors.md has the rules.
 //
 //	connector-go --listen 127.0.0.1:9100 --book guests.jsonl
-//	fireonce serve --connector guestbook=http://127.0.0.1:9100
+//	echo '{"connectors": [{"name": "guestbook", "url": "http://127.0.0.1:9100"}]}' >connectors.json
+//	fireonce serve --connectors connectors.json
 package main
 
 import (

@@ -2,7 +2,8 @@
  * An example of a connector of your own, see README.md.
  *
  *     main.js --listen 127.0.0.1:9001 --book guests.jsonl
- *     fireonce serve --connector guests=http://127.0.0.1:9001
+ *     echo '{"connectors": [{"name": "guests", "url": "http://127.0.0.1:9001"}]}' >connectors.json
+ *     fireonce serve --connectors connectors.json
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -17,7 +17,6 @@ import (
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -109,25 +108,13 @@ type Config struct {
 	// PlatformURLs replace the addresses of platforms, by connector: with a gateway of the
 	// operator's, or a test double. Egress rules apply to them.
 	PlatformURLs map[string]string
-	// Connectors are the operator's own, in other processes.
-	Connectors []Remote
+	// Connectors is the file of the operator's own connectors; empty: none. remotes are those in it.
+	Connectors string
+	remotes    []Remote
 	// Quotas bound a project's and a peer's use.
 	Quotas  server.Quotas
 	Log     *slog.Logger
 	Version string
-}
-
-// Remote is a connector of the operator's own, in another process.
-type Remote struct {
-	redact.All
-
-	Name, URL string
-	// Token goes with each call to it. Empty: none.
-	Token string
-	// TLS has the authorities of its certificate, and the certificate that it is shown.
-	TLS certs.Client
-	// TokenFile is the file that has Token; empty: none.
-	TokenFile string
 }
 
 // leastGrace is the socket timeout of a sender, which the grace must exceed: a
@@ -212,15 +199,6 @@ func (c *Config) opsAddress() (*net.TCPAddr, error) {
 const maxShutdownDelay = 10 * time.Minute
 
 func (c *Config) checkNumbers() error {
-	if c.Senders < 0 {
-		return exit.Usagef("--senders must be positive")
-	}
-	if c.Grace != 0 && c.Grace < time.Second {
-		return exit.Usagef("--grace must be at least 1s")
-	}
-	if c.Lease != 0 && c.Lease < time.Second {
-		return exit.Usagef("--lease must be at least 1s")
-	}
 	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
 		return exit.Usagef("--shutdown-delay must be from 0 to %v", maxShutdownDelay)
 	}

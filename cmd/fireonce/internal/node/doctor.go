@@ -57,15 +57,20 @@ func (d *doctor) fail(check, do, found string, args ...any) {
 }
 
 func doctorCommand(version string) *cli.Command {
+	flags := newServeFlags(version)
+	flags.group = "Output"
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "check what a server would run with, and print what to do",
-		Description: "Takes the flags and variables of `serve`: give it the same ones. It looks at clock, database, disk, keys, egress,\n" +
-			"TLS and user, beside a server that runs or before one starts, and changes nothing. An SQLite file is taken for a\n" +
-			"moment while no server has it; PostgreSQL is asked over one connection. Exit code 1: something is a failure.",
-		Flags: append(serveCommand(version).Flags, &cli.BoolFlag{Name: "json", Usage: "print JSON: an array of check, status, found and do"}),
+		Description: "Takes the flags and variables of `serve`: give it the same ones. It looks at clock, database, disk, keys, egress, " +
+			"TLS and user, beside a server that runs or before one starts, and changes nothing. An SQLite file is taken for a " +
+			"moment while no server has it; PostgreSQL is asked over one connection. Exit code 1: something is a failure.\n\n" + variables,
+		Flags: append(flags.list, &cli.BoolFlag{
+			Name: "json", Category: flags.group, Usage: "print JSON: an array of check, status, found and do",
+		}),
+		CustomHelpTemplate: serveHelp,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			cfg, err := configOf(cmd, version)
+			cfg, err := flags.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -91,6 +96,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.folders()
 	d.keyFiles()
+	d.connectors()
 	d.egress()
 	d.tls(time.Now())
 	d.user()

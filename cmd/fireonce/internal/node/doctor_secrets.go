@@ -26,6 +26,14 @@ func (d *doctor) keyFiles() {
 	d.ok("oauth apps", "%s can be read", d.cfg.OAuthApps)
 }
 
+func (d *doctor) connectors() {
+	if err := d.cfg.loadRemotes(); err != nil {
+		d.fail("connectors", "see \"Running one\" in docs/connectors.md", "%v", err)
+	} else if d.cfg.Connectors != "" {
+		d.ok("connectors", "%s can be read", d.cfg.Connectors)
+	}
+}
+
 func (d *doctor) sealingKeys() {
 	source, err := d.database.keys(d.cfg.Keys, d.cfg.KeyFile)
 	if err != nil {
@@ -89,7 +97,7 @@ func (d *doctor) tls(now time.Time) {
 		d.warn("operations", opsOpenThen, "--ops-listen %s: whoever reaches this port reads metrics and status without a key", d.cfg.OpsListen)
 	}
 	d.ownCertificate(now, len(open) > 0)
-	for _, r := range d.cfg.Connectors {
+	for _, r := range d.cfg.remotes {
 		d.connectorFiles(r, now)
 	}
 }
@@ -143,15 +151,15 @@ func (d *doctor) connectorFiles(r Remote, now time.Time) {
 	if info, err := os.Stat(r.TokenFile); r.TokenFile != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
 		d.warn(check, "chmod 600 "+r.TokenFile, "others of this machine may read its token in %s (%v)", r.TokenFile, info.Mode().Perm())
 	}
-	if r.TLS.CA != "" {
-		if _, err := certs.ReadPool(r.TLS.CA); err != nil {
-			d.fail(check, "--connector-ca-file is a PEM file of certificates", "%v", err)
+	if r.CAFile != "" {
+		if _, err := certs.ReadPool(r.CAFile); err != nil {
+			d.fail(check, "its ca_file is a PEM file of certificates", "%v", err)
 		} else {
-			d.ok(check, "it is known by %s", r.TLS.CA)
+			d.ok(check, "it is known by %s", r.CAFile)
 		}
 	}
-	if !r.TLS.Pair.IsZero() {
-		d.certificate(check, r.TLS.Pair, now)
+	if pair := r.tls().Pair; !pair.IsZero() {
+		d.certificate(check, pair, now)
 	}
 }
 

@@ -17,13 +17,6 @@ import (
 // namespace of a lost one continues its keys. It belongs to the installation, is made once, and is
 // kept apart from the database.
 
-func namespaceFlag() cli.Flag {
-	return &cli.StringFlag{
-		Name: "namespace", Sources: cli.EnvVars("FIREONCE_NAMESPACE"),
-		Usage: "the installation's `NAME` in effect keys; a new database makes one by itself; after a database was lost, pass the old name",
-	}
-}
-
 func namespaceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "namespace",

@@ -100,6 +100,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.loadRemotes(); err != nil {
+		return nil, err
+	}
 	database.clock = store.ClockOptions{SuspectFor: cfg.ClockDoubt, Trust: cfg.TrustClock, Report: cfg.tellClock}
 	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker()}
 	n.metrics = metrics.New(cfg.Version, n.worker)

@@ -41,7 +41,7 @@ func recoverCommand() *cli.Command {
 		Flags: []cli.Flag{
 			databaseFlag(),
 			standbyFlag(),
-			stateDirFlag("default: none"),
+			&cli.StringFlag{Name: "state-dir", Usage: stateDirUsage + ": none", Sources: cli.EnvVars("FIREONCE_STATE_DIR")},
 			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
 			&cli.StringFlag{Name: "as", Usage: "a `RULING`: hold or retry"},
 			&cli.BoolFlag{

@@ -1,119 +1,141 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/redact"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 const (
 	// describePause is the pause between two calls to a connector that does not answer.
 	describePause = 5 * time.Second
-	// maxToken bounds a file with a token, in bytes.
-	maxToken = 8 << 10
+	// maxConnectors and maxToken bound the file of connectors, and a file with a token, in bytes.
+	maxConnectors = 1 << 20
+	maxToken      = 8 << 10
 )
 
-// connectorFiles are the flags that name a file of a connector, beside its token's.
-var connectorFiles = []struct {
-	flag, usage string
-	of          func(*Remote) *string
-}{
-	{"connector-ca-file", "`NAME=FILE`: the authorities that sign that connector's certificate, in place of the system's", func(r *Remote) *string { return &r.TLS.CA }},
-	{"connector-client-cert", "`NAME=FILE`: the certificate that is shown to that connector", func(r *Remote) *string { return &r.TLS.Cert }},
-	{"connector-client-key", "`NAME=FILE`: its private key", func(r *Remote) *string { return &r.TLS.Key }},
+// Remote is a connector of the operator's own, in another process: an entry of the file of
+// --connectors.
+type Remote struct {
+	redact.All
+
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// TokenFile has the bearer token that goes with each call; empty: none does.
+	TokenFile string `json:"token_file"`
+	// CAFile has the authorities of its certificate; empty: the system's.
+	CAFile string `json:"ca_file"`
+	// ClientCertFile and ClientKeyFile have the certificate that it is shown; empty: none is.
+	ClientCertFile string `json:"client_cert_file"`
+	ClientKeyFile  string `json:"client_key_file"`
+
+	token string
 }
 
-func connectorFileFlags() (out []cli.Flag) {
-	for _, f := range connectorFiles {
-		out = append(out, &cli.StringSliceFlag{Name: f.flag, Usage: f.usage + "; may be repeated", Sources: cli.EnvVars(variableOf(f.flag))})
+// tls returns the files of r for TLS.
+func (r Remote) tls() certs.Client {
+	return certs.Client{CA: r.CAFile, Pair: certs.Pair{Cert: r.ClientCertFile, Key: r.ClientKeyFile}}
+}
+
+// loadRemotes reads the file of --connectors. Files that it names are relative to its folder.
+func (c *Config) loadRemotes() error {
+	if c.Connectors == "" {
+		return nil
 	}
-	return out
-}
-
-// variableOf is the variable of a flag of `serve`.
-func variableOf(flag string) string {
-	return "FIREONCE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// withFiles adds what connectorFiles name.
-func withFiles(cmd *cli.Command, remotes []Remote) error {
-	for _, f := range connectorFiles {
-		for _, text := range cmd.StringSlice(f.flag) {
-			name, file, ok := strings.Cut(text, "=")
-			i := slices.IndexFunc(remotes, func(r Remote) bool { return r.Name == name })
-			if !ok || file == "" || i < 0 || *f.of(&remotes[i]) != "" {
-				return exit.Usagef("--%s %q: must be NAME=FILE, once for a name that --connector has", f.flag, text)
-			}
-			*f.of(&remotes[i]) = file
-		}
+	var file struct {
+		Connectors []json.RawMessage `json:"connectors"`
 	}
-	for _, r := range remotes {
-		if r.TLS.Check() != nil {
-			return exit.Usagef("--connector-client-cert and --connector-client-key go together; connector %s has one of them", r.Name)
+	text, err := readFile(c.Connectors, maxConnectors)
+	if err == nil {
+		err = decodeStrictly(text, &file)
+	}
+	if err != nil {
+		return fmt.Errorf("connectors: %s: %w", c.Connectors, err)
+	}
+	for i, entry := range file.Connectors {
+		r := Remote{}
+		if err := c.readRemote(entry, &r); err != nil {
+			return fmt.Errorf("connectors: %s: connectors[%d] %q: %w", c.Connectors, i, r.Name, err)
 		}
-		if !r.TLS.IsZero() && !strings.HasPrefix(r.URL, "https://") {
-			return exit.Usagef("--connector %s: a connector with files for TLS has a URL that starts with https://", r.Name)
-		}
+		c.remotes = append(c.remotes, r)
 	}
 	return nil
 }
 
-// remotesOf reads the flags --connector and --connector-token-file.
-func remotesOf(connectors, tokens []string) ([]Remote, error) {
-	var out []Remote
-	at := make(map[string]int)
-	for _, text := range connectors {
-		name, url, ok := strings.Cut(text, "=")
-		if _, twice := at[name]; !ok || twice {
-			return nil, exit.Usagef("--connector %q: must be NAME=URL, each name once", text)
-		}
-		at[name] = len(out)
-		out = append(out, Remote{Name: name, URL: url})
+func (c *Config) readRemote(entry []byte, r *Remote) (err error) {
+	if err := decodeStrictly(entry, r); err != nil {
+		return err
 	}
-	for _, text := range tokens {
-		name, file, ok := strings.Cut(text, "=")
-		i, known := at[name]
-		if !ok || !known || out[i].Token != "" {
-			return nil, exit.Usagef("--connector-token-file %q: must be NAME=FILE, once for a name that --connector has", text)
+	for _, name := range []*string{&r.TokenFile, &r.CAFile, &r.ClientCertFile, &r.ClientKeyFile} {
+		if *name != "" && !filepath.IsAbs(*name) {
+			*name = filepath.Join(filepath.Dir(c.Connectors), *name)
 		}
-		token, err := readToken(file)
-		if err != nil {
-			return nil, fmt.Errorf("--connector-token-file %s: %w", name, err)
-		}
-		out[i].Token, out[i].TokenFile = token, file
 	}
-	return out, nil
+	switch files := r.tls(); {
+	case slices.ContainsFunc(c.remotes, func(other Remote) bool { return other.Name == r.Name }):
+		return errors.New("the name is taken")
+	case files.Check() != nil:
+		return errors.New("client_cert_file and client_key_file go together")
+	case !files.IsZero() && !strings.HasPrefix(r.URL, "https://"):
+		return errors.New("files for TLS go with a url that starts with https://")
+	}
+	if r.TokenFile != "" {
+		r.token, err = readToken(r.TokenFile)
+	}
+	return err
+}
+
+// decodeStrictly reads one JSON object, and refuses fields that it does not know.
+func decodeStrictly(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("more than %d bytes", limit)
+	}
+	return data, err
 }
 
 func readToken(path string) (string, error) {
-	f, err := os.Open(path)
+	data, err := readFile(path, maxToken)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("token_file: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	token := strings.TrimSpace(string(data))
-	switch {
-	case err != nil:
-		return "", err
-	case token == "" || len(data) > maxToken:
-		return "", errors.New("it must hold a token, and nothing else")
+	if token == "" {
+		return "", errors.New("token_file: it must hold a token, and nothing else")
 	}
 	return token, nil
 }
@@ -122,14 +144,14 @@ func readToken(path string) (string, error) {
 // operator's, and no user's.
 func (n *Node) makeRemotes() ([]*remote.Connector, error) {
 	var out []*remote.Connector
-	for _, r := range n.cfg.Connectors {
+	for _, r := range n.cfg.remotes {
 		sender, err := n.insideSender(r)
 		if err != nil {
 			return nil, fmt.Errorf("connector %s: %w", r.Name, err)
 		}
-		c, err := remote.New(remote.Config{Name: r.Name, URL: r.URL, Token: r.Token, AllowHTTP: n.cfg.AllowHTTP, Sender: sender})
+		c, err := remote.New(remote.Config{Name: r.Name, URL: r.URL, Token: r.token, AllowHTTP: n.cfg.AllowHTTP, Sender: sender})
 		if err != nil {
-			return nil, exit.Usagef("--connector: %w", err)
+			return nil, fmt.Errorf("connectors: %s: %w", n.cfg.Connectors, err)
 		}
 		out = append(out, c)
 	}
@@ -138,7 +160,7 @@ func (n *Node) makeRemotes() ([]*remote.Connector, error) {
 
 // insideSender makes the sender of one connector. No other connector is shown its certificate.
 func (n *Node) insideSender(r Remote) (*transport.Sender, error) {
-	secure, err := r.TLS.Config(certs.Options{Log: n.cfg.Log})
+	secure, err := r.tls().Config(certs.Options{Log: n.cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (c *Config) checkSandbox() error {
 	if !c.Sandbox {
 		return nil
 	}
-	if !c.Dev || len(c.AllowEgress) > 0 || len(c.Connectors) > 0 {
+	if !c.Dev || len(c.AllowEgress) > 0 || c.Connectors != "" {
 		return errors.New("node: a sandbox is for development, and reaches nothing but loopback addresses")
 	}
 	for _, name := range movable() {

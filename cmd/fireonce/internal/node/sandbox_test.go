@@ -22,7 +22,7 @@ func TestSandboxReachesNothing(t *testing.T) {
 	}
 	for what, change := range map[string]func(*Config){
 		"no development mode":     func(c *Config) { c.Dev = false },
-		"a connector elsewhere":   func(c *Config) { c.Connectors = []Remote{{Name: "guests"}} },
+		"a connector elsewhere":   func(c *Config) { c.Connectors = "connectors.json" },
 		"a platform without fake": func(c *Config) { delete(c.PlatformURLs, "x") },
 		"a gateway to a platform": func(c *Config) { c.PlatformURLs["x"] = "https://gateway.example" },
 	} {

@@ -12,6 +12,6 @@ func TestSecretsPrintAsNothing(t *testing.T) {
 	const secret = "correct-horse-battery"
 	url := "postgres://ada:" + secret + "@db/x?sslpassword=" + secret
 	redacttest.Check(t, secret, Config{APIKey: secret, NextAPIKey: secret, Keys: secret, Database: url})
-	redacttest.Check(t, secret, Remote{Name: "guestbook", Token: secret})
+	redacttest.Check(t, secret, Remote{Name: "guestbook", token: secret})
 	redacttest.Check(t, secret, Database{url: url})
 }

@@ -138,9 +138,9 @@ func (n *Node) scheme() string {
 // remoteInTheClear names the connectors that receive secrets over a network in the clear, which
 // --allow-http allows.
 func (c *Config) remoteInTheClear() (out []string) {
-	for _, r := range c.Connectors {
+	for _, r := range c.remotes {
 		if client.InTheClear(r.URL) {
-			out = append(out, fmt.Sprintf("--connector %s: credentials and payloads go to %s in the clear; use https", r.Name, r.URL))
+			out = append(out, fmt.Sprintf("connector %s: credentials and payloads go to %s in the clear; use https", r.Name, r.URL))
 		}
 	}
 	slices.Sort(out)

@@ -1,0 +1,230 @@
+package node
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/tracing"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// serveFlags are the flags of `serve`, in groups, and what they set.
+type serveFlags struct {
+	config Config
+	// What config reads from texts.
+	allowEgress, allowOrigin, allowHost, acmeDomain, logFormat, logLevel string
+	platformURLs, quotas                                                 []string
+
+	list  []cli.Flag
+	group string
+}
+
+// serveHelp is the template of a help page with serveFlags: the groups in their order.
+const serveHelp = `NAME:
+   {{.FullName}} - {{.Usage}}
+
+USAGE:
+   {{.FullName}} [options]
+
+DESCRIPTION:
+   {{wrap .Description 3}}
+
+OPTIONS:{{$group := ""}}{{range .VisibleFlags}}{{if and .GetCategory (ne .GetCategory $group)}}{{$group = .GetCategory}}
+{{"\t"}}
+   {{$group}}{{"\t"}}{{end}}
+     {{.}}{{end}}
+`
+
+// variables describes the variables of serveFlags.
+const variables = "Each flag but --quarantined can be set by a variable: --allow-egress by FIREONCE_ALLOW_EGRESS, and so on."
+
+// variable is the environment variable of a flag. Help texts do not name it: it is FIREONCE_ and
+// the flag's name.
+type variable string
+
+func variableOf(flag string) cli.ValueSourceChain {
+	return cli.NewValueSourceChain(variable("FIREONCE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))))
+}
+
+// Lookup implements cli.ValueSource.
+func (v variable) Lookup() (string, bool) { return os.LookupEnv(string(v)) }
+
+// String names it in errors.
+func (v variable) String() string { return "environment variable " + string(v) }
+
+// GoString implements cli.ValueSource.
+func (v variable) GoString() string { return v.String() }
+
+func (f *serveFlags) text(to *string, name, absent, usage string) {
+	f.list = append(f.list, &cli.StringFlag{
+		Name: name, Category: f.group, Usage: usage, Value: absent, Destination: to, Sources: variableOf(name),
+	})
+}
+
+func (f *serveFlags) texts(to *[]string, name, usage string) {
+	f.list = append(f.list, &cli.StringSliceFlag{
+		Name: name, Category: f.group, Usage: usage, Destination: to, Sources: variableOf(name),
+	})
+}
+
+func (f *serveFlags) yes(to *bool, name, usage string) {
+	f.list = append(f.list, &cli.BoolFlag{Name: name, Category: f.group, Usage: usage, Destination: to, Sources: variableOf(name)})
+}
+
+func (f *serveFlags) number(to *int, name string, absent int, usage string) {
+	f.list = append(f.list, &cli.IntFlag{
+		Name: name, Category: f.group, Usage: usage, Value: absent, Destination: to, Sources: variableOf(name),
+	})
+}
+
+func (f *serveFlags) duration(to *time.Duration, name string, absent time.Duration, usage string) {
+	f.list = append(f.list, &duration.Flag{
+		Name: name, Category: f.group, Usage: usage, Value: absent, HideDefault: absent == 0, Destination: to, Sources: variableOf(name),
+	})
+}
+
+// newServeFlags makes the flags. Those that most servers need come first.
+func newServeFlags(version string) *serveFlags {
+	f := &serveFlags{config: Config{Version: version}}
+	c := &f.config
+
+	f.group = "What most servers need"
+	f.text(&c.Listen, "listen", "127.0.0.1:8080", "the `ADDRESS` of the API")
+	f.text(&c.Database, "database", DefaultDatabase, databaseUsage)
+	f.text(&c.KeyFile, "key-file", "", "the `FILE` of the keys that seal credentials; default: PATH.key beside an SQLite file")
+	f.yes(&c.RequireAPIKey, "require-api-key", "refuse calls without an API key, even where FIREONCE_API_KEY is not set")
+	f.text(&f.allowEgress, "allow-egress", "", "ranges, `CIDR,…`, that jobs may call in addition to public addresses")
+	f.yes(&c.AllowHTTP, "allow-http", "jobs may call http:// URLs")
+	f.yes(&c.Dev, "dev", "for one machine: --allow-http, and jobs may call loopback addresses")
+
+	f.group = "TLS"
+	f.text(&c.TLS.Pair.Cert, "tls-cert", "", "the PEM `FILE` of a certificate with its chain; read again when it changes")
+	f.text(&c.TLS.Pair.Key, "tls-key", "", "the PEM `FILE` of its private key")
+	f.text(&c.TLS.ClientCA, "tls-client-ca", "", "the PEM `FILE` of authorities; callers need a certificate of one, and their API key")
+	f.text(&f.acmeDomain, "acme-domain", "", "names, `NAME,…`, to obtain certificates for by ACME, in place of --tls-cert")
+	f.text(&c.TLS.ACME.Cache, "acme-cache", "", "the `FOLDER` that keeps what was obtained; servers with the same names share it")
+	f.yes(&c.TLS.ACME.AcceptTerms, "acme-accept-terms", "you agree to the terms of the authority")
+	f.text(&c.TLS.ACME.Email, "acme-email", "", "the `ADDRESS` that the authority may write to")
+	f.text(&c.TLS.ACME.Directory, "acme-directory", "", "the `URL` of the authority; default: Let's Encrypt")
+	f.text(&c.TLS.ACME.CA, "acme-ca-file", "", "the PEM `FILE` of authorities that sign the certificate of --acme-directory")
+
+	f.group = "Other ports, and browsers"
+	f.text(&c.GRPCListen, "grpc-listen", "", "the `ADDRESS` of gRPC alone; off: none; default: the port after that of --listen")
+	f.text(&c.OpsListen, "ops-listen", defaultOps, "the `ADDRESS` of metrics and probes, without a key; off: none")
+	f.text(&f.allowOrigin, "allow-origin", "", "web origins, `URL,…`, that may call from a browser")
+	f.text(&f.allowHost, "allow-host", "", "names, `HOST,…`, to answer to without an API key, beside loopback ones")
+
+	f.group = "Accounts, connectors and limits"
+	f.text(&c.OAuthApps, "oauth-apps", "", "the JSON `FILE` with the OAuth apps by which accounts log in; see docs/operations.md")
+	f.text(&c.Connectors, "connectors", "", "the JSON `FILE` with connectors of your own; see docs/connectors.md")
+	f.texts(&f.platformURLs, "platform-url",
+		"the URL of a gateway to a platform, `NAME=URL` ("+strings.Join(movable(), ", ")+"); may be repeated")
+	f.texts(&f.quotas, "quota", "a limit of each project, `NAME=VALUE`, or PROJECT:NAME=VALUE of one ("+
+		strings.Join(server.QuotaNames(), ", ")+"); 0: none; may be repeated; see docs/operations.md")
+
+	f.group = "Work and time"
+	f.number(&c.Senders, "senders", 64, "the `NUMBER` of jobs that are prepared or sent concurrently")
+	f.duration(&c.Grace, "grace", 30*time.Second, "the `DURATION` from an answer's deadline until the outcome counts as unknown")
+	f.duration(&c.Lease, "lease", time.Minute, "the `DURATION` after which another server takes over a job that a dead one was preparing")
+	f.duration(&c.ClockDoubt, "clock-doubt", store.DefaultSuspectFor,
+		"the `DURATION` for which a clock that has jumped is distrusted, unless it proves right")
+	f.yes(&c.TrustClock, "trust-clock", "believe the clock as it is at this start: an operator has looked at it")
+	f.text(&c.TZDataDir, "tzdata-dir", "", "the `FOLDER` of compiled time zones for schedules; default: the system's, or else built-in")
+
+	f.group = "The database and what it keeps"
+	f.duration(&c.KeepJobs, "keep-jobs", defaultKeep, "how long a job is kept after its end, as a `DURATION`; 0: for ever")
+	f.duration(&c.KeepEvents, "keep-events", defaultKeep, "how long the event log goes back, as a `DURATION`; 0: for ever")
+	f.text(&c.Namespace, "namespace", "", "the installation's `NAME` in effect keys; after a database was lost, pass the old name")
+	f.duration(&c.DatabaseWait, "database-wait", defaultWait, "how long a start waits for PostgreSQL, as a `DURATION`; 0: not at all")
+	f.yes(&c.SynchronousStandby, "synchronous-standby", standbyUsage)
+	f.text(&c.StateDir, "state-dir", "", stateDirUsage+" on PostgreSQL: beside the key file")
+	// No variable: it is for one start.
+	f.list = append(f.list, &cli.BoolFlag{
+		Name: "quarantined", Category: f.group, Destination: &c.Quarantined,
+		Usage: "start without sending, until fireonce recover: for a database that you restored",
+	})
+
+	f.group = "The process"
+	f.duration(&c.ShutdownDelay, "shutdown-delay", 0,
+		"the `DURATION` of serving on, not ready, at a shutdown, so that load balancers notice")
+	f.text(&f.logFormat, "log-format", "text", "a `FORMAT`: text or json")
+	f.text(&f.logLevel, "log-level", "info", "a `LEVEL`: debug, info, warn or error")
+	return f
+}
+
+// read returns the configuration that the flags and secret variables describe.
+func (f *serveFlags) read(cmd *cli.Command) (c Config, err error) {
+	if err := noArgs(cmd); err != nil {
+		return c, err
+	}
+	c = f.config
+	if c.Log, err = logger(cmd.Root().ErrWriter, f.logFormat, f.logLevel); err != nil {
+		return c, err
+	}
+	if c.AllowEgress, err = transport.ParseCIDRs(f.allowEgress); err != nil {
+		return c, exit.Usagef("--allow-egress: %w", err)
+	}
+	if c.Senders < 1 {
+		return c, exit.Usagef("--senders must be positive")
+	}
+	for _, name := range []string{"grace", "lease", "clock-doubt"} {
+		if cmd.Duration(name) < time.Second {
+			return c, exit.Usagef("--%s must be at least 1s", name)
+		}
+	}
+	if err := checkNamespace(c.Namespace); err != nil {
+		return c, err
+	}
+	if c.PlatformURLs, err = platformURLs(f.platformURLs); err != nil {
+		return c, err
+	}
+	if c.Quotas, err = server.ParseQuotas(f.quotas); err != nil {
+		return c, exit.Usagef("--quota %w", err)
+	}
+	for _, port := range []*string{&c.OpsListen, &c.GRPCListen} {
+		if *port == "off" {
+			*port = ""
+		}
+	}
+	c.OpsOptional, c.GRPCOptional = !cmd.IsSet("ops-listen"), !cmd.IsSet("grpc-listen")
+	c.AllowOrigins, c.AllowHosts, c.TLS.ACME.Domains = splitList(f.allowOrigin), splitList(f.allowHost), splitList(f.acmeDomain)
+	c.Keys, c.APIKey, c.NextAPIKey = os.Getenv(keysVariable), os.Getenv(apiKeyVariable), os.Getenv(nextAPIKeyVariable)
+	c.DatabaseInArguments = inArguments(cmd, "database", databaseVariable)
+	return c, nil
+}
+
+// inArguments reports whether a flag's value is from the command line, and not from its
+// variable.
+func inArguments(cmd *cli.Command, flag, variable string) bool {
+	return cmd.IsSet(flag) && cmd.String(flag) != os.Getenv(variable)
+}
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func logger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, exit.Usagef("--log-level %q: must be debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(tracing.LogHandler(slog.NewTextHandler(w, opts))), nil
+	case "json":
+		return slog.New(tracing.LogHandler(slog.NewJSONHandler(w, opts))), nil
+	default:
+		return nil, exit.Usagef("--log-format %q: must be text or json", format)
+	}
+}
