@@ -22,8 +22,9 @@ var searchTests = []test{
 
 // naive is a filter as plain code, on jobs as Job returns them.
 type naive struct {
-	f   *fixture
 	now time.Time
+	// since is when each job came into its state.
+	since map[job.ID]time.Time
 }
 
 func (n naive) selects(q store.JobQuery, s job.Snapshot, recipients []string) bool { //nolint:cyclop // one filter after the other
@@ -34,12 +35,6 @@ func (n naive) selects(q store.JobQuery, s job.Snapshot, recipients []string) bo
 	kind := job.FailureKind(0)
 	if s.LastError != nil {
 		kind = s.LastError.Kind
-	}
-	since := s.Created
-	for _, e := range n.f.events(s.ID) {
-		if e.From != e.To {
-			since = e.At
-		}
 	}
 	labels := true
 	for k, v := range q.Labels {
@@ -56,7 +51,7 @@ func (n naive) selects(q store.JobQuery, s job.Snapshot, recipients []string) bo
 		one(slices.Contains(recipients, q.Recipient), q.Recipient != "") &&
 		within(s.ScheduleTime, q.ScheduleTimeFrom, q.ScheduleTimeBefore) &&
 		within(s.Created, q.CreatedFrom, q.CreatedBefore) && within(s.Ended, q.EndedFrom, q.EndedBefore) &&
-		one(n.now.Sub(since) >= q.InState, q.InState > 0) &&
+		one(n.now.Sub(n.since[s.ID]) >= q.InState, q.InState > 0) &&
 		one(s.State != job.Canceled || s.LeftBehind(), q.OnlyLeftBehind)
 }
 
@@ -97,8 +92,15 @@ func searchRandom(f *fixture) { //nolint:cyclop,funlen // one filter after the o
 	f.clock.advance(time.Minute)
 	now := f.job(all[0]).Now
 	jobs := make([]job.Snapshot, len(all))
+	plain := naive{now, make(map[job.ID]time.Time)}
 	for i, id := range all {
 		jobs[i] = f.job(id)
+		plain.since[id] = jobs[i].Created
+		for _, e := range f.events(id) {
+			if e.From != e.To {
+				plain.since[id] = e.At
+			}
+		}
 	}
 	some := func() bool { return r.IntN(5) == 0 }
 	moment := func(ahead bool) time.Time {
@@ -166,7 +168,7 @@ func searchRandom(f *fixture) { //nolint:cyclop,funlen // one filter after the o
 		}
 		var ids []job.ID
 		for _, s := range jobs {
-			if (naive{f, now}).selects(q, s, who[s.ID]) {
+			if plain.selects(q, s, who[s.ID]) {
 				ids = append(ids, s.ID)
 				want[s.State]++
 			}
