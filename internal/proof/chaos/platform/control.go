@@ -59,7 +59,7 @@ func (p *Platform) control(mux *http.ServeMux) {
 }
 
 // controlTimeout bounds one call to a platform's control endpoints.
-const controlTimeout = 30 * time.Second
+const controlTimeout = 2 * time.Minute
 
 // Control talks to a platform in another process.
 type Control struct {
