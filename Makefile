@@ -120,8 +120,6 @@ $(PDS_MODULES): internal/proof/platforms/pds/package.json internal/proof/platfor
 
 # ---- Work -----------------------------------------------------------------
 
-# Packages whose tests kill real processes at named places (tag failpoints).
-CRASH_PACKAGES := ./cmd/...
 TEST_TIMEOUT := 30m
 
 .PHONY: run
@@ -155,6 +153,80 @@ sandbox-picture: ## Take the picture of the sandbox's page anew: docs/sandbox.pn
 	@.ci/need-clients browser
 	FIREONCE_WRITE_PICTURE=1 go test ./cmd/fireonce -count=1 -run '^TestSandboxInABrowser$$'
 
+# ---- Tests ----------------------------------------------------------------
+# `make test` is what anyone runs: Go, and PostgreSQL if it is there. The other targets take
+# longer, or need more: programs in other languages, a browser, root.
+
+# Twice as many packages at a time as there are processors: many tests wait for a database's
+# commits, or for a process that was killed.
+WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Without vet, which `make lint` runs over the same code.
+GO_TEST := go test -vet=off -timeout $(TEST_TIMEOUT)
+# What takes longest starts first: nothing waits for it alone at the end.
+LONG_FIRST := ./store/postgres ./cmd/fireonce ./internal/engine ./server ./store/sqlite
+# All packages but those that prove the guarantee, which are not the product's.
+ORDINARY = $$(go list ./... | grep -v /internal/proof/)
+
+.PHONY: test
+test: ## Run the ordinary tests: on SQLite, and on PostgreSQL where its programs are
+	@.ci/need-postgres ordinary
+	$(GO_TEST) -short $(WIDE) $(LONG_FIRST) $(ORDINARY)
+
+# The race detector, for our code and what it calls, but for SQLite itself, which is C
+# that was translated: each of its writes to memory would be watched, which takes five
+# times as long. checkptr, which comes with the detector, is off for the same modules: they
+# keep C's addresses in integers by design.
+RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
+
+# The engine, which runs over SQLite in its tests, and what is small. The whole API, both stores
+# and the rest are watched each night: see verify-long.
+RACE_PACKAGES = $$(go list ./... | grep -v -E '/(cmd|internal/(proof|recur|schedule)|gen|examples|tools|server|store/(sqlite|postgres))(/|$$)')
+
+.PHONY: test-race
+test-race: ## Run the engine's tests and those of small packages with the race detector
+	$(GO_TEST) $(RACE) -short $(WIDE) $(RACE_PACKAGES)
+	go -C clients/go test -race ./...
+	go -C examples/connector-go test -race ./...
+
+# Tests of the API whose rules differ by the database: `make test` runs all of them on SQLite.
+API_ON_POSTGRES := Quota|Stream|Batch|Bulk|Erase|Search|Restore|Twice|Items|Firing|Keys|Cursor
+
+.PHONY: test-postgres
+test-postgres: need-postgres ## Run what PostgreSQL alone can show: storms of many servers, failover, lost commits, the API on it
+	$(GO_TEST) -skip 'Conformance$$' ./store/postgres
+	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) -run '$(API_ON_POSTGRES)' ./server
+
+# Tests that kill real processes, many of them at named places (tag failpoints), and the
+# other long tests of the program. The scripts run in `make test`.
+.PHONY: test-crash
+test-crash: need-postgres need-promtool need-sslscan ## Run real processes that are killed, restarted, misled and attacked
+	FIREONCE_SKIP_CLIENTS=1 $(GO_TEST) -tags failpoints ./cmd/...
+	FIREONCE_SKIP_CLIENTS=1 $(GO_TEST) -skip '^TestScripts$$|InABrowser$$' ./cmd/fireonce
+	go -C internal/oauth/live test ./...
+	go -C cmd/fireonce/internal/certs/live test ./...
+
+# The personal data server of Bluesky's is a Node program.
+.PHONY: test-clients
+test-clients: need-postgres need-postfix clients $(PDS_MODULES) ## Run clients in six languages and a browser, and connectors against real servers of others
+	$(GO_TEST) -run '^Test(Clients|Commands)$$|InABrowser$$|^TestTour' ./cmd/fireonce
+	$(GO_TEST) $(WIDE) ./internal/proof/platforms/... ./internal/proof/chaos/sites
+	$(GO_TEST) ./internal/connector/smtp
+	go -C clients/go test ./...
+	go -C examples/connector-go test ./...
+
+.PHONY: prove
+prove: sim-short chaos-short ## Simulated worlds, mutants that must not survive, hostile and costly requests, a short campaign
+	$(GO_TEST) $(WIDE) $$(go list ./internal/proof/... | grep -v -E '/(platforms|sites)(/|$$)')
+	go -C internal/proof/bench test ./...
+
+.PHONY: verify-long
+verify-long: $(NEED_TEST) ## What takes too long for each change: all tests with the race detector. A workflow runs it each night
+	$(GO_TEST) $(RACE) $(WIDE) ./...
+	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) $(RACE) ./server
+	$(GO_TEST) $(RACE) -tags failpoints ./cmd/...
+	go -C clients/go test -race ./...
+	go -C examples/connector-go test -race ./...
+
 # PostgreSQL's programs: the tests run clusters of their own, see internal/proof/pgtest.
 .PHONY: need-postgres
 need-postgres:
@@ -170,13 +242,6 @@ need-promtool:
 need-postfix:
 	-@.ci/need-postfix
 
-# Twice as many packages at a time as there are processors: many tests wait for a database's
-# commits, or for a process that was killed.
-WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-# What takes longest starts first: nothing waits for it alone at the end.
-LONG_FIRST := ./store/postgres ./cmd/fireonce ./internal/engine ./internal/proof/platforms ./server ./store/sqlite
-GO_TEST := go test -vet=off -timeout $(TEST_TIMEOUT)
-
 # What looks at the server's TLS from outside. Without it that test is skipped.
 .PHONY: need-sslscan
 need-sslscan:
@@ -186,55 +251,14 @@ NEED_TEST := need-postgres need-postfix need-promtool need-sslscan clients $(PDS
 
 # Installs what is missing, one after the other: two package managers would be in each other's way.
 .PHONY: ready
-ready: ## Install what `make test` needs
+ready: ## Install what `make verify` needs
 	@$(MAKE) --no-print-directory -j 1 $(NEED_TEST)
-
-# Without vet, which `make lint` runs over the same code. Two at a time: each waits a lot.
-.PHONY: test test-packages test-programs
-test: $(NEED_TEST) ## Run all tests, the API's on PostgreSQL too, and the crash tests
-	@$(MAKE) --no-print-directory -j 2 test-packages test-programs
-
-test-packages:
-	$(GO_TEST) $(WIDE) $(LONG_FIRST) ./...
-	go -C internal/proof/bench test ./...
-	go -C clients/go test ./...
-	go -C examples/connector-go test ./...
-	go -C internal/oauth/live test ./...
-	go -C cmd/fireonce/internal/certs/live test ./...
-
-test-programs:
-	$(GO_TEST) -tags failpoints $(CRASH_PACKAGES)
-	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) ./server
-
-# The race detector, for our code and what it calls, but for SQLite itself, which is C
-# that was translated: each of its writes to memory would be watched, which takes five
-# times as long. checkptr, which comes with the detector, is off for the same modules: they
-# keep C's addresses in integers by design.
-RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
-
-# The engine, which runs over SQLite in its tests, and what is small. The whole API, both stores
-# and the rest are watched each night: see verify-long.
-RACE_PACKAGES = $(shell go list ./... | grep -v -E '/(cmd|internal/(proof|recur|schedule)|gen|examples|tools|server|store/(sqlite|postgres))(/|$$)')
-
-.PHONY: test-race
-test-race: need-postgres ## Run the engine's tests and those of small packages with the race detector
-	$(GO_TEST) $(RACE) $(WIDE) $(RACE_PACKAGES)
-	go -C clients/go test -race ./...
-	go -C examples/connector-go test -race ./...
-
-.PHONY: verify-long
-verify-long: $(NEED_TEST) ## What takes too long for each change: the tests with the race detector. The workflow runs it each night
-	$(GO_TEST) $(RACE) $(WIDE) ./...
-	FIREONCE_TEST_ENGINE=postgres $(GO_TEST) $(RACE) ./server
-	$(GO_TEST) $(RACE) -tags failpoints $(CRASH_PACKAGES)
-	go -C clients/go test -race ./...
-	go -C examples/connector-go test -race ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
 .PHONY: test-long
 test-long: need-postgres ## Run the crash tests for longer, and measure what cannot be promised
-	FIREONCE_TEST_LONG=1 go test -v -tags failpoints -timeout 60m $(CRASH_PACKAGES)
+	FIREONCE_TEST_LONG=1 go test -v -tags failpoints -timeout 60m ./cmd/...
 
 # ---- Proof ----------------------------------------------------------------
 # Where a duplicate would show if there were one. docs/guarantees.md says what
@@ -430,7 +454,14 @@ release-check: ## What a release packs is there, the chart is right, go install 
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/fireonce
 	.ci/try-install
 
+.PHONY: check
+check: ## What needs no test: it compiles, the generated code, the linters, what a release packs
+	$(MAKE) --no-print-directory -j 1 build gen-check lint release-check
+
+# `check` and the tests, which the workflow runs side by side. Here two at a time, because each
+# waits a lot; but nothing compiles while gen/ is written.
 .PHONY: verify
 verify: ## Exactly what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=line build ready
-	$(MAKE) --no-print-directory lint gen-check test sim-short chaos-short release-check
+	$(MAKE) --no-print-directory gen-check
+	$(MAKE) --no-print-directory -j 2 --output-sync=line lint test test-crash prove test-postgres test-clients test-race release-check
