@@ -29,6 +29,9 @@ const amplifyStride = 17
 // TestNoRequestCostsMore sends requests that are made to cost much, one at a time. The race
 // detector is left out: it allocates memory of its own.
 func TestNoRequestCostsMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	f := start(t, func(c *server.Config) {
 		c.APIKey, c.Limits.Request, c.Limits.Batch = operatorKey, amplifySizes.Request, amplifySizes.Batch
 		c.Limits.StreamDuration = 50 * time.Millisecond // lawful streams end by themselves

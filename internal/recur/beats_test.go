@@ -205,6 +205,9 @@ func TestBeatsAgainstGolden(t *testing.T) {
 }
 
 func TestBeatsAgainstPython(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed")

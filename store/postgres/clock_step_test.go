@@ -14,6 +14,9 @@ import (
 
 // A step of a large database takes longer than any other statement may, and is still written.
 func TestAStepHasATimeLimitOfItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	f := newFleet(t, 0)
 	clock := storetest.NewMachine(fleetStart)
 	s := f.join(f.url+"&statement_timeout=4000", func(o *Options) { o.Now, o.Clock = nil, store.ClockOptions{Read: clock.Read} })

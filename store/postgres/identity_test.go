@@ -52,6 +52,9 @@ func quarantined(t *testing.T, s *Store, before store.Meta, words string) {
 }
 
 func TestCopiesAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	f, c, name := clusterFleet(t)
 	s := f.join(f.url)
 	conn := f.connect()
@@ -130,6 +133,9 @@ func roleOf(t *testing.T, c *pgtest.Cluster, database string) string {
 // TestFailover promotes a standby under two servers that know both hosts: one
 // whose operator declares the standby synchronous, and one that does not.
 func TestFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	for _, declared := range []bool{false, true} {
 		f, c, name := clusterFleet(t)
 		s := f.join(f.url)

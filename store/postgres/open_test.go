@@ -134,6 +134,9 @@ func TestNoErrorHasThePassword(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	_, err := Open(t.Context(), Options{URL: "postgres://ann@127.0.0.1:1/db"})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("no server: %v", err)

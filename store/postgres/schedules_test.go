@@ -161,6 +161,9 @@ func (w *planner) revise() error {
 // while their jobs and others are worked on. Each name is one job, and no transactions wait
 // for each other forever.
 func TestScheduleStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			const workers, steps = 6, 60
@@ -354,6 +357,9 @@ var fillSchedule = []string{
 // TestOpenJobsAreBounded: beside 100,000 open jobs of a schedule, a call of Fire reads a few
 // pages to know what is in the way.
 func TestOpenJobsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	if testing.Short() {
 		t.Skip("it stores 100,000 jobs")
 	}

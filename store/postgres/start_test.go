@@ -152,6 +152,9 @@ func TestStoredAs(t *testing.T) {
 // TestFleetStarts: servers store jobs that start and claim those that did not, on a few
 // connections with small bounds. Each job has one lease, and none is left.
 func TestFleetStarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	const servers, each, most = 3, 60, 4
 	f := newFleet(t, servers)
 	var conns []store.Connection

@@ -50,6 +50,9 @@ func (y *youngConns) some(r *rand.Rand) (store.Connection, bool) {
 // credentials, created and deleted, while many workers on three servers work on their jobs.
 // No transactions wait for each other forever, and every remaining job can be claimed.
 func TestConnectionStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			const workers, steps = 6, 60

@@ -52,6 +52,9 @@ func (p *storms) some(r *rand.Rand, n int) []job.Snapshot {
 
 // Many workers on three servers, with jobs, objects and contents in common.
 func TestFleetStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			const workers, steps = 6, 40

@@ -26,6 +26,9 @@ func (f *fleet) noting(dir string) *Store {
 // without an archive: the same system, the same timeline. Each start after each such restore
 // is quarantined, and no other start.
 func TestBaseBackupIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	for how, look := range map[string]func(t *testing.T, c *pgtest.Cluster, name string) (dir string){
 		"by a note beside it": func(t *testing.T, _ *pgtest.Cluster, _ string) string { return t.TempDir() },
 		"by its label": func(t *testing.T, c *pgtest.Cluster, name string) string {

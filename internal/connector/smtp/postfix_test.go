@@ -43,6 +43,9 @@ func cutPostfix(t *testing.T, s *postfix.Server, key string, up, down int64) (re
 // TestCutPostfix cuts conversations with a Postfix after every second byte, and
 // compares the verdicts with what lies in its mailbox.
 func TestCutPostfix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out of the ordinary tests")
+	}
 	t.Parallel()
 	s := postfix.Start(t, postfix.Options{})
 	verdicts := make(map[string]job.Result)
