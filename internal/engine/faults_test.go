@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,6 +83,35 @@ func TestPanicsAreContained(t *testing.T) {
 			w.until(w.submit("panic"), job.Succeeded, time.Hour)
 		}, class(job.Observable))
 	})
+}
+
+// broken is a store that panics as it writes.
+type broken struct {
+	engine.Store
+	why error
+}
+
+func (b broken) Apply(context.Context, []store.Change) ([]store.Applied, error) { panic(b.why) }
+
+func TestAPanicWhileSettlingIsNotHidden(t *testing.T) {
+	boom := errors.New("boom")
+	in(t, func(t *testing.T, w *world) {
+		w.submit("panic")
+		leased, err := w.store.Claim(t.Context(), store.ClaimParams{Worker: "test", Lease: time.Minute, Limit: 1})
+		if err != nil || len(leased) != 1 {
+			t.Fatal(len(leased), err)
+		}
+		e, err := engine.New(w.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if p := recover(); p != boom {
+				t.Errorf("panic %v, want %v", p, boom)
+			}
+		}()
+		e.Settle(&leased[0], job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second})
+	}, through(func(s engine.Store) engine.Store { return broken{s, boom} }))
 }
 
 // lossy is a store that loses answers.

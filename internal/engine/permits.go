@@ -104,6 +104,9 @@ func (p *sendPermit) freeSender() {
 
 // release frees the sender and the permit to be in flight.
 func (p *sendPermit) release() {
+	if p.of == nil {
+		return
+	}
 	n := use{inFlight: 1}
 	if !p.answered {
 		p.answered, n.senders = true, 1

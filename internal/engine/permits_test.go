@@ -286,3 +286,6 @@ func TestEveryPermitIsReleasedOnce(t *testing.T) {
 		})
 	}
 }
+
+// A replay has a looker's permit and none of these.
+func TestTheZeroPermitCanBeReleased(*testing.T) { engine.ReleaseZeroPermit() }

@@ -28,6 +28,7 @@ const (
 func (t *task) settle(s *job.Snapshot, ev job.Evidence, token job.ID) (after *job.Snapshot, stored bool) {
 	e, conn := t.e, &t.leased.Connection
 	step := t.work.Step(tracing.Settle)
+	after = s // also where the write panics
 	defer func() { step.Settled(after.State) }()
 	traits := e.traits(conn, s.Class)
 	ev = e.credentials.expired(conn, ev)
