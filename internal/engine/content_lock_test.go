@@ -7,6 +7,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // Fifty identical posts on purpose: all exist, each job bound to its own, and
@@ -30,11 +31,12 @@ func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 					ids = append(ids, w.submit(fmt.Sprint("twin ", i), at(time.Minute)))
 				}
 				ended := map[string]bool{}
-				var written int
+				var written, claims int
 				for _, id := range ids {
 					w.until(id, job.Succeeded, 30*time.Minute)
 					ended[w.bound(id).Effect.ExternalID] = true
 					written += len(w.events(id))
+					claims += w.count(id, job.CauseClaimed)
 				}
 				// Which of two engines comes first is random: one job may be woken and
 				// lose often. The sum is bounded: an end wakes one waiter of each
@@ -43,12 +45,14 @@ func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 				if most := 50*4 + 50*engines*3 + 50*10*2; written > most {
 					t.Errorf("%d events, at most %d expected\n%s", written, most, w.story(ids[0]))
 				}
-				t.Logf("%d events", written)
+				t.Logf("%d events, dialled %d times in %d claims", written, w.platform.opened, claims)
 				if w.platform.total() != 50 || len(ended) != 50 || w.platform.sent() != 50 {
 					t.Errorf("%d posts, %d bound, %d requests", w.platform.total(), len(ended), w.platform.sent())
 				}
-				if w.platform.opened > 50*3 {
-					t.Errorf("dialled %d times", w.platform.opened)
+				// How often a job loses to another engine's is up to the scheduler, and each time
+				// is a claim. An engine alone knows which jobs wait.
+				if most := map[int]int{1: 50 * 3, 2: claims}[engines]; w.platform.opened > most {
+					t.Errorf("dialled %d times, at most %d expected", w.platform.opened, most)
 				}
 			})
 		})
@@ -142,4 +146,16 @@ func TestAWaiterThatWasCancelledIsStepped(t *testing.T) {
 			t.Errorf("%s", s.State)
 		}
 	})
+}
+
+// cancel cancels a job, if it may be canceled.
+func (w *world) cancel(id job.ID) {
+	s := w.job(id)
+	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.CancelAsked{})
+	if err != nil || d.Action != job.ActWrite {
+		return
+	}
+	if _, err := w.store.Apply(w.t.Context(), []store.Change{{Job: id, Version: s.Version, Decision: d, Actor: "test"}}); err != nil {
+		w.t.Error(err)
+	}
 }
