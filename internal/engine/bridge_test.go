@@ -51,7 +51,8 @@ func onPostgres(t *testing.T) *bridge {
 		b.slots <- s
 	}
 	s, err := postgres.Open(t.Context(), postgres.Options{
-		URL: pgtest.NewFrom(t, postgres.Migrate), Migrate: true, Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
+		// Each connection costs the server more than all that most tests do with it.
+		URL: pgtest.NewFrom(t, postgres.Migrate) + "&pool_max_conns=3", Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestTwoConnectionsToOneAccountShareItsGate(t *testing.T) {
 	}
 	w.start()
 	// The second one's answer is in before the first one looks again.
-	a := w.submit("one", posts("twin"), func(n *store.NewJob) { n.Spec.Retry.MinBackoff = 10 * time.Second })
+	a := w.submit("one", posts("twin"), func(n *store.NewJob) { n.Spec.Retry.MinBackoff = 4 * time.Second })
 	w.until(a, job.Ambiguous, 10*time.Second)
 	w.conn = again
 	b := w.submit("two", posts("twin"))

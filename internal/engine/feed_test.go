@@ -20,9 +20,10 @@ import (
 )
 
 // overFeed sets up a feed platform on loopback, in real time: a fence of
-// three seconds, no read lag.
+// three seconds, no read lag. Such tests mostly wait, so they run in parallel.
 func overFeed(t *testing.T, plan func(feedtest.Request) feedtest.Answer) (*world, *feedtest.Platform) {
 	t.Helper()
+	t.Parallel()
 	p, err := feedtest.Start(feedtest.Options{Plan: plan})
 	if err != nil {
 		t.Fatal(err)

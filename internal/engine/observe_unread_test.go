@@ -105,7 +105,7 @@ func TestAPublishedVideoIsFoundSoonAlthoughPollsFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
 				var mu sync.Mutex
-				accepted, polls := make(map[string]time.Time), make(map[string]int)
+				number, accepted, polls := make(map[string]int), make(map[string]time.Time), make(map[string]int)
 				w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 					mu.Lock()
 					defer mu.Unlock()
@@ -117,7 +117,7 @@ func TestAPublishedVideoIsFoundSoonAlthoughPollsFail(t *testing.T) {
 					defer mu.Unlock()
 					polls[handle]++
 					switch {
-					case failing(len(polls), polls[handle]):
+					case failing(number[handle], polls[handle]):
 						return unknown("503")
 					case time.Since(accepted[handle]) < takes:
 						return job.Outcome{Result: job.ResultAccepted, Handle: handle}
@@ -126,9 +126,16 @@ func TestAPublishedVideoIsFoundSoonAlthoughPollsFail(t *testing.T) {
 					}
 				}
 				w.start()
+				var ids []job.ID
+				for i := range 100 {
+					id := w.submit(fmt.Sprint("video ", i), at(time.Minute))
+					mu.Lock()
+					number[w.firstKey(id)] = i + 1
+					mu.Unlock()
+					ids = append(ids, id)
+				}
 				var late lateness
-				for i := range 100 { // one after the other: each draws by its number
-					id := w.submit(fmt.Sprint("video ", i))
+				for _, id := range ids {
 					s := w.until(id, job.Succeeded, 2*time.Hour)
 					late = append(late, s.Ended.Sub(accepted[w.firstKey(id)].Add(takes)))
 				}

@@ -57,7 +57,7 @@ func TestScheduleWithAnUnknownOutcome(t *testing.T) {
 				done := make(chan struct{})
 				log := new(bytes.Buffer)
 				fires := schedule.New(schedule.Config{
-					Store: w.store, Connectors: w.config.Connectors, Zones: recur.NewZones(""), NewID: newID,
+					Store: patientSchedules{w.store}, Connectors: w.config.Connectors, Zones: recur.NewZones(""), NewID: newID,
 					Log: slog.New(slog.NewTextHandler(log, nil)),
 				})
 				go func() { defer close(done); fires.Run(ctx) }()

@@ -303,7 +303,7 @@ func TestAnOwnEffectIsNotAlreadyPresentAfterAnOutage(t *testing.T) {
 		time.Sleep(15 * time.Minute) // of the bubble's time
 		clock.ahead, clock.booted = 0, time.Now()
 		w.store = clock.open(t, path)
-		w.config.Store = patient{w.store}
+		w.config.Store = newPatient(w.store)
 		w.start()
 		w.until(id, job.Succeeded, 3*time.Hour)
 		if w.platform.total() != 1 || w.platform.sent() != 1 || !shown {

@@ -57,7 +57,7 @@ func through(wrap func(engine.Store) engine.Store) option {
 func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
 	path := litetest.New(t)
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: time.Now, WatchEvery: time.Hour, Readers: 2})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: time.Now, WatchEvery: time.Hour, Readers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func worldOver(t *testing.T, s store.Store, opts ...option) *world {
 		o(w)
 	}
 	if !w.punctual {
-		w.config.Store = patient{w.config.Store}
+		w.config.Store = newPatient(w.config.Store)
 	}
 	w.conn, _, err = w.store.CreateConnection(t.Context(), store.NewConnection{
 		Key: "connection",
