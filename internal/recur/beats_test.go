@@ -90,6 +90,9 @@ type pythonBeats struct {
 	t     *testing.T
 	zones *Zones
 
+	// short walks one expression in five through all years, and each across transitions.
+	short bool
+
 	begin, end time.Time
 	zone       string
 	count      int
@@ -132,6 +135,9 @@ func (p *pythonBeats) expression(line string) {
 	part := strings.SplitN(line, " ", 3)
 	s := compile(p.t, Spec{Zone: p.zone, Cron: []string{part[2]}}, p.zones)
 	p.schedules = append(p.schedules, s)
+	if p.short && len(p.schedules)%5 != 0 {
+		return
+	}
 	digest := sha256.New()
 	count := eachBeat(s, p.begin, p.end, func(b Beat) { writeLine(digest, b) })
 	p.count += count
@@ -197,9 +203,9 @@ func TestBeatsAgainstGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	p := &pythonBeats{t: t, zones: zones}
+	p := &pythonBeats{t: t, zones: zones, short: testing.Short()}
 	p.compare(file)
-	if p.count < 5_000_000 {
+	if p.count < 5_000_000 && !p.short {
 		t.Errorf("compared %d beats only", p.count)
 	}
 }

@@ -56,10 +56,7 @@ func TestOutagesOfManyFirings(t *testing.T) {
 // endAll ends the jobs of a schedule.
 func (w *world) endAll(s store.Schedule) {
 	w.Helper()
-	for _, j := range w.jobs(s) {
-		if j.State.Terminal() {
-			continue
-		}
+	for _, j := range w.open(s) {
 		d, err := job.Decide(j.View(job.Traits{Class: job.Keyed, KeyWindow: time.Hour}, 0), job.CancelAsked{})
 		w.ok(err)
 		out, err := w.store.Apply(w.ctx, []store.Change{{Job: j.ID, Version: j.Version, Decision: d, Actor: "t"}})

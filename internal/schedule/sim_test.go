@@ -375,13 +375,8 @@ func (w *sim) fire(n *schedule.Scheduler) {
 	}
 }
 
-func (w *sim) open(c *simSchedule) (open []job.Snapshot) {
-	for _, j := range w.jobs(store.Schedule{Project: project, ID: c.id}) {
-		if !j.State.Terminal() {
-			open = append(open, j)
-		}
-	}
-	return open
+func (w *sim) open(c *simSchedule) []job.Snapshot {
+	return w.world.open(store.Schedule{Project: project, ID: c.id})
 }
 
 func (w *sim) endJobs(part float64) {

@@ -291,6 +291,20 @@ func (w *world) jobs(s store.Schedule) []job.Snapshot {
 	return p.Jobs
 }
 
+// open returns those of them that have not ended.
+func (w *world) open(s store.Schedule) []job.Snapshot {
+	w.Helper()
+	q := store.JobQuery{Project: s.Project, Schedule: s.ID, Limit: 500}
+	for state := job.Scheduled; state <= job.Expired; state++ {
+		if !state.Terminal() {
+			q.States = append(q.States, state)
+		}
+	}
+	p, err := w.store.List(w.ctx, q)
+	w.ok(err)
+	return p.Jobs
+}
+
 // is fails the test unless got is want.
 func is[T comparable](w *world, got, want T, what string) {
 	w.Helper()
