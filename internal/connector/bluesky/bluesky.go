@@ -7,12 +7,9 @@ package bluesky
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/cache"
@@ -38,10 +35,6 @@ const (
 	KeyWindow = 24 * time.Hour
 )
 
-// holdKey is what a rate limit or a refused credential holds: the connection's
-// one account.
-const holdKey = "account"
-
 // Config makes a Connector.
 type Config struct {
 	// Sender opens connections. Required.
@@ -56,11 +49,10 @@ type Config struct {
 
 // Connector is the connector for Bluesky. It is safe for concurrent use.
 type Connector struct {
-	sender    *transport.Sender
-	media     *kit.Media
-	httpsOnly bool
-	now       func() time.Time
-	logins    *cache.TTL[[sha256.Size]byte, *cachedLogin]
+	kit.Base[*url.URL, secret] // the settings are the address of the account's server
+
+	cfg    Config
+	logins *cache.TTL[[sha256.Size]byte, *cachedLogin]
 }
 
 var (
@@ -75,7 +67,15 @@ func New(c Config) *Connector {
 		c.Now = time.Now
 	}
 	return &Connector{
-		sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, now: c.Now,
+		Base: kit.Base[*url.URL, secret]{
+			ReadSettings: func(encoded []byte) (*url.URL, error) {
+				bad := kit.Bad(connector.BadSettings, "settings.bluesky")
+				return kit.ReadServer(encoded, &fireoncev1.BlueskySettings{}, DefaultBaseURL, c.HTTPSOnly, bad)
+			},
+			ReadCredential: readSecret,
+			Offers:         func(*url.URL) connector.Capability { return connector.Capability{Traits: traits} },
+		},
+		cfg:    c,
 		logins: cache.New[[sha256.Size]byte, *cachedLogin](cache.Options{Max: maxLogins}),
 	}
 }
@@ -94,32 +94,8 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-// settings returns the address of the account's server.
-func (c *Connector) settings(encoded []byte) (*url.URL, error) {
-	var s fireoncev1.BlueskySettings
-	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, badSettings("", "not readable")
-	}
-	raw := s.GetBaseUrl()
-	if raw == "" {
-		raw = DefaultBaseURL
-	}
-	base, err := transport.ParseURL(raw)
-	if err != nil {
-		return nil, badSettings(".base_url", err.Error())
-	}
-	if base.RawQuery != "" || base.ForceQuery {
-		return nil, badSettings(".base_url", "the URL must not have a query")
-	}
-	if c.httpsOnly && base.Scheme != "https" {
-		return nil, badSettings(".base_url", "the URL must start with https://")
-	}
-	return base, nil
-}
-
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.bluesky" + field, Msg: msg}
-}
+// traits: its server writes a record under its key in one transaction (docs/platforms/bluesky.md).
+var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight: true}
 
 // secret is an opened credential: the sign-in name and its app password.
 type secret struct {
@@ -128,70 +104,46 @@ type secret struct {
 	user, password string
 }
 
-func openSecret(c connector.Credential) (secret, error) {
-	bad := func(field, msg string) (secret, error) {
-		return secret{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
-	}
-	var pb fireoncev1.Credential
-	if err := proto.Unmarshal(c.Data, &pb); err != nil {
-		return bad("", "not readable")
+func readSecret(c connector.Credential) (secret, error) {
+	bad := kit.Bad(connector.BadCredential, "credential")
+	pb, err := kit.ReadCredential(c)
+	if err != nil {
+		return secret{}, err
 	}
 	basic := pb.GetBasic()
 	switch {
 	case basic == nil:
-		return bad("", "this connector takes basic: the account's handle or e-mail address, and an app password")
+		return secret{}, bad("", "this connector takes basic: the account's handle or e-mail address, and an app password")
 	case len(pb.GetHeaders()) > 0:
-		return bad(".headers", "this connector takes no further headers")
+		return secret{}, bad(".headers", "this connector takes no further headers")
 	case basic.GetPassword() == "":
-		return bad(".basic.password", "must be an app password of the account")
+		return secret{}, bad(".basic.password", "must be an app password of the account")
 	}
 	user := strings.TrimPrefix(strings.TrimSpace(basic.GetUsername()), "@")
 	if user == "" {
-		return bad(".basic.username", "must be the account's handle or e-mail address")
+		return secret{}, bad(".basic.username", "must be the account's handle or e-mail address")
 	}
 	return secret{user: user, password: basic.GetPassword()}, nil
 }
 
-// Check implements connector.Connector. It does not ask the platform; Test does.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	if _, err := c.settings(encoded); err != nil {
-		return connector.Capability{}, err
-	}
-	if _, err := connector.Opened(cred, openSecret); err != nil {
-		return connector.Capability{}, err
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
-// traits: its server writes a record under its key in one transaction (docs/platforms/bluesky.md).
-var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight: true}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }
-
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != PayloadKind {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector bluesky sends social posts only",
-		}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetSocialPost() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as a social post")
+	p, err := kit.ReadPayload(r, "the connector bluesky sends social posts", PayloadKind)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	q, err := read(p.GetSocialPost(), r)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if err := c.checkImages(q.media); err != nil {
+	if err := images.Check(c.cfg.Media, q.media, badPayload); err != nil {
 		return connector.Prepared{}, err
 	}
 	frozen, err := q.freeze()
 	if err != nil {
 		return connector.Prepared{}, badPayload("", "cannot be encoded")
 	}
-	out := connector.Prepared{HoldKey: holdKey, Frozen: frozen}
+	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: frozen}
 	if len(q.media) > 0 {
 		out.OpenTime = openTime
 	}
@@ -205,15 +157,8 @@ type account struct {
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
-	base, err := c.settings(o.Settings)
-	if err != nil {
-		return account{}, kit.UnusableSettings(err)
-	}
-	s, err := connector.Opened(o.Credential, openSecret)
-	if err != nil {
-		return account{}, kit.UnusableCredential(err)
-	}
-	return account{base: base, secret: s}, nil
+	base, s, err := c.Account(o)
+	return account{base: base, secret: s}, err
 }
 
 // Open implements connector.Connector. It signs in if there is no valid session,
@@ -241,12 +186,16 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	s := &session{c: c, in: in, post: q, body: body, version: o.Credential.Version}
-	if s.url, err = in.endpoint(methodPut, nil); err != nil {
+	to, err := in.endpoint(methodPut, nil)
+	if err != nil {
 		return nil, err
 	}
-	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh); err != nil {
-		return nil, fmt.Errorf("open bluesky: %w", err)
+	s := &session{c: c, in: in, post: q}
+	s.Post = kit.Post{
+		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: kit.Auth{Headers: []transport.Header{bearer(in.access)}}, Body: body,
+	}
+	if _, err := s.Open(ctx, c.cfg.Sender, o.Fresh); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

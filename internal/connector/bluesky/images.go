@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/base32"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -49,35 +48,15 @@ type image struct {
 	Blob json.RawMessage `json:"image"`
 }
 
-// checkImages checks what can be known of images before they are fetched.
-func (c *Connector) checkImages(refs []*fireoncev1.MediaRef) error {
-	switch {
-	case len(refs) == 0:
-		return nil
-	case c.media == nil:
-		return badPayload(".media", "this server fetches no media")
-	case len(refs) > MaxImages:
-		return badPayload(".media", "at most 4 images")
-	}
-	for i, ref := range refs {
-		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
-			return badPayload(field+".url", err.Error())
-		}
-		if t := ref.GetMediaType(); t != "" && !strings.HasPrefix(strings.ToLower(t), "image/") {
-			return badPayload(field+".media_type", "the connector bluesky sends images only")
-		}
-	}
-	return nil
+// images are the files that are sent.
+var images = kit.MediaRule{
+	Most: MaxImages, Bytes: MaxImage, Names: "images", Takes: func(mediaType string) bool { return strings.HasPrefix(mediaType, "image/") },
 }
 
 // show uploads the post's images and puts them into its record.
 func (c *Connector) show(ctx context.Context, in login, q *post) error {
 	if len(q.media) == 0 {
 		return nil
-	}
-	if c.media == nil {
-		return &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no media"}
 	}
 	all := &embed{Type: typeImages}
 	for _, ref := range q.media {
@@ -102,14 +81,11 @@ func (c *Connector) show(ctx context.Context, in login, q *post) error {
 // upload fetches one image and uploads it to the server. It checks the name that the
 // server returns: the name follows from the bytes.
 func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaRef) (json.RawMessage, error) {
-	asset, err := c.media.Fetch(ctx, ref, MaxImage)
+	asset, err := images.Fetch(ctx, c.cfg.Media, ref)
 	if err != nil {
 		return nil, err
 	}
 	defer asset.Close()
-	if !strings.HasPrefix(asset.Type, "image/") {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file is no image: it is " + transport.Clean(asset.Type, 100)}
-	}
 	a, err := c.ask(ctx, in.base, question{
 		method: methodUpload, token: in.access, post: true, contentType: asset.Type, body: asset.Reader(), length: asset.Size,
 	})

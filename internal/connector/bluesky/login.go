@@ -150,7 +150,7 @@ func (c *Connector) signIn(ctx context.Context, a account) (login, error) {
 }
 
 func (c *Connector) lasts(in login) bool {
-	return in.access != "" && c.now().Add(early).Before(in.ends)
+	return in.access != "" && c.cfg.Now().Add(early).Before(in.ends)
 }
 
 func (c *Connector) createSession(ctx context.Context, a account, s *cachedLogin) (login, error) {
@@ -217,7 +217,7 @@ func (c *Connector) session(a account, body []byte) (login, error) {
 	}
 	in := login{
 		base: a.base, key: a.key(), did: got.DID, handle: got.Handle, access: got.Access, refresh: got.Refresh,
-		password: a.secret.password, ends: c.now().Add(unstated),
+		password: a.secret.password, ends: c.cfg.Now().Add(unstated),
 	}
 	if ends, ok := endOf(got.Access); ok {
 		in.ends = ends

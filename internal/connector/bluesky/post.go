@@ -70,18 +70,14 @@ type post struct {
 	media   []*fireoncev1.MediaRef
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
 
 func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
 	q := post{key: keyOf(r.EffectKey), replyTo: p.GetReplyToId(), media: p.GetMedia()}
 	text := p.GetText()
 	switch {
 	case p.GetPlatformOptions() != nil && p.GetBluesky() == nil:
-		return q, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Bluesky's",
-		}
+		return q, kit.OtherOptions("Bluesky")
 	case !utf8.ValidString(text) || len(text) > MaxBytes:
 		return q, badPayload(".text", "at most 3000 bytes of UTF-8")
 	case uniseg.GraphemeClusterCount(text) > MaxGraphemes:
@@ -147,36 +143,28 @@ func (q *post) options(o *fireoncev1.BlueskyOptions) error {
 
 func visible(r rune) bool { return r > ' ' && r < 0x7f }
 
-// The frozen encoding: job.Canon with these fields in this order, and the images'.
-const (
-	fieldKey     = "rkey"
-	fieldRecord  = "record"
-	fieldReplyTo = "reply_to"
-)
+// fields are the frozen encoding: these, in this order, and then the images.
+func (q *post) fields(encoded *[]byte) []kit.FrozenField {
+	return []kit.FrozenField{{Name: "rkey", At: &q.key}, {Name: "record", At: encoded}, {Name: "reply_to", At: &q.replyTo}}
+}
 
 func (q post) freeze() ([]byte, error) {
 	encoded, err := json.Marshal(q.record)
 	if err != nil {
 		return nil, err
 	}
-	c := job.NewCanon().Field(fieldKey, []byte(q.key)).Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo))
-	return kit.EncodeMedia(c, q.media).Bytes(), nil
+	return kit.EncodeMedia(kit.Freeze(job.NewCanon(), q.fields(&encoded)...), q.media).Bytes(), nil
 }
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (post, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
-		return post{}, err
-	}
-	if len(fields) < 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
+	var q post
+	var encoded []byte
+	rest, err := kit.Thaw(frozen, q.fields(&encoded)...)
+	if err != nil || json.Unmarshal(encoded, &q.record) != nil {
 		return post{}, kit.ErrBadCanon
 	}
-	q := post{key: string(fields[0].Value), replyTo: string(fields[2].Value)}
-	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
-		return post{}, kit.ErrBadCanon
-	}
-	if q.media, err = kit.DecodeMedia(fields[3:], MaxImages); err != nil {
+	if q.media, err = kit.DecodeMedia(rest, MaxImages); err != nil {
 		return post{}, err
 	}
 	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {

@@ -1,29 +1,24 @@
 package bluesky
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/url"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // session is one connection with one post for it.
 type session struct {
-	c       *Connector
-	conn    *transport.Conn
-	url     *url.URL
-	in      login
-	post    post
-	body    []byte
-	version int
-}
+	kit.Post
 
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
+	c    *Connector
+	in   login
+	post post
+}
 
 // Account implements connector.Owned: a handle may have been given to another account
 // since the connection was made, or since the attempt before.
@@ -31,16 +26,14 @@ func (s *session) Account() string { return s.in.did }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(transport.Request{
-		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: []transport.Header{{Name: "Content-Type", Value: jsonType}, acceptJSON, bearer(s.in.access)},
-	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := s.classify(answer)
-	if o.Result == job.ResultRejected && errorName(answer) == errInvalidSwap {
-		o = s.occupied(c, o)
+	s.Classify = func(a transport.Response) job.Outcome {
+		o := s.classify(a)
+		if o.Result == job.ResultRejected && errorName(a) == errInvalidSwap {
+			o = s.occupied(c, o)
+		}
+		return o
 	}
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	return o
+	return s.Post.Publish(c)
 }
 
 // classify narrows the default rules, and only these, by the error that the body
@@ -59,8 +52,7 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	switch {
 	case o.Result == job.ResultSucceeded:
 		if !s.created(a) {
-			o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-			o.Message += " without the post's address; it may have acted"
+			transport.Doubt(&o, " without the post's address; it may have acted")
 			break
 		}
 		o.ExternalID, o.ExternalURL = s.post.uri(s.in.did), s.post.page(s.in.did)
@@ -101,7 +93,7 @@ func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 	ctx, cancel := context.WithDeadline(context.Background(), c.AnswerBy)
 	defer cancel()
 	a, err := s.c.ask(ctx, s.in.base, question{
-		method: methodGet, token: s.in.access, by: c.AnswerBy,
+		method: methodGet, token: s.in.access,
 		query: url.Values{"repo": {s.in.did}, "collection": {collection}, "rkey": {s.post.key}},
 	})
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -28,9 +28,6 @@ const (
 
 // platformName is how messages name the platform.
 const platformName = "Bluesky"
-
-// askTimeout bounds one request beside the commit.
-const askTimeout = 15 * time.Second
 
 // Names of errors, in the body of an answer. The status means less: a token that is
 // over is a 400.
@@ -78,15 +75,7 @@ func errorName(a transport.Response) string {
 
 // endpoint is the URL of a method.
 func endpoint(base *url.URL, method string, query url.Values) (*url.URL, error) {
-	raw := strings.TrimSuffix(base.String(), "/") + "/xrpc/" + method
-	if len(query) > 0 {
-		raw += "?" + query.Encode()
-	}
-	u, err := transport.ParseURL(raw)
-	if err != nil {
-		return nil, kit.UnusableSettings(err)
-	}
-	return u, nil
+	return kit.Endpoint(base.String(), "/xrpc/"+method, query)
 }
 
 func bearer(token string) transport.Header {
@@ -107,7 +96,6 @@ type question struct {
 	contentType string
 	body        io.Reader
 	length      int64
-	by          time.Time // zero: askTimeout
 }
 
 // ask asks on its own connection: a failure before the arm costs the job a try.
@@ -116,21 +104,7 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 	if err != nil {
 		return transport.Response{}, err
 	}
-	by := time.Now().Add(askTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
-		by = end
-	}
-	if !q.by.IsZero() && q.by.Before(by) {
-		by = q.by
-	}
-	ctx, cancel := context.WithDeadline(ctx, by)
-	defer cancel()
-	conn, err := c.sender.Open(ctx, transport.TargetOf(u), true)
-	if err != nil {
-		return transport.Response{}, fmt.Errorf("ask bluesky: %w", err)
-	}
-	defer conn.Close()
-	call := transport.Request{Method: "GET", URL: u, Headers: []transport.Header{acceptJSON}, Keep: transport.MaxBody}
+	call := transport.Request{Method: "GET", URL: u, Headers: []transport.Header{acceptJSON}}
 	if q.post {
 		call.Method = "POST"
 	}
@@ -141,7 +115,7 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (transpo
 		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: q.contentType})
 		call.Body, call.Length = q.body, q.length
 	}
-	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
+	return lookup.Read(ctx, c.cfg.Sender, call, true, "ask bluesky")
 }
 
 // unanswered returns why an answer to a question is not usable; nil: it is.
@@ -184,14 +158,11 @@ func (c *Connector) refusedTo(in login, a transport.Response) error {
 // resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
 // it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
 func resetAfter(a transport.Response) time.Duration {
-	if wait, said := transport.RetryAfter(a.Header, a.At); said {
-		return wait
+	otherwise := transport.DefaultRetryAfter
+	if at, err := strconv.ParseInt(strings.TrimSpace(a.Header.Get("RateLimit-Reset")), 10, 64); err == nil && at > 0 {
+		otherwise = a.Until(time.Unix(at, 0))
 	}
-	at, err := strconv.ParseInt(strings.TrimSpace(a.Header.Get("RateLimit-Reset")), 10, 64)
-	if err != nil || at <= 0 {
-		return transport.DefaultRetryAfter
-	}
-	return min(max(time.Unix(at, 0).Sub(a.At), transport.MinRetryAfter), transport.MaxRetryAfter)
+	return a.Wait(otherwise)
 }
 
 // stored is a record as a server returns it.

@@ -54,9 +54,7 @@ func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 	return c, nil
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
 
 // normal is a text in the form in which two texts are compared: NFC (UAX #15),
 // and each run of white space, ends of lines too, one space. A platform may
@@ -85,28 +83,24 @@ func fingerprint(text, replyTo string) [sha256.Size]byte {
 // encode returns the request's body.
 func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
-// The frozen encoding: job.Canon with these fields in this order.
+// The fields of the fingerprint, and of the frozen encoding.
 const (
-	fieldText     = "text"
-	fieldReplyTo  = "in_reply_to"
-	fieldLanguage = "language"
+	fieldText    = "text"
+	fieldReplyTo = "in_reply_to"
 )
 
-func (c content) freeze() []byte {
-	return job.NewCanon().Field(fieldText, []byte(c.Text)).
-		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldLanguage, []byte(c.Language)).Bytes()
+// fields are the frozen encoding: these, in this order.
+func (c *content) fields() []kit.FrozenField {
+	return []kit.FrozenField{{Name: fieldText, At: &c.Text}, {Name: fieldReplyTo, At: &c.ReplyTo}, {Name: "language", At: &c.Language}}
 }
 
+func (c content) freeze() []byte { return kit.Freeze(job.NewCanon(), c.fields()...).Bytes() }
+
 // thaw reads a frozen post: the bytes come from a database.
-func thaw(frozen []byte) (content, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
+func thaw(frozen []byte) (c content, err error) {
+	if err := kit.ThawAll(frozen, c.fields()...); err != nil {
 		return content{}, err
 	}
-	if len(fields) != 3 || fields[0].Name != fieldText || fields[1].Name != fieldReplyTo || fields[2].Name != fieldLanguage {
-		return content{}, kit.ErrBadCanon
-	}
-	c := content{Text: string(fields[0].Value), ReplyTo: string(fields[1].Value), Language: string(fields[2].Value)}
 	if !utf8.ValidString(c.Text) || normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
 		return content{}, kit.ErrBadCanon
 	}

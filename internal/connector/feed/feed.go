@@ -5,12 +5,9 @@ package feed
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -39,10 +36,6 @@ const (
 	maxSpacing  = 15 * time.Minute
 )
 
-// holdKey is what a rate limit or a refused credential holds: the connection's
-// one account.
-const holdKey = "account"
-
 // Config makes a Connector.
 type Config struct {
 	// Sender opens connections. Required.
@@ -55,9 +48,9 @@ type Config struct {
 
 // Connector is the feed connector. It is safe for concurrent use.
 type Connector struct {
-	sender    *transport.Sender
-	httpsOnly bool
-	now       func() time.Time
+	kit.Base[settings, kit.Auth]
+
+	cfg Config
 }
 
 var (
@@ -70,7 +63,12 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, now: c.Now}
+	out := &Connector{cfg: c}
+	out.Base = kit.Base[settings, kit.Auth]{
+		ReadSettings: out.readSettings, Offers: settings.offers,
+		ReadCredential: func(c connector.Credential) (kit.Auth, error) { return kit.OpenAuth(c, kit.AuthBearer|kit.AuthAPIKey) },
+	}
+	return out
 }
 
 // Describe implements connector.Connector.
@@ -93,22 +91,13 @@ type settings struct {
 	lag   time.Duration
 }
 
-func (c *Connector) settings(encoded []byte) (settings, error) {
+func (c *Connector) readSettings(encoded []byte) (settings, error) {
 	var s fireoncev1.FeedSettings
-	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return settings{}, badSettings("", "not readable")
+	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, badSettings)
+	if err != nil {
+		return settings{}, err
 	}
-	out := settings{lag: DefaultReadLag}
-	var err error
-	if out.base, err = transport.ParseURL(s.GetBaseUrl()); err != nil {
-		return settings{}, badSettings(".base_url", err.Error())
-	}
-	if out.base.RawQuery != "" || out.base.ForceQuery {
-		return settings{}, badSettings(".base_url", "the URL must not have a query")
-	}
-	if c.httpsOnly && out.base.Scheme != "https" {
-		return settings{}, badSettings(".base_url", "the URL must start with https://")
-	}
+	out := settings{base: base, lag: DefaultReadLag}
 	if out.posts, err = transport.ParseURL(strings.TrimSuffix(out.base.String(), "/") + "/posts"); err != nil {
 		return settings{}, badSettings(".base_url", err.Error())
 	}
@@ -121,57 +110,29 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	return out, nil
 }
 
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.feed" + field, Msg: msg}
-}
+var badSettings = kit.Bad(connector.BadSettings, "settings.feed")
 
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	return kit.OpenAuth(c, kit.AuthBearer|kit.AuthAPIKey)
-}
-
-// Check implements connector.Connector. It does not ask the platform: which
-// account the credential belongs to is part of every watermark.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	traits, err := c.Traits(encoded)
-	if err != nil {
-		return connector.Capability{}, err
-	}
-	if _, err := connector.Opened(cred, openAuth); err != nil {
-		return connector.Capability{}, err
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
-	s, err := c.settings(encoded)
-	if err != nil {
-		return job.Traits{}, err
-	}
+// offers does not name the account: it is part of every watermark.
+func (s settings) offers() connector.Capability {
 	t := job.Traits{Class: job.Observable, ReadLag: s.lag, Negatives: 1}
 	if s.lag > 0 {
 		t.Negatives, t.Spacing = negatives, min(spacingLags*s.lag, maxSpacing)
 	}
-	return t, nil
+	return connector.Capability{Traits: t}
 }
 
 // Prepare implements connector.Connector.
 func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != PayloadKind {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector feed sends social posts only",
-		}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetSocialPost() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as a social post")
+	p, err := kit.ReadPayload(r, "the connector feed sends social posts", PayloadKind)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	post, err := read(p.GetSocialPost(), r.ReplyTo)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
 	gate := post.fingerprint()
-	return connector.Prepared{HoldKey: holdKey, Frozen: post.freeze(), Gate: gate[:]}, nil
+	return connector.Prepared{HoldKey: kit.HoldAccount, Frozen: post.freeze(), Gate: gate[:]}, nil
 }
 
 // Open implements connector.Connector.
@@ -188,11 +149,10 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(account.posts), true)
-	if err != nil {
-		return nil, fmt.Errorf("open feed: %w", err)
-	}
-	return &session{conn: conn, account: account, body: body, version: o.Credential.Version}, nil
+	return (&kit.Post{
+		Link: kit.Link{Version: o.Credential.Version}, URL: account.posts, Auth: account.auth, Body: body,
+		Classify: func(a transport.Response) job.Outcome { return classify(a, account.auth.Hidden) },
+	}).Open(ctx, c.cfg.Sender, true)
 }
 
 // account is an account on a platform with the data that requests need.
@@ -202,17 +162,6 @@ type account struct {
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
-	s, err := c.settings(o.Settings)
-	if err != nil {
-		return account{}, kit.UnusableSettings(err)
-	}
-	auth, err := connector.Opened(o.Credential, openAuth)
-	if err != nil {
-		return account{}, kit.UnusableCredential(err)
-	}
-	return account{settings: s, auth: auth}, nil
-}
-
-func (a account) headers(own ...transport.Header) []transport.Header {
-	return a.auth.AcceptJSON(own...)
+	s, auth, err := c.Account(o)
+	return account{settings: s, auth: auth}, err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector/transport"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 )
 
 // maxPosts bounds the posts of one page, whatever was asked for.
@@ -64,7 +64,7 @@ func parseListing(body []byte) (listing, error) {
 			return listing{}, errNotListing
 		}
 		out.posts = append(out.posts, post{
-			id: p.ID, url: webURL(p.URL), print: fingerprint(*p.Text, p.ReplyTo), created: *p.Created,
+			id: p.ID, url: kit.WebURL(p.URL), print: fingerprint(*p.Text, p.ReplyTo), created: *p.Created,
 		})
 	}
 	if in.Next == nil {
@@ -91,13 +91,5 @@ func parseCreated(body []byte) (post, error) {
 	if !validID(in.ID) {
 		return post{}, errors.New("no id")
 	}
-	return post{id: in.ID, url: webURL(in.URL)}, nil
-}
-
-// webURL returns a URL that can be shown to a user, or nothing.
-func webURL(raw string) string {
-	if u, err := transport.ParseURL(raw); err == nil {
-		return u.String()
-	}
-	return ""
+	return post{id: in.ID, url: kit.WebURL(in.URL)}, nil
 }

@@ -31,7 +31,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
+	local, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 	if err != nil {
 		return "", err
 	}
@@ -39,20 +39,12 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), l, local().UTC()))
-	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the platform's time is not usable", Err: err}
-	}
-	return text, nil
+	return lookup.EncodeWatermark(watermarkOf(a.base.String(), l, local().UTC()))
 }
 
 // AccountOf implements connector.Identifier.
-func (*Connector) AccountOf(watermark string) string {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return ""
-	}
-	return m.Base + " " + m.Account
+func (*Connector) AccountOf(text string) string {
+	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return m.Base + " " + m.Account })
 }
 
 // Backdate implements connector.Backdater.
@@ -84,19 +76,12 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWatermark(l.First.Watermark)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Base != a.base.String():
 		return nil, errors.New("the connection leads to another platform than at the send")
-	}
-	if err := lookup.CheckTimes(l); err != nil {
-		return nil, err
-	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
-	if err != nil {
-		return nil, err
 	}
 	s := newSearch(m, want, l)
 	err = s.ReadPages(func(cursor string) (string, bool, error) {
@@ -130,7 +115,7 @@ func (c *Connector) part(ctx context.Context, a account, cursor string, size int
 		q.Set("before", cursor)
 	}
 	u.RawQuery = q.Encode()
-	answer, err := lookup.Read(ctx, c.sender, transport.Request{Method: "GET", URL: &u, Headers: a.headers()}, fresh, "read posts")
+	answer, err := lookup.Read(ctx, c.cfg.Sender, transport.Request{Method: "GET", URL: &u, Headers: a.auth.AcceptJSON()}, fresh, "read posts")
 	if err != nil {
 		return listing{}, err
 	}

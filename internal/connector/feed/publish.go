@@ -1,37 +1,12 @@
 package feed
 
 import (
-	"bytes"
-
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // platformName is how messages name the platform.
 const platformName = "the platform"
-
-// session is one connection with one post for it.
-type session struct {
-	conn    *transport.Conn
-	account account
-	body    []byte
-	version int
-}
-
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
-
-// Publish implements connector.Session.
-func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(transport.Request{
-		Method: "POST", URL: s.account.posts, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: s.account.headers(transport.Header{Name: "Content-Type", Value: "application/json"}),
-	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := classify(answer, s.account.auth.Hidden)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	return o
-}
 
 // Every hold states what the account's owner has to do.
 const (
@@ -54,8 +29,7 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 			o.ExternalID, o.ExternalURL = post.id, post.url
 			break
 		}
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message += " without the id of a post; it may have acted"
+		transport.Doubt(&o, " without the id of a post; it may have acted")
 	case o.Result == job.ResultRejected && a.Status == 403:
 		o.Kind = job.FailAuth
 		o.Message += mayNot

@@ -6,7 +6,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -32,10 +31,7 @@ type Config struct {
 }
 
 // Connector is the connector for plain HTTP. It is safe for concurrent use.
-type Connector struct {
-	sender    *transport.Sender
-	httpsOnly bool
-}
+type Connector struct{ cfg Config }
 
 var (
 	_ connector.Connector = (*Connector)(nil)
@@ -43,7 +39,7 @@ var (
 )
 
 // New makes the connector.
-func New(c Config) *Connector { return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly} }
+func New(c Config) *Connector { return &Connector{cfg: c} }
 
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
@@ -90,7 +86,7 @@ func traitsOf(s *fireoncev1.HttpSettings) (job.Traits, error) {
 func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit, error) {
 	var s fireoncev1.HttpSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, permit{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
+		return nil, permit{}, badSettings("", "not readable")
 	}
 	may, err := newPermit(&s, secret)
 	return &s, may, err
@@ -102,14 +98,9 @@ func openAuth(c connector.Credential) (kit.Auth, error) {
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != PayloadKind {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector http sends HTTP requests only",
-		}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetHttpRequest() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as an HTTP request")
+	p, err := kit.ReadPayload(r, "the connector http sends HTTP requests", PayloadKind)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "an HTTP request cannot reply to another effect")
@@ -134,15 +125,14 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
-	if err != nil {
-		return nil, fmt.Errorf("open http: %w", err)
+	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(s.request.message.URL), o.Fresh || !s.keyed); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
 // HasIdle implements connector.Idler.
-func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
+func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
 
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
@@ -150,7 +140,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || !s.keyed {
 		return nil
 	}
-	if s.conn = c.sender.Idle(transport.TargetOf(s.request.message.URL)); s.conn == nil {
+	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(s.request.message.URL)); s.Conn == nil {
 		return nil
 	}
 	return s
@@ -175,7 +165,7 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection no longer allows this request: " + refused.Error(), Err: refused}
 	}
 	return &session{
-		request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed, quote: may.quote || len(auth.Headers) == 0,
-		keep: may.keep,
+		Link: kit.Link{Version: o.Credential.Version}, request: q, auth: auth, keyed: o.Class == job.Keyed,
+		quote: may.quote || len(auth.Headers) == 0, keep: may.keep,
 	}, nil
 }

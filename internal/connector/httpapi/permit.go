@@ -45,11 +45,11 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 		return p, err
 	}
 	if len(p.paths) > maxPaths {
-		return p, badSettings("paths", fmt.Sprintf("at most %d", maxPaths))
+		return p, badSettings(".paths", fmt.Sprintf("at most %d", maxPaths))
 	}
 	for i, path := range p.paths {
 		if !strings.HasPrefix(path, "/") || len(path) > maxPath || strings.ContainsAny(path, "?#") || !plainPath(path) {
-			return p, badSettings(fmt.Sprintf("paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
+			return p, badSettings(fmt.Sprintf(".paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
 		}
 	}
 	if p.keep, err = kit.ParseKeep("settings.http", s.GetKeepAnswer()); err != nil {
@@ -58,24 +58,22 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 	for i, m := range s.GetMethods() {
 		name, known := methods[m]
 		if !known || m == fireoncev1.HttpMethod_HTTP_METHOD_UNSPECIFIED {
-			return p, badSettings(fmt.Sprintf("methods[%d]", i), "not a method that this connector sends")
+			return p, badSettings(fmt.Sprintf(".methods[%d]", i), "not a method that this connector sends")
 		}
 		p.methods = append(p.methods, name)
 	}
 	if len(p.ids) > maxPointers {
-		return p, badSettings("id_json_pointers", fmt.Sprintf("at most %d", maxPointers))
+		return p, badSettings(".id_json_pointers", fmt.Sprintf("at most %d", maxPointers))
 	}
 	for i, text := range p.ids {
 		if _, err := parsePointer(text); err != nil || text == "" {
-			return p, badSettings(fmt.Sprintf("id_json_pointers[%d]", i), errPointer.Error())
+			return p, badSettings(fmt.Sprintf(".id_json_pointers[%d]", i), errPointer.Error())
 		}
 	}
 	return p, nil
 }
 
-func badSettings(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.http." + field, Msg: msg}
-}
+var badSettings = kit.Bad(connector.BadSettings, "settings.http")
 
 // allows refuses a request that the connection's owner does not permit; nil: it may be
 // sent.

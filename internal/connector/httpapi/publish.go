@@ -16,25 +16,18 @@ const platformName = "the receiver"
 
 // session is one connection with one request for it.
 type session struct {
-	conn    *transport.Conn
+	kit.Link
+
 	request request
 	auth    kit.Auth
-	version int
 	keyed   bool
 	quote   bool // answers may be quoted
 	keep    *kit.Keep
 }
 
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
-
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := s.classify(answer)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	o.Answer = s.keep.Of(answer, s.hidden)
-	return o
+	return s.Commit(c, s.call(c), s.classify)
 }
 
 // hidden are the secrets that the receiver may repeat.
@@ -81,9 +74,10 @@ func (s *session) classify(a transport.Response) job.Outcome {
 			o.Message += "; it has no id at " + transport.Clean(s.request.id.String(), maxPointer)
 		}
 	case o.Result == job.ResultRejected && s.keyed && keyConflict(a):
-		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
-		o.Message = transport.Clean(o.Message+transport.KeySeenBefore, transport.MaxMessage)
+		transport.Doubt(&o, transport.KeySeenBefore)
+		o.RetryAfter, o.Message = 0, transport.Clean(o.Message, transport.MaxMessage)
 	}
+	o.Answer = s.keep.Of(a, s.hidden)
 	return o
 }
 

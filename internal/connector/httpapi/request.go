@@ -40,7 +40,7 @@ func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
 	if q.method, known = methods[in.GetMethod()]; !known {
 		return q, badPayload(".method", "not a method that this connector sends")
 	}
-	d := kit.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.httpsOnly}
+	d := kit.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.cfg.HTTPSOnly}
 	switch content := in.GetContent().(type) {
 	case *fireoncev1.HttpRequest_Body:
 		d.Body = content.Body
@@ -66,9 +66,7 @@ func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
 	return q, nil
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.http_request" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.http_request")
 
 // The frozen encoding: job.Canon with the method, the message's fields, and the
 // pointer.

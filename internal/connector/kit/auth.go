@@ -60,14 +60,13 @@ const (
 // OpenAuth opens a credential of one of these kinds. No credential is none. It
 // fails with *InputError and never quotes a secret.
 func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
-	var pb fireoncev1.Credential
-	if err := proto.Unmarshal(c.Data, &pb); err != nil {
-		return Auth{}, badCredential("", "not readable")
+	pb, err := ReadCredential(c)
+	if err != nil {
+		return Auth{}, err
 	}
 	var out Auth
 	var hide []string
-	var err error
-	if out.Headers, hide, err = openKind(&pb, kinds); err != nil {
+	if out.Headers, hide, err = openKind(pb, kinds); err != nil {
 		return Auth{}, err
 	}
 	for _, h := range out.Headers {
@@ -90,6 +89,18 @@ func OpenAuth(c connector.Credential, kinds AuthKind) (Auth, error) {
 	out.Headers = append(out.Headers, more...)
 	out.Hidden = out.Hidden.With(append(hide, hidden...)...)
 	return out, nil
+}
+
+// OpenToken returns how the access token of an account is opened, which must be there. missing
+// says so to a user.
+func OpenToken(missing string) func(connector.Credential) (Auth, error) {
+	return func(c connector.Credential) (Auth, error) {
+		a, err := OpenAuth(c, AuthBearer|AuthOAuth2)
+		if err == nil && len(a.Headers) == 0 {
+			err = badCredential("", missing)
+		}
+		return a, err
+	}
 }
 
 // openKind returns the header that a credential's kind becomes, and the texts in it
@@ -179,9 +190,16 @@ func hasHeader(in []transport.Header, name string) bool {
 	return false
 }
 
-func badCredential(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
+// ReadCredential reads a credential that becomes no header. It fails with *InputError.
+func ReadCredential(c connector.Credential) (*fireoncev1.Credential, error) {
+	pb := &fireoncev1.Credential{}
+	if err := proto.Unmarshal(c.Data, pb); err != nil {
+		return nil, badCredential("", "not readable")
+	}
+	return pb, nil
 }
+
+var badCredential = Bad(connector.BadCredential, "credential")
 
 func wrongKind(kinds AuthKind) *connector.InputError {
 	var names []string

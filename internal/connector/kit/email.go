@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
-	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -92,42 +91,39 @@ func (f File) Ref() *fireoncev1.MediaRef {
 	return &fireoncev1.MediaRef{Url: f.URL, Sha256: f.SHA256, MediaType: f.Type}
 }
 
-// CheckFiles refuses attachments without TLS. It fails with *InputError.
-func (e Email) CheckFiles(httpsOnly bool) error {
+// CheckFiles refuses attachments that the server cannot fetch: any without Media, or those without
+// TLS. It fails with *InputError.
+func (e Email) CheckFiles(m *Media, httpsOnly bool) error {
+	if len(e.Files) > 0 && m == nil {
+		return BadEmail(".attachments", noMedia)
+	}
 	for i, f := range e.Files {
 		if httpsOnly && !strings.HasPrefix(f.URL, "https://") {
-			return badEmail(fmt.Sprintf(".attachments[%d].url", i), "the URL must start with https://")
+			return BadEmail(fmt.Sprintf(".attachments[%d].url", i), "the URL must start with https://")
 		}
 	}
 	return nil
 }
 
-// The frozen encoding of a File: these fields in this order.
-const (
-	fieldFileURL    = "file_url"
-	fieldFileDigest = "file_sha256"
-	fieldFileType   = "file_type"
-	fieldFileName   = "file_name"
-)
-
 // Encode appends the reference to an encoding.
-func (f File) Encode(c *job.Canon) *job.Canon {
-	return c.Field(fieldFileURL, []byte(f.URL)).Field(fieldFileDigest, f.SHA256).
-		Field(fieldFileType, []byte(f.Type)).Field(fieldFileName, []byte(f.Name))
+func (f File) Encode(c *job.Canon) *job.Canon { return Freeze(c, f.fields()...) }
+
+// fields are the frozen encoding: these, in this order.
+func (f *File) fields() []FrozenField {
+	return []FrozenField{{"file_url", &f.URL}, {"file_sha256", &f.SHA256}, {"file_type", &f.Type}, {"file_name", &f.Name}}
 }
 
 // DecodeFiles reads frozen references. It checks again what is made of them: the
 // bytes come from a database.
 func DecodeFiles(fields []CanonField) ([]File, error) {
 	var refs []*fireoncev1.MediaRef
-	for ; len(fields) > 0; fields = fields[4:] {
-		if len(fields) < 4 || fields[0].Name != fieldFileURL || fields[1].Name != fieldFileDigest ||
-			fields[2].Name != fieldFileType || fields[3].Name != fieldFileName || len(fields[3].Value) == 0 {
+	for len(fields) > 0 {
+		var f File
+		var err error
+		if fields, err = thawFields(fields, f.fields()...); err != nil || f.Name == "" {
 			return nil, ErrBadCanon
 		}
-		refs = append(refs, &fireoncev1.MediaRef{
-			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), FileName: string(fields[3].Value),
-		})
+		refs = append(refs, &fireoncev1.MediaRef{Url: f.URL, Sha256: f.SHA256, MediaType: f.Type, FileName: f.Name})
 	}
 	out, err := files(refs)
 	if err != nil {
@@ -139,16 +135,12 @@ func DecodeFiles(fields []CanonField) ([]File, error) {
 // ReadEmail checks the e-mail of a request. It fails with *InputError. name is the
 // connector's, for the message to a user who sends something else by it.
 func ReadEmail(r connector.Request, name string) (Email, error) {
-	if r.PayloadKind != EmailKind {
-		return Email{}, &connector.InputError{Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector " + name + " sends e-mails only"}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetEmail() == nil {
-		return Email{}, badEmail("", "not readable as an e-mail")
+	p, err := ReadPayload(r, "the connector "+name+" sends e-mails", EmailKind)
+	if err != nil {
+		return Email{}, err
 	}
 	in := p.GetEmail()
 	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
-	var err error
 	if e.From, err = mailbox(in.GetFrom(), ".from"); err != nil {
 		return Email{}, err
 	}
@@ -162,7 +154,7 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 		{".bcc", in.GetBcc(), maxRecipients, &e.BCC}, {".reply_to", in.GetReplyTo(), maxReplyTo, &e.ReplyTo},
 	} {
 		if len(list.in) > list.most {
-			return Email{}, badEmail(list.field, fmt.Sprintf("at most %d", list.most))
+			return Email{}, BadEmail(list.field, fmt.Sprintf("at most %d", list.most))
 		}
 		for i, text := range list.in {
 			m, err := mailbox(text, fmt.Sprintf("%s[%d]", list.field, i))
@@ -174,13 +166,13 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 	}
 	switch {
 	case len(e.To)+len(e.CC)+len(e.BCC) == 0:
-		return Email{}, badEmail("", "must have a recipient in to, cc or bcc")
+		return Email{}, BadEmail("", "must have a recipient in to, cc or bcc")
 	case !oneLine(e.Subject) || utf8.RuneCountInString(e.Subject) > maxSubject:
-		return Email{}, badEmail(".subject", "must be one line of at most 998 characters")
+		return Email{}, BadEmail(".subject", "must be one line of at most 998 characters")
 	case !utf8.ValidString(e.Text) || len(e.Text) > maxMailBody:
-		return Email{}, badEmail(".text_body", "must be at most 262144 bytes of UTF-8")
+		return Email{}, BadEmail(".text_body", "must be at most 262144 bytes of UTF-8")
 	case !utf8.ValidString(e.HTML) || len(e.HTML) > maxMailBody:
-		return Email{}, badEmail(".html_body", "must be at most 262144 bytes of UTF-8")
+		return Email{}, BadEmail(".html_body", "must be at most 262144 bytes of UTF-8")
 	}
 	if e.Files, err = files(in.GetAttachments()); err != nil {
 		return Email{}, err
@@ -191,14 +183,14 @@ func ReadEmail(r connector.Request, name string) (Email, error) {
 // files reads the references to an e-mail's attachments.
 func files(refs []*fireoncev1.MediaRef) ([]File, error) {
 	if len(refs) > maxFiles {
-		return nil, badEmail(".attachments", fmt.Sprintf("at most %d", maxFiles))
+		return nil, BadEmail(".attachments", fmt.Sprintf("at most %d", maxFiles))
 	}
 	var out []File
 	for i, ref := range refs {
 		field := fmt.Sprintf(".attachments[%d]", i)
 		u, err := transport.ParseURL(ref.GetUrl())
 		if err != nil {
-			return nil, badEmail(field+".url", err.Error())
+			return nil, BadEmail(field+".url", err.Error())
 		}
 		f := File{URL: u.String(), SHA256: ref.GetSha256(), Type: ref.GetMediaType(), Name: ref.GetFileName()}
 		if f.Name == "" {
@@ -207,11 +199,11 @@ func files(refs []*fireoncev1.MediaRef) ([]File, error) {
 		kind, _, err := mime.ParseMediaType(f.Type)
 		switch {
 		case len(f.SHA256) != 0 && len(f.SHA256) != sha256.Size:
-			return nil, badEmail(field+".sha256", "must be 32 bytes")
+			return nil, BadEmail(field+".sha256", "must be 32 bytes")
 		case f.Type != "" && (err != nil || !printable(f.Type) || len(f.Type) > maxMediaType):
-			return nil, badEmail(field+".media_type", "not a media type, such as application/pdf")
+			return nil, BadEmail(field+".media_type", "not a media type, such as application/pdf")
 		case !oneLine(f.Name) || strings.ContainsAny(f.Name, `/\`) || utf8.RuneCountInString(f.Name) > maxFileName:
-			return nil, badEmail(field+".file_name", "must be one line of at most 255 characters, without slashes")
+			return nil, BadEmail(field+".file_name", "must be one line of at most 255 characters, without slashes")
 		}
 		if f.Type != "" {
 			f.Type = kind // parameters are not kept: they say little, and could break a header
@@ -230,13 +222,12 @@ func nameIn(u *url.URL) string {
 	return name
 }
 
-func badEmail(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
-}
+// BadEmail returns the error for a mistake in an e-mail.
+var BadEmail = Bad(connector.BadPayload, "payload.email")
 
 // mailbox reads "ada@example.org" or "Ada <ada@example.org>".
 func mailbox(text, field string) (Mailbox, error) {
-	none := func(msg string) (Mailbox, error) { return Mailbox{}, badEmail(field, msg) }
+	none := func(msg string) (Mailbox, error) { return Mailbox{}, BadEmail(field, msg) }
 	if !oneLine(text) || utf8.RuneCountInString(text) > maxMailboxText {
 		return none("must be one line of at most 320 characters")
 	}

@@ -29,13 +29,19 @@ import (
 //     job posts to;
 //   - messages name the host only: paths and queries may be secrets.
 
+// noMedia is what a server without Media says of files.
+const noMedia = "this server fetches no media"
+
 // errRedirects is the error where a file's host redirects again and again.
 var errRedirects = errors.New("too many redirects")
 
 // Fetch reads the whole file, of at most most bytes; zero means as many as the
-// configuration allows. A digest in ref is checked. It fails with *Refusal. The
-// caller closes the asset.
+// configuration allows. A digest in ref is checked. It fails with *Refusal, as a nil Media
+// always does. The caller closes the asset.
 func (m *Media) Fetch(ctx context.Context, ref *fireoncev1.MediaRef, most int64) (*Asset, error) {
+	if m == nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: noMedia}
+	}
 	if most <= 0 || most > m.most {
 		most = m.most
 	}
@@ -190,10 +196,7 @@ func (m *Media) refused(resp *http.Response, asked *url.URL, most int64) error {
 	case s == http.StatusOK:
 		return nil
 	case s == http.StatusTooManyRequests:
-		wait, stated := transport.RetryAfter(resp.Header, time.Now())
-		if !stated {
-			wait = transport.DefaultRetryAfter
-		}
+		wait := transport.Response{Header: resp.Header, At: time.Now()}.Wait(transport.DefaultRetryAfter)
 		return &connector.Refusal{Kind: job.FailHeld, RetryAfter: wait, Msg: hosted(u) + " is not given out now: its host answered " + transport.StatusText(s)}
 	case s >= 300 && s < 500 && s != http.StatusRequestTimeout && s != http.StatusTooEarly:
 		return gone(u, "is not there: its host answered "+transport.StatusText(s))

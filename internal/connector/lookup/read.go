@@ -64,17 +64,9 @@ func Refused(a transport.Response, who string, secrets transport.Secrets) *conne
 	case a.Status == 403:
 		r.Kind, r.Err = job.FailAuth, connector.ErrNotAllowed
 	case a.Status == 429:
-		r.Kind, r.RetryAfter = job.FailRateLimited, Wait(a)
+		r.Kind, r.RetryAfter = job.FailRateLimited, a.Wait(transport.DefaultRetryAfter)
 	}
 	return r
-}
-
-// Wait returns how long a rate limit lasts.
-func Wait(a transport.Response) time.Duration {
-	if wait, said := transport.RetryAfter(a.Header, a.At); said {
-		return wait
-	}
-	return transport.DefaultRetryAfter
 }
 
 // Settle is when looks count.
@@ -84,4 +76,9 @@ type Settle struct {
 	// Negatives complete absences, Spacing apart, prove an absence.
 	Negatives int
 	Spacing   time.Duration
+}
+
+// Traits returns the traits of a target that is looked at.
+func (s Settle) Traits() job.Traits {
+	return job.Traits{Class: job.Observable, ReadLag: s.ReadLag, Negatives: s.Negatives, Spacing: s.Spacing}
 }

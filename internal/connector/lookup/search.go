@@ -98,14 +98,6 @@ func New[T any](r Rules[T], watermark Clocks, l connector.Look) Search[T] {
 	return Search[T]{Rules: r, Look: l, Until: l.Until(watermark.At, watermark.At), watermark: watermark, read: make(map[string]bool)}
 }
 
-// CheckTimes fails when a look does not say when its attempts began and ended.
-func CheckTimes(l connector.Look) error {
-	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
-		return errors.New("the attempt's times are not known")
-	}
-	return nil
-}
-
 // Steady compares the platform's clock, read at local by the local one (LocalClock), with the
 // watermark's.
 func (s *Search[T]) Steady(now, local time.Time) error {

@@ -38,10 +38,13 @@ func (c Clocks) Known() bool { return !c.At.IsZero() && !c.Local.IsZero() }
 // Earlier returns both clocks' times that much earlier.
 func (c Clocks) Earlier(by time.Duration) Clocks { return Clocks{c.At.Add(-by), c.Local.Add(-by)} }
 
-// EncodeWatermark returns a watermark as the store keeps it.
+// EncodeWatermark returns a watermark as the store keeps it. It fails with *Refusal.
 func EncodeWatermark(m any) (string, error) {
 	text, err := json.Marshal(m)
-	return string(text), err
+	if err != nil {
+		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the platform's time is not usable", Err: err}
+	}
+	return string(text), nil
 }
 
 // ParseWatermark reads a watermark back. It fails for one that is not valid.
@@ -51,6 +54,30 @@ func ParseWatermark[M any](text string, valid func(M) bool) (M, error) {
 		return none, errors.New("the attempt's watermark is not readable")
 	}
 	return m, nil
+}
+
+// AccountOf returns the account that a watermark names; empty: it cannot be read.
+func AccountOf[M any](text string, parse func(string) (M, error), account func(M) string) string {
+	m, err := parse(text)
+	if err != nil {
+		return ""
+	}
+	return account(m)
+}
+
+// Begin returns what a look begins with: the watermark of its first attempt, and the local clock
+// (LocalClock). It fails when one of them, or a time of the look, is not known.
+func Begin[M any](
+	ctx context.Context, o connector.Opening, l connector.Look, wall func() time.Time, parse func(string) (M, error),
+) (m M, local func() time.Time, err error) {
+	if m, err = parse(l.First.Watermark); err != nil {
+		return m, nil, err
+	}
+	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
+		return m, nil, errors.New("the attempt's times are not known")
+	}
+	local, err = LocalClock(ctx, o, wall)
+	return m, local, err
 }
 
 // Seen returns the ids of the objects of the newest page that a watermark remembers: the

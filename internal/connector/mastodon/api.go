@@ -21,15 +21,11 @@ const reconnect = "reconnect this Mastodon account with a token that may write p
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a connection
 // of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (transport.Response, error) {
-	answer, err := lookup.Read(ctx, c.sender, transport.Request{Method: "GET", URL: u, Headers: a.headers()}, fresh, "ask mastodon")
+	answer, err := lookup.Read(ctx, c.cfg.Sender, transport.Request{Method: "GET", URL: u, Headers: a.auth.AcceptJSON()}, fresh, "ask mastodon")
 	if err != nil {
 		return answer, err
 	}
 	return answer, unread(answer, a.auth.Hidden)
-}
-
-func (a account) headers(own ...transport.Header) []transport.Header {
-	return a.auth.AcceptJSON(own...)
 }
 
 // unread returns why an answer is not a read; nil: it is.
@@ -51,14 +47,11 @@ func unread(a transport.Response, secrets transport.Secrets) error {
 // resetAfter is how long a rate limit lasts: X-RateLimit-Reset is the time at which
 // it ends (https://docs.joinmastodon.org/api/rate-limits/).
 func resetAfter(a transport.Response) time.Duration {
-	if wait, said := transport.RetryAfter(a.Header, a.At); said {
-		return wait
+	otherwise := transport.DefaultRetryAfter
+	if at, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Header.Get("X-RateLimit-Reset"))); err == nil {
+		otherwise = a.Until(at)
 	}
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Header.Get("X-RateLimit-Reset")))
-	if err != nil {
-		return transport.DefaultRetryAfter
-	}
-	return min(max(at.Sub(a.At), transport.MinRetryAfter), transport.MaxRetryAfter)
+	return a.Wait(otherwise)
 }
 
 // person is the account that a token belongs to.
@@ -121,14 +114,6 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	return connector.Tested{
 		Identity: p.url, Detail: transport.Clean("the token is of @"+p.acct+" on "+a.base.Host, transport.MaxMessage),
 	}, nil
-}
-
-// webURL returns a URL that can be shown to a user, or nothing.
-func webURL(raw string) string {
-	if u, err := transport.ParseURL(raw); err == nil {
-		return u.String()
-	}
-	return ""
 }
 
 const (

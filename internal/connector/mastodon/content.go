@@ -51,9 +51,7 @@ var visibilities = map[fireoncev1.MastodonOptions_Visibility]string{
 	fireoncev1.MastodonOptions_VISIBILITY_DIRECT:      direct,
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
 
 func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 	o := p.GetMastodon()
@@ -65,9 +63,7 @@ func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 	c.Visibility, known = visibilities[o.GetVisibility()]
 	switch {
 	case p.GetPlatformOptions() != nil && o == nil:
-		return c, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Mastodon's",
-		}
+		return c, kit.OtherOptions("Mastodon")
 	case !known:
 		return c, badPayload(".mastodon.visibility", "not a visibility that this connector knows")
 	case !utf8.ValidString(c.Text) || !utf8.ValidString(c.Warning) || utf8.RuneCountInString(c.Text+c.Warning) > MaxText:
@@ -113,60 +109,41 @@ func validID(id string) bool {
 func (c content) fingerprint() [sha256.Size]byte {
 	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(c.Text))).
 		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).
-		Field(fieldFiles, []byte(strconv.Itoa(len(c.media)))).Bytes())
+		Field("files", []byte(strconv.Itoa(len(c.media)))).Bytes())
 }
 
 // encode returns the request's body.
 func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
-// The frozen encoding: job.Canon with these fields in this order, and the files'.
+// Fields of the fingerprint, and of the frozen encoding.
 const (
-	fieldText       = "status"
-	fieldReplyTo    = "in_reply_to_id"
-	fieldWarning    = "spoiler_text"
-	fieldSensitive  = "sensitive"
-	fieldVisibility = "visibility"
-	fieldLanguage   = "language"
-	// fieldFiles is of the fingerprint only.
-	fieldFiles = "files"
+	fieldText    = "status"
+	fieldReplyTo = "in_reply_to_id"
+	fieldWarning = "spoiler_text"
 )
 
-func (c content) freeze() []byte {
-	var sensitive []byte
-	if c.Sensitive {
-		sensitive = []byte("true")
+// fields are the frozen encoding: these, in this order, and then the files.
+func (c *content) fields() []kit.FrozenField {
+	return []kit.FrozenField{
+		{Name: fieldText, At: &c.Text}, {Name: fieldReplyTo, At: &c.ReplyTo}, {Name: fieldWarning, At: &c.Warning},
+		{Name: "sensitive", At: &c.Sensitive}, {Name: "visibility", At: &c.Visibility}, {Name: "language", At: &c.Language},
 	}
-	return kit.EncodeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
-		Field(fieldWarning, []byte(c.Warning)).Field(fieldSensitive, sensitive).
-		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)), c.media).Bytes()
+}
+
+func (c content) freeze() []byte {
+	return kit.EncodeMedia(kit.Freeze(job.NewCanon(), c.fields()...), c.media).Bytes()
 }
 
 // thaw reads a frozen post: the bytes come from a database.
-func thaw(frozen []byte) (content, error) {
-	fields, err := kit.DecodeCanon(frozen)
+func thaw(frozen []byte) (c content, err error) {
+	rest, err := kit.Thaw(frozen, c.fields()...)
 	if err != nil {
 		return content{}, err
 	}
-	names := []string{fieldText, fieldReplyTo, fieldWarning, fieldSensitive, fieldVisibility, fieldLanguage}
-	if len(fields) < len(names) {
-		return content{}, kit.ErrBadCanon
-	}
-	media, err := kit.DecodeMedia(fields[len(names):], MaxFiles)
-	if err != nil {
+	if c.media, err = kit.DecodeMedia(rest, files.Most); err != nil {
 		return content{}, err
 	}
-	values := make([]string, len(names))
-	for i, f := range fields[:len(names)] {
-		if f.Name != names[i] || !utf8.Valid(f.Value) {
-			return content{}, kit.ErrBadCanon
-		}
-		values[i] = string(f.Value)
-	}
-	c := content{
-		Text: values[0], ReplyTo: values[1], Warning: values[2], Sensitive: values[3] == "true",
-		Visibility: values[4], Language: values[5], media: media,
-	}
-	if normal(c.Text) == "" && len(media) == 0 || c.ReplyTo != "" && !validID(c.ReplyTo) {
+	if !utf8.ValidString(c.Text+c.Warning) || normal(c.Text) == "" && len(c.media) == 0 || c.ReplyTo != "" && !validID(c.ReplyTo) {
 		return content{}, kit.ErrBadCanon
 	}
 	return c, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 )
 
@@ -47,7 +48,7 @@ type wireStatus struct {
 }
 
 func (w wireStatus) status() status {
-	s := status{id: w.ID, url: webURL(w.URL), warning: w.Warning, boost: given(w.Boosted)}
+	s := status{id: w.ID, url: kit.WebURL(w.URL), warning: w.Warning, boost: given(w.Boosted)}
 	s.files, s.edited = len(w.Files), given(w.Edited)
 	if w.ReplyTo != nil {
 		s.replyTo = *w.ReplyTo

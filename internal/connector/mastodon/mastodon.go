@@ -8,12 +8,8 @@ package mastodon
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"net/url"
-	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/cache"
@@ -34,10 +30,6 @@ const (
 // the key is stored after the post, and expires an hour later).
 const KeyWindow = time.Hour
 
-// holdKey is what a rate limit or a refused credential holds: the connection's
-// one account.
-const holdKey = "account"
-
 // DefaultSettle is for servers that do not dedupe. It is ours: no server documents any.
 var DefaultSettle = lookup.Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
 
@@ -57,13 +49,11 @@ type Config struct {
 
 // Connector is the connector for Mastodon. It is safe for concurrent use.
 type Connector struct {
-	sender    *transport.Sender
-	media     *kit.Media
-	httpsOnly bool
-	settle    lookup.Settle
-	now       func() time.Time
-	servers   *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
-	accounts  *cache.TTL[[sha256.Size]byte, person] // the account of each token
+	kit.Base[settings, kit.Auth]
+
+	cfg      Config
+	servers  *cache.TTL[string, bool]              // whether a server dedupes, by its base URL
+	accounts *cache.TTL[[sha256.Size]byte, person] // the account of each token
 }
 
 var (
@@ -81,11 +71,15 @@ func New(c Config) *Connector {
 	if c.Settle == nil {
 		c.Settle = &DefaultSettle
 	}
-	return &Connector{
-		sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, settle: *c.Settle, now: c.Now,
+	out := &Connector{
+		cfg:      c,
 		servers:  cache.New[string, bool](cache.Options{Max: maxRemembered, Age: probeLasts, Now: c.Now}),
 		accounts: cache.New[[sha256.Size]byte, person](cache.Options{Max: maxRemembered, Age: accountLasts, Now: c.Now}),
 	}
+	out.Base = kit.Base[settings, kit.Auth]{
+		ReadSettings: out.readSettings, ReadCredential: kit.OpenToken("must be an access token of the account"), Offers: out.stated,
+	}
+	return out
 }
 
 // Describe implements connector.Connector.
@@ -109,68 +103,15 @@ type settings struct {
 	dedupes fireoncev1.ReceiverDedupes
 }
 
-func (c *Connector) settings(encoded []byte) (settings, error) {
+func (c *Connector) readSettings(encoded []byte) (settings, error) {
 	var s fireoncev1.MastodonSettings
-	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return settings{}, badSettings("", "not readable")
-	}
-	base, err := transport.ParseURL(s.GetBaseUrl())
-	if err != nil {
-		return settings{}, badSettings(".base_url", err.Error())
-	}
-	if base.RawQuery != "" || base.ForceQuery {
-		return settings{}, badSettings(".base_url", "the URL must not have a query")
-	}
-	if c.httpsOnly && base.Scheme != "https" {
-		return settings{}, badSettings(".base_url", "the URL must start with https://")
-	}
-	return settings{base: base, dedupes: s.GetServerDedupes()}, nil
+	base, err := kit.ReadServer(encoded, &s, "", c.cfg.HTTPSOnly, kit.Bad(connector.BadSettings, "settings.mastodon"))
+	return settings{base: base, dedupes: s.GetServerDedupes()}, err
 }
 
 // endpoint is a URL below the server's base.
 func (s settings) endpoint(path string, query url.Values) (*url.URL, error) {
-	raw := strings.TrimSuffix(s.base.String(), "/") + path
-	if len(query) > 0 {
-		raw += "?" + query.Encode()
-	}
-	u, err := transport.ParseURL(raw)
-	if err != nil {
-		return nil, kit.UnusableSettings(err)
-	}
-	return u, nil
-}
-
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.mastodon" + field, Msg: msg}
-}
-
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	a, err := kit.OpenAuth(c, kit.AuthBearer|kit.AuthOAuth2)
-	if err == nil && len(a.Headers) == 0 {
-		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "must be an access token of the account"}
-	}
-	return a, err
-}
-
-// Check implements connector.Connector. It does not ask the server; Probe and Test do.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	s, err := c.settings(encoded)
-	if err != nil {
-		return connector.Capability{}, err
-	}
-	if _, err := connector.Opened(cred, openAuth); err != nil {
-		return connector.Capability{}, err
-	}
-	return connector.Capability{Traits: c.stated(s), Unsure: s.dedupes == unstated}, nil
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
-	s, err := c.settings(encoded)
-	if err != nil {
-		return job.Traits{}, err
-	}
-	return c.stated(s), nil
+	return kit.Endpoint(s.base.String(), path, query)
 }
 
 const (
@@ -180,46 +121,39 @@ const (
 
 // stated returns what holds as far as the settings say. If they do not, jobs of both
 // classes may be in flight; if a server was found to dedupe, its jobs have its window.
-func (c *Connector) stated(s settings) job.Traits {
-	t := c.traits(s.dedupes == dedupes)
-	if s.dedupes == unstated {
-		t.KeyWindow = KeyWindow
+func (c *Connector) stated(s settings) connector.Capability {
+	out := connector.Capability{Traits: c.traits(s.dedupes == dedupes), Unsure: s.dedupes == unstated}
+	if out.Unsure {
+		out.KeyWindow = KeyWindow
 	}
-	return t
+	return out
 }
 
 func (c *Connector) traits(keyed bool) job.Traits {
 	if keyed {
 		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}
 	}
-	return job.Traits{
-		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,
-	}
+	return c.cfg.Settle.Traits()
 }
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != PayloadKind {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector mastodon sends social posts only",
-		}
-	}
-	s, err := c.settings(r.Settings)
+	p, err := kit.ReadPayload(r, "the connector mastodon sends social posts", PayloadKind)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetSocialPost() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as a social post")
+	s, err := c.ReadSettings(r.Settings)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	post, err := read(p.GetSocialPost(), r.ReplyTo)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if err := c.checkMedia(post.media); err != nil {
+	if err := files.Check(c.cfg.Media, post.media, badPayload); err != nil {
 		return connector.Prepared{}, err
 	}
-	out := connector.Prepared{HoldKey: holdKey, Frozen: post.freeze()}
+	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: post.freeze()}
 	if len(post.media) > 0 {
 		out.OpenTime = openTime
 	}
@@ -237,15 +171,8 @@ type account struct {
 }
 
 func (c *Connector) account(o connector.Opening) (account, error) {
-	s, err := c.settings(o.Settings)
-	if err != nil {
-		return account{}, kit.UnusableSettings(err)
-	}
-	auth, err := connector.Opened(o.Credential, openAuth)
-	if err != nil {
-		return account{}, kit.UnusableCredential(err)
-	}
-	return account{settings: s, auth: auth}, nil
+	s, auth, err := c.Account(o)
+	return account{settings: s, auth: auth}, err
 }
 
 // Open implements connector.Connector. It uploads media.
@@ -258,18 +185,21 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s := &session{account: a, version: o.Credential.Version}
-	if s.url, err = a.endpoint("/api/v1/statuses", nil); err != nil {
+	u, err := a.endpoint("/api/v1/statuses", nil)
+	if err != nil {
 		return nil, err
 	}
 	if post.MediaIDs, err = c.attach(ctx, a, post.media); err != nil {
 		return nil, err
 	}
-	if s.body, err = post.encode(); err != nil {
+	body, err := post.encode()
+	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
 	}
-	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.url), o.Fresh || o.Class != job.Keyed); err != nil {
-		return nil, fmt.Errorf("open mastodon: %w", err)
-	}
-	return s, nil
+	// The key goes to servers that are not known to heed it, too: it does no harm, and one that does
+	// dedupe is the better for it.
+	return (&kit.Post{
+		Link: kit.Link{Version: o.Credential.Version}, URL: u, Auth: a.auth, Body: body, Keyed: true,
+		Classify: func(answer transport.Response) job.Outcome { return classify(answer, a.auth.Hidden) },
+	}).Open(ctx, c.cfg.Sender, o.Fresh || o.Class != job.Keyed)
 }

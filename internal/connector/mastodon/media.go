@@ -15,6 +15,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -25,49 +26,23 @@ import (
 // look counts a post's files but cannot identify them.
 
 const (
-	// MaxFiles bounds the files of a post, MaxFile the bytes of one. Servers have
-	// limits of their own, 16 MiB for images and 99 MiB for videos mostly.
-	MaxFiles = 4
-	// MaxFile is what is fetched at most.
-	MaxFile = 100 << 20
 	// openTime is how long fetching, uploading and processing them may take.
 	openTime = 5 * time.Minute
 	// processWait is how long lies between two questions whether a file is ready.
 	processWait = time.Second
 )
 
-// checkMedia checks what can be known of files before they are fetched.
-func (c *Connector) checkMedia(refs []*fireoncev1.MediaRef) error {
-	switch {
-	case len(refs) == 0:
-		return nil
-	case c.media == nil:
-		return badPayload(".media", "this server fetches no media")
-	case len(refs) > MaxFiles:
-		return badPayload(".media", "at most 4 files")
-	}
-	for i, ref := range refs {
-		field := fmt.Sprintf(".media[%d]", i)
-		if _, err := transport.ParseURL(ref.GetUrl()); err != nil {
-			return badPayload(field+".url", err.Error())
-		}
-		if t := ref.GetMediaType(); t != "" && !isMedia(t) {
-			return badPayload(field+".media_type", "the connector mastodon sends images, videos and audio only")
-		}
-	}
-	return nil
-}
+// files are those that are sent. Servers have limits of their own, 16 MiB for images and 99 MiB for
+// videos mostly.
+var files = kit.MediaRule{Most: 4, Bytes: 100 << 20, Takes: isMedia, Names: "images, videos and audio"}
 
 func isMedia(mediaType string) bool {
-	kind, _, _ := strings.Cut(strings.ToLower(mediaType), "/")
+	kind, _, _ := strings.Cut(mediaType, "/")
 	return kind == "image" || kind == "video" || kind == "audio"
 }
 
 // attach uploads the files, and returns their ids. It fails with *connector.Refusal.
 func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.MediaRef) ([]string, error) {
-	if len(refs) > 0 && c.media == nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no media"}
-	}
 	var ids []string
 	for _, ref := range refs {
 		id, ready, err := c.upload(ctx, a, ref)
@@ -87,16 +62,11 @@ func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.Me
 // upload sends one file to the server. ready reports whether it needs no more
 // processing.
 func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.MediaRef) (id string, ready bool, err error) {
-	asset, err := c.media.Fetch(ctx, ref, MaxFile)
+	asset, err := files.Fetch(ctx, c.cfg.Media, ref)
 	if err != nil {
 		return "", false, err
 	}
 	defer asset.Close()
-	if !isMedia(asset.Type) {
-		return "", false, &connector.Refusal{
-			Kind: job.FailPermanent, Msg: "a media file is no image, video or audio: it is " + transport.Clean(asset.Type, 100),
-		}
-	}
 	u, err := a.endpoint("/api/v2/media", nil)
 	if err != nil {
 		return "", false, err
@@ -106,7 +76,7 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
 	}
 	answer, err := c.exchange(ctx, transport.Request{
-		Method: "POST", URL: u, Headers: a.headers(transport.Header{Name: "Content-Type", Value: contentType}),
+		Method: "POST", URL: u, Headers: a.auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: contentType}),
 		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
 		Length: int64(len(head)) + asset.Size + int64(len(tail)),
 	})
@@ -194,7 +164,7 @@ func (c *Connector) exchange(ctx context.Context, call transport.Request) (trans
 	if end, ok := ctx.Deadline(); ok {
 		by = end
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(call.URL), true)
+	conn, err := c.cfg.Sender.Open(ctx, transport.TargetOf(call.URL), true)
 	if err != nil {
 		return transport.Response{}, fmt.Errorf("ask mastodon: %w", err)
 	}

@@ -34,7 +34,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
+	local, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 	if err != nil {
 		return "", err
 	}
@@ -42,20 +42,12 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, local().UTC()))
-	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the server's time is not usable", Err: err}
-	}
-	return text, nil
+	return lookup.EncodeWatermark(watermarkOf(a.base.String(), p, l, local().UTC()))
 }
 
 // AccountOf implements connector.Identifier.
-func (*Connector) AccountOf(watermark string) string {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return ""
-	}
-	return m.Account
+func (*Connector) AccountOf(text string) string {
+	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return m.Account })
 }
 
 // Backdate implements connector.Backdater.
@@ -93,24 +85,17 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWatermark(l.First.Watermark)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Base != a.base.String():
 		return nil, errors.New("the connection leads to another server than at the send")
 	}
-	if err := lookup.CheckTimes(l); err != nil {
-		return nil, err
-	}
 	if p, err := c.readOwner(ctx, a); err != nil {
 		return nil, err
 	} else if p.id != m.ID {
 		return nil, connector.ErrForeign
-	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
-	if err != nil {
-		return nil, err
 	}
 	s := newSearch(m, want, l)
 	err = s.ReadPages(func(before string) (string, bool, error) {

@@ -1,40 +1,9 @@
 package mastodon
 
 import (
-	"bytes"
-	"net/url"
-
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
-
-// session is one connection with one post for it.
-type session struct {
-	conn    *transport.Conn
-	url     *url.URL
-	account account
-	body    []byte
-	version int
-}
-
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
-
-// Publish implements connector.Session. The key goes to servers that are not known
-// to heed it, too: it does no harm, and one that does dedupe is the better for it.
-func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(transport.Request{
-		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: s.account.headers(
-			transport.Header{Name: "Content-Type", Value: "application/json"},
-			transport.Header{Name: "Idempotency-Key", Value: c.EffectKey},
-		),
-	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := classify(answer, s.account.auth.Hidden)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	return o
-}
 
 // classify narrows the default rules, and only these:
 //
@@ -52,8 +21,7 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 			o.ExternalID, o.ExternalURL = p.id, p.url
 			break
 		}
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message += " without the id of a post; it may have acted"
+		transport.Doubt(&o, " without the id of a post; it may have acted")
 	case o.Result != job.ResultRejected:
 	case a.Status == 401, a.Status == 403:
 		if o.Kind = job.FailAuth; a.Status == 403 {

@@ -52,15 +52,12 @@ var refusedTypes = func() map[string]bool {
 // checkFiles refuses what can be known of attachments before they are fetched. It
 // fails with *connector.InputError.
 func (c *Connector) checkFiles(mail kit.Email) error {
-	if err := mail.CheckFiles(c.httpsOnly); err != nil {
+	if err := mail.CheckFiles(c.cfg.Media, c.cfg.HTTPSOnly); err != nil {
 		return err
-	}
-	if len(mail.Files) > 0 && c.media == nil {
-		return badPayload(".attachments", "this server fetches no attachments")
 	}
 	for i, f := range mail.Files {
 		if end := strings.ToLower(path.Ext(f.Name)); refusedTypes[end] {
-			return badPayload(fmt.Sprintf(".attachments[%d].file_name", i), "Resend sends no files whose name ends with "+end)
+			return kit.BadEmail(fmt.Sprintf(".attachments[%d].file_name", i), "Resend sends no files whose name ends with "+end)
 		}
 	}
 	return nil
@@ -100,9 +97,6 @@ func head(n int, f kit.File) ([]byte, error) {
 
 // fetch reads the files. It fails with *connector.Refusal.
 func (r *request) fetch(ctx context.Context, media *kit.Media) error {
-	if len(r.files) > 0 && media == nil {
-		return &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no attachments"}
-	}
 	left := int64(MaxFiles)
 	for i, f := range r.files {
 		start, err := head(i, f)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -36,11 +35,11 @@ type content struct {
 func encode(e kit.Email) ([]byte, error) {
 	switch {
 	case len(e.To) == 0 || len(e.To) > maxTo:
-		return nil, badPayload(".to", "Resend wants 1 to 50 addresses in to")
+		return nil, kit.BadEmail(".to", "Resend wants 1 to 50 addresses in to")
 	case e.Subject == "":
-		return nil, badPayload(".subject", "Resend wants a subject")
+		return nil, kit.BadEmail(".subject", "Resend wants a subject")
 	case e.Text == "" && e.HTML == "":
-		return nil, badPayload("", "Resend wants a text_body or an html_body")
+		return nil, kit.BadEmail("", "Resend wants a text_body or an html_body")
 	}
 	c := content{Subject: e.Subject, Text: e.Text, HTML: e.HTML}
 	for _, list := range []struct {
@@ -50,20 +49,20 @@ func encode(e kit.Email) ([]byte, error) {
 	}{{".to", e.To, &c.To}, {".cc", e.CC, &c.CC}, {".bcc", e.BCC, &c.BCC}, {".reply_to", e.ReplyTo, &c.ReplyTo}} {
 		for _, box := range list.in {
 			if !box.ASCII() {
-				return nil, badPayload(list.field, "Resend takes no letters beyond ASCII before the at sign")
+				return nil, kit.BadEmail(list.field, "Resend takes no letters beyond ASCII before the at sign")
 			}
 			*list.out = append(*list.out, written(box))
 		}
 	}
 	if !e.From.ASCII() {
-		return nil, badPayload(".from", "Resend takes no letters beyond ASCII before the at sign")
+		return nil, kit.BadEmail(".from", "Resend takes no letters beyond ASCII before the at sign")
 	}
 	c.From = written(e.From)
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
 	if err := w.Encode(c); err != nil {
-		return nil, badPayload("", "cannot be written as JSON")
+		return nil, kit.BadEmail("", "cannot be written as JSON")
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
@@ -81,10 +80,6 @@ func written(m kit.Mailbox) string {
 	return name + " <" + m.Address() + ">"
 }
 
-func badPayload(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
-}
-
 // fieldBody is the first field of the frozen encoding, which is job.Canon; the
 // attachments follow.
 const fieldBody = "body"
@@ -99,15 +94,13 @@ func freeze(body []byte, files []kit.File) []byte {
 
 // thaw reads a frozen body: the bytes come from a database.
 func thaw(frozen []byte) ([]byte, []kit.File, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(fields) == 0 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !isObject(fields[0].Value) {
+	var body []byte
+	rest, err := kit.Thaw(frozen, kit.FrozenField{Name: fieldBody, At: &body})
+	if err != nil || len(body) > maxBody || !isObject(body) {
 		return nil, nil, kit.ErrBadCanon
 	}
-	files, err := kit.DecodeFiles(fields[1:])
-	return fields[0].Value, files, err
+	files, err := kit.DecodeFiles(rest)
+	return body, files, err
 }
 
 // isObject reports whether bytes are a JSON object that ends with its brace.

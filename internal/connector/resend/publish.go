@@ -21,16 +21,16 @@ const maxAnswer = 64 << 10
 
 // session is one connection with one e-mail for it.
 type session struct {
-	conn    *transport.Conn
+	kit.Link
+
 	emails  *url.URL
 	request request
 	auth    kit.Auth
-	version int
 }
 
 // Close implements connector.Session.
 func (s *session) Close() {
-	s.conn.Close()
+	s.Link.Close()
 	s.request.letGo()
 }
 
@@ -39,16 +39,10 @@ func (s *session) SendTime() time.Duration { return s.request.sendTime() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	headers := append([]transport.Header{
-		{Name: "Content-Type", Value: "application/json"},
-		{Name: "Idempotency-Key", Value: c.EffectKey},
-	}, s.auth.Headers...)
-	answer := s.conn.Exchange(transport.Request{
+	headers := append([]transport.Header{kit.JSON, {Name: "Idempotency-Key", Value: c.EffectKey}}, s.auth.Headers...)
+	return s.Commit(c, transport.Request{
 		Method: "POST", URL: s.emails, Headers: headers, Body: s.request.reader(), Length: s.request.size(), Keep: maxAnswer,
-	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := classify(answer, s.auth.Hidden)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	return o
+	}, func(a transport.Response) job.Outcome { return classify(a, s.auth.Hidden) })
 }
 
 // failure is an answer that is no success
@@ -94,7 +88,7 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 			o.ExternalID = created.ID
 			break
 		}
-		unsure(&o, " without the id of an e-mail; it may have sent it")
+		transport.Doubt(&o, " without the id of an e-mail; it may have sent it")
 	case a.Status == 401, a.Status == 403 && nameOf(a) == "invalid_api_key":
 		o.Kind = job.FailAuth
 		o.Message += "; give this connection a valid API key of Resend"
@@ -117,39 +111,29 @@ func nameOf(a transport.Response) string {
 	return f.Name
 }
 
-func unsure(o *job.Outcome, why string) {
-	o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-	o.Message += why
-}
-
 func conflict(o *job.Outcome, a transport.Response) {
 	switch nameOf(a) {
 	case "concurrent_idempotent_requests":
-		unsure(o, "; an earlier request for this e-mail is still at work there")
-		var said bool
-		if o.RetryAfter, said = transport.RetryAfter(a.Header, a.At); !said {
-			o.RetryAfter = transport.DefaultRetryAfter
-		}
+		transport.Doubt(o, "; an earlier request for this e-mail is still at work there")
+		o.RetryAfter = a.Wait(transport.DefaultRetryAfter)
 	case "invalid_idempotent_request":
-		unsure(o, "; another e-mail was sent with this job's key in the last 24 hours: look at Resend whether it is the one that was meant")
+		transport.Doubt(o, "; another e-mail was sent with this job's key in the last 24 hours: look at Resend whether it is the one that was meant")
 	default:
-		unsure(o, "; it may have sent the e-mail")
+		transport.Doubt(o, "; it may have sent the e-mail")
 	}
 }
 
 // wait is how long a 429 asks to wait.
 func wait(a transport.Response) time.Duration {
-	if d, said := transport.RetryAfter(a.Header, a.At); said {
-		return d
+	otherwise := transport.DefaultRetryAfter
+	if n, err := strconv.ParseUint(a.Header.Get("Ratelimit-Reset"), 10, 31); err == nil {
+		otherwise = a.Until(a.At.Add(time.Duration(n) * time.Second))
 	}
 	switch nameOf(a) {
 	case "daily_quota_exceeded":
-		return dayQuotaWait
+		otherwise = dayQuotaWait
 	case "monthly_quota_exceeded":
-		return monthQuotaWait
+		otherwise = monthQuotaWait
 	}
-	if n, err := strconv.ParseUint(a.Header.Get("Ratelimit-Reset"), 10, 31); err == nil {
-		return min(max(time.Duration(n)*time.Second, transport.MinRetryAfter), transport.MaxRetryAfter)
-	}
-	return transport.DefaultRetryAfter
+	return a.Wait(otherwise)
 }

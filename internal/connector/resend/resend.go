@@ -4,10 +4,10 @@
 package resend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -30,10 +30,6 @@ const (
 	KeyWindow = 24 * time.Hour
 )
 
-// holdKey is what a rate limit or a refused key holds: limits are a team's, whatever
-// its keys are (resend.com/docs/api-reference/rate-limit).
-const holdKey = "account"
-
 // Config makes a Connector.
 type Config struct {
 	// Sender opens connections. Required.
@@ -48,11 +44,11 @@ type Config struct {
 
 // Connector is the connector for Resend. It is safe for concurrent use.
 type Connector struct {
-	sender    *transport.Sender
-	media     *kit.Media
-	httpsOnly bool
-	emails    *url.URL
-	domains   *url.URL
+	kit.Base[struct{}, kit.Auth]
+
+	cfg     Config
+	emails  *url.URL
+	domains *url.URL
 }
 
 var (
@@ -63,19 +59,19 @@ var (
 
 // New makes the connector. It fails if the base URL is not valid.
 func New(c Config) (*Connector, error) {
-	base := strings.TrimSuffix(c.BaseURL, "/")
-	if base == "" {
-		base = Address
-	}
-	out := &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly}
-	var err error
-	if out.emails, err = transport.ParseURL(base + "/emails"); err != nil {
+	base := cmp.Or(c.BaseURL, Address)
+	emails, err := kit.Endpoint(base, "/emails", nil)
+	if err != nil {
 		return nil, fmt.Errorf("resend: %w", err)
 	}
-	if out.domains, err = transport.ParseURL(base + "/domains"); err != nil {
-		return nil, fmt.Errorf("resend: %w", err)
-	}
-	return out, nil
+	return &Connector{
+		Base: kit.Base[struct{}, kit.Auth]{
+			ReadSettings:   kit.NoSettings(Name),
+			ReadCredential: func(c connector.Credential) (kit.Auth, error) { return kit.OpenAuth(c, kit.AuthBearer) },
+			Offers:         func(struct{}) connector.Capability { return connector.Capability{Traits: traits} },
+		},
+		cfg: c, emails: emails, domains: emails.ResolveReference(&url.URL{Path: "domains"}),
+	}, nil
 }
 
 // Describe implements connector.Connector.
@@ -92,28 +88,8 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-// Check implements connector.Connector. There are no settings.
-func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
-	if len(settings) > 0 {
-		return connector.Capability{}, &connector.InputError{
-			Reason: connector.BadSettings, Field: "settings", Msg: "the connector resend takes no settings",
-		}
-	}
-	if _, err := connector.Opened(cred, openAuth); err != nil {
-		return connector.Capability{}, err
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
 // traits: its API refuses the second of two requests under way with one key (docs/platforms/resend.md).
 var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, DedupesInFlight: true}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }
-
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	return kit.OpenAuth(c, kit.AuthBearer)
-}
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
@@ -122,7 +98,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, err
 	}
 	if r.ReplyTo != "" {
-		return connector.Prepared{}, badPayload("", "Resend gives no Message-ID that another e-mail could reply to")
+		return connector.Prepared{}, kit.BadEmail("", "Resend gives no Message-ID that another e-mail could reply to")
 	}
 	if err := c.checkFiles(mail); err != nil {
 		return connector.Prepared{}, err
@@ -131,7 +107,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	out := connector.Prepared{HoldKey: holdKey, Frozen: freeze(body, mail.Files)}
+	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: freeze(body, mail.Files)}
 	if len(mail.Files) > 0 {
 		out.OpenTime = job.MaxOpenTimeout
 	}
@@ -144,19 +120,19 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	if err := s.request.fetch(ctx, c.media); err != nil {
+	if err := s.request.fetch(ctx, c.cfg.Media); err != nil {
 		s.request.letGo()
 		return nil, err
 	}
-	if s.conn, err = c.sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
+	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(c.emails), o.Fresh); err != nil {
 		s.request.letGo()
-		return nil, fmt.Errorf("open resend: %w", err)
+		return nil, err
 	}
 	return s, nil
 }
 
 // HasIdle implements connector.Idler.
-func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
+func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
 
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
@@ -164,7 +140,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || len(s.request.files) > 0 { // files are waited for
 		return nil
 	}
-	if s.conn = c.sender.Idle(transport.TargetOf(c.emails)); s.conn == nil {
+	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(c.emails)); s.Conn == nil {
 		return nil
 	}
 	return s
@@ -176,9 +152,11 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, kit.UnreadableFrozen("e-mail", err)
 	}
-	auth, err := connector.Opened(o.Credential, openAuth)
+	_, auth, err := c.Account(o)
 	if err != nil {
-		return nil, kit.UnusableCredential(err)
+		return nil, err
 	}
-	return &session{emails: c.emails, request: request{body: body, files: files}, auth: auth, version: o.Credential.Version}, nil
+	return &session{
+		Link: kit.Link{Version: o.Credential.Version}, emails: c.emails, request: request{body: body, files: files}, auth: auth,
+	}, nil
 }

@@ -3,37 +3,25 @@ package resend
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
-
-// testTimeout bounds the call of a test.
-const testTimeout = 15 * time.Second
 
 // Test implements connector.Tester: it lists the team's domains. Resend does not say
 // which team a key belongs to. A key that may only send is refused here with an error
 // name of its own, which proves it to be such a key.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
-	auth, err := connector.Opened(o.Credential, openAuth)
+	_, auth, err := c.Account(o)
 	if err != nil {
-		return connector.Tested{}, kit.UnusableCredential(err)
+		return connector.Tested{}, err
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(c.domains), true)
+	a, err := lookup.Read(ctx, c.cfg.Sender, transport.Request{Method: "GET", URL: c.domains, Headers: auth.Headers}, true, "test resend")
 	if err != nil {
-		return connector.Tested{}, fmt.Errorf("test resend: %w", err)
+		return connector.Tested{}, err
 	}
-	by := time.Now().Add(testTimeout)
-	if at, ok := ctx.Deadline(); ok && at.Before(by) {
-		by = at
-	}
-	a := conn.Exchange(transport.Request{
-		Method: "GET", URL: c.domains, Headers: auth.Headers, Keep: maxAnswer,
-	}, transport.Bounds{SendBy: by, AnswerBy: by, MaySend: ctx.Err})
 	if a.Complete && a.Status == 401 && nameOf(a) == "restricted_api_key" {
 		return connector.Tested{Detail: "Resend knows the API key, which may send and do nothing else."}, nil
 	}

@@ -72,9 +72,7 @@ func readPost(p *fireoncev1.SocialPost, replyTo, channel string) (content, error
 	bad := func(field, msg string) (content, error) { return content{}, badPayload(".social_post"+field, msg) }
 	own := p.GetSlack()
 	if p.GetPlatformOptions() != nil && own == nil {
-		return content{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these options are another platform's, not Slack's",
-		}
+		return content{}, kit.OtherOptions("Slack")
 	}
 	c := content{Channel: channel, Text: p.GetText(), Broadcast: own.GetReplyBroadcast(), Unfurl: own.GetUnfurl()}
 	if own.GetChannel() != "" {
@@ -87,7 +85,7 @@ func readPost(p *fireoncev1.SocialPost, replyTo, channel string) (content, error
 	case !goodText(c.Text):
 		return bad(".text", "1 to 40000 characters, not blank")
 	case !isChannel(c.Channel):
-		return bad(".slack.channel", "not the id of a conversation, such as C0123456789")
+		return bad(".slack.channel", notChannel)
 	case replyTo != "" && answers != "":
 		return bad(field, "goes not with a job that is replied to")
 	case replyTo != "":
@@ -137,9 +135,7 @@ func goodText(text string) bool {
 	return utf8.ValidString(text) && strings.TrimSpace(text) != "" && utf8.RuneCountInString(text) <= MaxText
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload")
 
 // marker is a message's metadata.
 type marker struct {
@@ -165,49 +161,21 @@ func (c content) encode(channel string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// The frozen encoding: job.Canon with these fields in this order.
-const (
-	fieldChannel   = "channel"
-	fieldUser      = "user"
-	fieldText      = "text"
-	fieldThread    = "thread"
-	fieldBroadcast = "broadcast"
-	fieldUnfurl    = "unfurl"
-	fieldKey       = "key"
-)
-
-func flag(b bool) []byte {
-	if b {
-		return []byte{1}
+// fields are the frozen encoding: these, in this order.
+func (c *content) fields() []kit.FrozenField {
+	return []kit.FrozenField{
+		{Name: "channel", At: &c.Channel}, {Name: "user", At: &c.User}, {Name: "text", At: &c.Text}, {Name: "thread", At: &c.Thread},
+		{Name: "broadcast", At: &c.Broadcast}, {Name: "unfurl", At: &c.Unfurl}, {Name: "key", At: &c.Key},
 	}
-	return nil
 }
 
-func (c content) freeze() []byte {
-	return job.NewCanon().Field(fieldChannel, []byte(c.Channel)).Field(fieldUser, []byte(c.User)).Field(fieldText, []byte(c.Text)).
-		Field(fieldThread, []byte(c.Thread)).Field(fieldBroadcast, flag(c.Broadcast)).Field(fieldUnfurl, flag(c.Unfurl)).
-		Field(fieldKey, []byte(c.Key)).Bytes()
-}
+func (c content) freeze() []byte { return kit.Freeze(job.NewCanon(), c.fields()...).Bytes() }
 
 // thaw reads a frozen message: the bytes come from a database.
-func thaw(frozen []byte) (content, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
+func thaw(frozen []byte) (c content, err error) {
+	if err := kit.ThawAll(frozen, c.fields()...); err != nil {
 		return content{}, err
 	}
-	names := []string{fieldChannel, fieldUser, fieldText, fieldThread, fieldBroadcast, fieldUnfurl, fieldKey}
-	if len(fields) != len(names) {
-		return content{}, kit.ErrBadCanon
-	}
-	var c content
-	var broadcast, unfurl string
-	for i, into := range []*string{&c.Channel, &c.User, &c.Text, &c.Thread, &broadcast, &unfurl, &c.Key} {
-		if fields[i].Name != names[i] {
-			return content{}, kit.ErrBadCanon
-		}
-		*into = string(fields[i].Value)
-	}
-	c.Broadcast, c.Unfurl = broadcast != "", unfurl != ""
 	switch {
 	case !goodText(c.Text), c.Key == "", len(c.Key) > maxKey, c.Thread != "" && !stamp.MatchString(c.Thread):
 		return content{}, kit.ErrBadCanon

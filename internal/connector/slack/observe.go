@@ -29,7 +29,7 @@ const (
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
 func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +37,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", kit.UnreadableFrozen("message", err)
 	}
-	clock, err := lookup.LocalClock(ctx, o, c.now)
+	clock, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 	if err != nil {
 		return "", err
 	}
@@ -50,35 +50,23 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermark{
+	return lookup.EncodeWatermark(watermark{
 		Version: watermarkVersion, tokenOwner: owner, Channel: channel, Clocks: lookup.Clocks{At: at, Local: local},
 	})
-	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of Slack is not usable", Err: err}
-	}
-	return text, nil
 }
 
 // AccountOf implements connector.Identifier: the workspace's and the user's id, which
 // outlive changes of their names.
-func (*Connector) AccountOf(watermark string) string {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return ""
-	}
-	return m.identity()
+func (*Connector) AccountOf(text string) string {
+	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return m.identity() })
 }
 
 // Test implements connector.Tester: it reports the owner of the token, and whether it can read the
 // conversation back. It fails with *connector.Refusal.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
-	auth, err := account(o)
+	channel, auth, err := c.Account(o)
 	if err != nil {
 		return connector.Tested{}, err
-	}
-	channel, err := readSettings(o.Settings)
-	if err != nil {
-		return connector.Tested{}, kit.UnusableSettings(err)
 	}
 	owner, _, err := c.readOwner(ctx, auth)
 	if err != nil {
@@ -146,7 +134,7 @@ func (c *Connector) conversation(ctx context.Context, auth kit.Auth, want conten
 	if err != nil {
 		return "", fmt.Errorf("encode: %w", err)
 	}
-	u, err := c.url("conversations.open", nil)
+	u, err := kit.Endpoint(c.cfg.BaseURL, "/conversations.open", nil)
 	if err != nil {
 		return "", err
 	}
@@ -179,7 +167,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 
 // search reads completely, or fails.
 func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look) (*search, error) {
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +175,8 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWatermark(l.First.Watermark)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
 	if err != nil {
-		return nil, err
-	}
-	if err := lookup.CheckTimes(l); err != nil {
 		return nil, err
 	}
 	// Others may not be shown this account's messages, or their marks.
@@ -199,10 +184,6 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 		return nil, err
 	} else if owner.identity() != m.identity() {
 		return nil, connector.ErrForeign
-	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
-	if err != nil {
-		return nil, err
 	}
 	s := newSearch(m, want, l)
 	if err := c.pages(ctx, auth, s, local); err != nil {
@@ -261,7 +242,7 @@ func (c *Connector) page(ctx context.Context, auth kit.Auth, method string, quer
 
 // get reads one answer, with Slack's clock. It fails with *connector.Refusal.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query url.Values, fresh bool) ([]byte, time.Time, error) {
-	u, err := c.url(method, query)
+	u, err := kit.Endpoint(c.cfg.BaseURL, "/"+method, query)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -271,7 +252,7 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, method string, query
 // call makes one request that has no effect. fresh asks for its own connection: a
 // failure before the arm costs the job a try.
 func (c *Connector) call(ctx context.Context, auth kit.Auth, call transport.Request, fresh bool) ([]byte, time.Time, error) {
-	answer, err := lookup.Read(ctx, c.sender, call, fresh, "ask slack")
+	answer, err := lookup.Read(ctx, c.cfg.Sender, call, fresh, "ask slack")
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -311,7 +292,7 @@ func refused(a transport.Response, said answered, secrets transport.Secrets) *co
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:
-		r.RetryAfter = lookup.Wait(a)
+		r.RetryAfter = a.Wait(transport.DefaultRetryAfter)
 	case rights[said.Error]:
 		r.Err = connector.ErrNotAllowed
 	}

@@ -5,11 +5,9 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -34,10 +32,6 @@ const (
 // DefaultBaseURL is where Slack serves its Web API.
 const DefaultBaseURL = "https://slack.com/api"
 
-// holdKey is what a rate limit or a refused credential holds: the connection's one
-// account.
-const holdKey = "account"
-
 // DefaultSettle is 30 seconds and two absences, more than a minute apart: most apps
 // may read a conversation once a minute (conversations.history, since 2025). Slack documents
 // no read lag; ours is an assumption (docs/platforms/slack.md).
@@ -57,10 +51,9 @@ type Config struct {
 
 // Connector is the connector for Slack. It is safe for concurrent use.
 type Connector struct {
-	sender *transport.Sender
-	base   string
-	settle lookup.Settle
-	now    func() time.Time
+	kit.Base[string, kit.Auth] // the settings are the channel
+
+	cfg    Config
 	owners *cache.TTL[[sha256.Size]byte, tokenOwner] // the owner of each token, which never changes
 	chats  *cache.TTL[[sha256.Size]byte, string]     // a person's conversation with a token, which never changes either
 }
@@ -73,21 +66,23 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
-	out := &Connector{
-		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), settle: DefaultSettle, now: c.Now,
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Settle == nil {
+		c.Settle = &DefaultSettle
+	}
+	c.BaseURL = cmp.Or(c.BaseURL, DefaultBaseURL)
+	return &Connector{
+		Base: kit.Base[string, kit.Auth]{
+			ReadSettings: readSettings, Reconnect: "reconnect this Slack workspace",
+			ReadCredential: kit.OpenToken("this connection has no token: connect the Slack workspace"),
+			Offers:         func(string) connector.Capability { return connector.Capability{Traits: c.Settle.Traits()} },
+		},
+		cfg:    c,
 		owners: cache.New[[sha256.Size]byte, tokenOwner](cache.Options{Max: maxKnown}),
 		chats:  cache.New[[sha256.Size]byte, string](cache.Options{Max: maxKnown}),
 	}
-	if out.base == "" {
-		out.base = DefaultBaseURL
-	}
-	if c.Settle != nil {
-		out.settle = *c.Settle
-	}
-	if out.now == nil {
-		out.now = time.Now
-	}
-	return out
 }
 
 // Describe implements connector.Connector.
@@ -106,50 +101,18 @@ func (*Connector) Describe() connector.Description {
 }
 
 func readSettings(encoded []byte) (channel string, err error) {
+	bad := kit.Bad(connector.BadSettings, "settings.slack")
 	var s fireoncev1.SlackSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return "", &connector.InputError{Reason: connector.BadSettings, Field: "settings.slack", Msg: "not readable"}
+		return "", bad("", "not readable")
 	}
 	if !isChannel(s.GetChannel()) {
-		return "", &connector.InputError{
-			Reason: connector.BadSettings, Field: "settings.slack.channel", Msg: "not the id of a conversation, such as C0123456789",
-		}
+		return "", bad(".channel", notChannel)
 	}
 	return s.GetChannel(), nil
 }
 
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	auth, err := kit.OpenAuth(c, kit.AuthBearer|kit.AuthOAuth2)
-	if err == nil && len(auth.Headers) == 0 {
-		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "this connection has no token: connect the Slack workspace"}
-	}
-	return auth, err
-}
-
-// Check implements connector.Connector. It does not ask Slack: whose account the
-// credential belongs to is part of every watermark.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	traits, err := c.Traits(encoded)
-	if err != nil {
-		return connector.Capability{}, err
-	}
-	if len(cred.Data) > 0 { // it may come later
-		if _, err := connector.Opened(cred, openAuth); err != nil {
-			return connector.Capability{}, err
-		}
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
-	if _, err := readSettings(encoded); err != nil {
-		return job.Traits{}, err
-	}
-	return job.Traits{
-		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,
-	}, nil
-}
+const notChannel = "not the id of a conversation, such as C0123456789"
 
 // Prepare implements connector.Connector. It sets no content lock: messages with the
 // same content do not wait for each other.
@@ -158,29 +121,21 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if r.PayloadKind != KindPost && r.PayloadKind != KindMessage {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector slack sends social posts and direct messages only",
-		}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil {
-		return connector.Prepared{}, badPayload("", "not readable")
+	p, err := kit.ReadPayload(r, "the connector slack sends social posts and direct messages", KindPost, KindMessage)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	var out content
-	switch {
-	case r.PayloadKind == KindPost && p.GetSocialPost() != nil:
+	if r.PayloadKind == KindPost {
 		out, err = readPost(p.GetSocialPost(), r.ReplyTo, channel)
-	case r.PayloadKind == KindMessage && p.GetDirectMessage() != nil:
+	} else {
 		out, err = readMessage(p.GetDirectMessage(), r.ReplyTo)
-	default:
-		err = badPayload("", "not readable as what it is said to be")
 	}
 	if err != nil {
 		return connector.Prepared{}, err
 	}
 	out.Key = r.EffectKey
-	return connector.Prepared{HoldKey: holdKey, Frozen: out.freeze()}, nil
+	return connector.Prepared{HoldKey: kit.HoldAccount, Frozen: out.freeze()}, nil
 }
 
 // Open implements connector.Connector. It first opens a person's conversation, which no
@@ -190,7 +145,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, kit.UnreadableFrozen("message", err)
 	}
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return nil, err
 	}
@@ -202,36 +157,13 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message cannot be encoded", Err: err}
 	}
-	to, err := c.url("chat.postMessage", nil)
+	to, err := kit.Endpoint(c.cfg.BaseURL, "/chat.postMessage", nil)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(to), true)
-	if err != nil {
-		return nil, fmt.Errorf("open slack: %w", err)
-	}
 	owner, _ := c.owners.Get(auth.Key(""))
-	return &session{
-		conn: conn, auth: auth, to: to, body: body, thread: want.Thread, site: owner.Site, version: o.Credential.Version,
-	}, nil
-}
-
-// account opens the credential. It fails with *connector.Refusal.
-func account(o connector.Opening) (kit.Auth, error) {
-	auth, err := connector.Opened(o.Credential, openAuth)
-	if err != nil {
-		return kit.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the token is not usable: reconnect this Slack workspace", Err: err}
-	}
-	return auth, nil
-}
-
-// url returns the address of a method. It fails with *connector.Refusal.
-func (c *Connector) url(method string, query url.Values) (*url.URL, error) {
-	u, err := transport.ParseURL(c.base + "/" + method)
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server's address for Slack is not usable", Err: err}
-	}
-	out := *u
-	out.RawQuery = query.Encode()
-	return &out, nil
+	return (&kit.Post{
+		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: auth, Body: body, ContentType: jsonType.Value,
+		Classify: func(a transport.Response) job.Outcome { return classify(a, auth.Hidden, want.Thread, owner.Site) },
+	}).Open(ctx, c.cfg.Sender, true)
 }

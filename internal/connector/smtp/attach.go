@@ -3,6 +3,7 @@ package smtp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -12,9 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file: attachments are fetched before the relay is dialled, and held
@@ -54,12 +53,9 @@ func (p part) size() int64 {
 
 // fetch reads the files of a message. It fails with *connector.Refusal.
 func (c *Connector) fetch(ctx context.Context, m message) ([]part, error) {
-	if len(m.files) > 0 && c.media == nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no attachments"}
-	}
 	parts, left := make([]part, 0, len(m.files)), int64(MaxFiles)
 	for _, f := range m.files {
-		asset, err := c.media.Fetch(ctx, f.Ref(), left)
+		asset, err := c.cfg.Media.Fetch(ctx, f.Ref(), left)
 		if err != nil {
 			for _, p := range parts {
 				p.asset.Close()
@@ -104,10 +100,7 @@ func (m message) lastBoundary() string { return "--" + m.boundary(mixed) + "--\r
 // partHead is what comes before an attachment's content. found is the type that its
 // host, or its bytes.
 func (m message) partHead(f kit.File, found string) []byte {
-	kind := f.Type
-	if kind == "" {
-		kind = found
-	}
+	kind := cmp.Or(f.Type, found)
 	// These may not be in base64 (RFC 2046, sections 5.1 and 5.2).
 	if mime.FormatMediaType(kind, nil) == "" || len(kind) > 127 || strings.HasPrefix(kind, "multipart/") || strings.HasPrefix(kind, "message/") {
 		kind = unknownType

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,11 +77,11 @@ func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	conn, err := c.sender.Dial(ctx, s.target)
+	conn, err := c.cfg.Sender.Dial(ctx, s.target)
 	if err != nil {
 		return nil, fmt.Errorf("open smtp: %w", err)
 	}
-	d := &dialog{conn: conn, target: s.target, login: l, busy: c.busy}
+	d := &dialog{conn: conn, target: s.target, login: l, busy: c.cfg.BusyWait}
 	stop := context.AfterFunc(ctx, conn.Abort)
 	err = d.greet(ctx, s)
 	if !stop() && err == nil {
@@ -222,19 +223,11 @@ func (d *dialog) authenticate() error {
 		return &connector.Refusal{Kind: job.FailPermanent, Msg: "a login needs TLS: change the connection's security"}
 	}
 	mechanisms := strings.Fields(d.offers["AUTH"])
-	has := func(name string) bool {
-		for _, m := range mechanisms {
-			if m == name {
-				return true
-			}
-		}
-		return false
-	}
 	var steps []string
 	switch {
-	case has("PLAIN"):
+	case slices.Contains(mechanisms, "PLAIN"):
 		steps = []string{"AUTH PLAIN " + encode("\x00"+d.login.user+"\x00"+d.login.password)}
-	case has("LOGIN"):
+	case slices.Contains(mechanisms, "LOGIN"):
 		steps = []string{"AUTH LOGIN", encode(d.login.user), encode(d.login.password)}
 	default:
 		return &connector.Refusal{

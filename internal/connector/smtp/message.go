@@ -65,10 +65,10 @@ var (
 func compose(e kit.Email, key, replyTo string) (message, error) {
 	m := message{id: "<" + key + "@" + e.From.Domain + ">", from: path(e.From)}
 	if !dotAtom.MatchString(key) || !messageID.MatchString(m.id) {
-		return m, badPayload("", "the effect key cannot be part of a Message-ID")
+		return m, kit.BadEmail("", "the effect key cannot be part of a Message-ID")
 	}
 	if replyTo != "" && !messageID.MatchString(replyTo) {
-		return m, badPayload("", "the job that is replied to has no Message-ID")
+		return m, kit.BadEmail("", "the job that is replied to has no Message-ID")
 	}
 	seen := make(map[string]bool)
 	for _, list := range [][]kit.Mailbox{{e.From}, e.ReplyTo, e.To, e.CC, e.BCC} {

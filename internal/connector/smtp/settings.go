@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/redact"
 )
@@ -42,10 +44,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 	if err := proto.Unmarshal(encoded, &s); err != nil {
 		return settings{}, badSettings("", "not readable")
 	}
-	out := settings{helo: s.GetHeloName()}
-	if out.helo == "" {
-		out.helo = c.helo
-	}
+	out := settings{helo: cmp.Or(s.GetHeloName(), c.cfg.HeloName)}
 	port, scheme := submissionPort, "smtp"
 	switch s.GetSecurity() {
 	case fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED, fireoncev1.SmtpSettings_SECURITY_STARTTLS:
@@ -54,7 +53,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 		out.security, port, scheme = implicitTLS, submissionsPort, "smtps"
 	case fireoncev1.SmtpSettings_SECURITY_NONE:
 		out.security = plain
-		if c.httpsOnly {
+		if c.cfg.HTTPSOnly {
 			return settings{}, badSettings(".security", "must be SECURITY_STARTTLS or SECURITY_TLS: this server sends nothing without TLS")
 		}
 	default:
@@ -81,9 +80,7 @@ func (c *Connector) settings(encoded []byte) (settings, error) {
 
 const heloRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
 
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.smtp" + field, Msg: msg}
-}
+var badSettings = kit.Bad(connector.BadSettings, "settings.smtp")
 
 // login is an opened credential. It prints as nothing.
 type login struct {
@@ -94,17 +91,14 @@ type login struct {
 	hidden         transport.Secrets
 }
 
-func badCredential(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
-}
-
 func openLogin(c connector.Credential) (login, error) {
-	var pb fireoncev1.Credential
-	if err := proto.Unmarshal(c.Data, &pb); err != nil {
-		return login{}, badCredential("", "not readable")
+	bad := kit.Bad(connector.BadCredential, "credential")
+	pb, err := kit.ReadCredential(c)
+	if err != nil {
+		return login{}, err
 	}
 	if len(pb.GetHeaders()) > 0 {
-		return login{}, badCredential(".headers", "this connector takes no headers")
+		return login{}, bad(".headers", "this connector takes no headers")
 	}
 	switch kind := pb.GetKind().(type) {
 	case nil:
@@ -112,12 +106,12 @@ func openLogin(c connector.Credential) (login, error) {
 	case *fireoncev1.Credential_Basic:
 		l := login{set: true, user: kind.Basic.GetUsername(), password: kind.Basic.GetPassword()}
 		if l.user == "" || strings.IndexFunc(l.user+l.password, unicode.IsControl) >= 0 {
-			return login{}, badCredential(".basic", "must have a user name, and no control characters")
+			return login{}, bad(".basic", "must have a user name, and no control characters")
 		}
 		l.hidden = l.hidden.With(l.password, encode(l.password), encode("\x00"+l.user+"\x00"+l.password))
 		return l, nil
 	default:
-		return login{}, badCredential("", "this connector takes basic, or nothing")
+		return login{}, bad("", "this connector takes basic, or nothing")
 	}
 }
 

@@ -28,9 +28,6 @@ const (
 // with a code of "not now" (4yz), which names no time.
 const DefaultBusyWait = time.Minute
 
-// holdKey is what a busy relay or a refused login holds: the connection.
-const holdKey = "account"
-
 // Config makes a Connector.
 type Config struct {
 	// Sender dials. Required.
@@ -50,14 +47,7 @@ type Config struct {
 }
 
 // Connector is the SMTP connector. It is safe for concurrent use.
-type Connector struct {
-	sender    *transport.Sender
-	media     *kit.Media
-	httpsOnly bool
-	helo      string
-	busy      time.Duration
-	now       func() time.Time
-}
+type Connector struct{ cfg Config }
 
 var _ connector.Tester = (*Connector)(nil)
 
@@ -75,7 +65,7 @@ func New(c Config) *Connector {
 	if c.BusyWait <= 0 {
 		c.BusyWait = DefaultBusyWait
 	}
-	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, helo: c.HeloName, busy: c.BusyWait, now: c.Now}
+	return &Connector{cfg: c}
 }
 
 // Describe implements connector.Connector.
@@ -113,25 +103,18 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if err := mail.CheckFiles(c.httpsOnly); err != nil {
+	if err := mail.CheckFiles(c.cfg.Media, c.cfg.HTTPSOnly); err != nil {
 		return connector.Prepared{}, err
-	}
-	if len(mail.Files) > 0 && c.media == nil {
-		return connector.Prepared{}, badPayload(".attachments", "this server fetches no attachments")
 	}
 	m, err := compose(mail, r.EffectKey, r.ReplyTo)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	out := connector.Prepared{HoldKey: holdKey, Frozen: m.freeze()}
+	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: m.freeze()}
 	if len(m.files) > 0 {
 		out.OpenTime = job.MaxOpenTimeout
 	}
 	return out, nil
-}
-
-func badPayload(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
 }
 
 // Open implements connector.Connector. It comes as far as the login; the relay
@@ -145,7 +128,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s := &session{message: m, parts: parts, version: o.Credential.Version, now: c.now}
+	s := &session{message: m, parts: parts, version: o.Credential.Version, now: c.cfg.Now}
 	if s.dialog, err = c.dial(ctx, o); err != nil {
 		s.letGo()
 		return nil, err

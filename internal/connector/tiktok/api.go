@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -30,57 +30,36 @@ const (
 // readTimeout bounds one request that only reads.
 const readTimeout = 15 * time.Second
 
-// account is an account with the data that requests need.
-type account struct {
-	base *url.URL
-	auth kit.Auth
-}
-
-func (c *Connector) account(o connector.Opening) (account, error) {
-	if _, err := c.settings(o.Settings); err != nil {
-		return account{}, kit.UnusableSettings(err)
-	}
-	auth, err := connector.Opened(o.Credential, openAuth)
-	if err != nil {
-		return account{}, kit.UnusableCredential(err)
-	}
-	return account{base: c.base, auth: auth}, nil
-}
-
 // call makes the request of one path. A nil body asks with GET.
-func (a account) call(path string, body []byte) transport.Request {
-	u := *a.base
-	path, u.RawQuery, _ = strings.Cut(path, "?")
-	u.Path, u.RawPath = strings.TrimSuffix(a.base.Path, "/")+path, ""
-	call := transport.Request{
-		Method: "GET", URL: &u, Keep: transport.MaxBody,
-		Headers: a.auth.AcceptJSON(),
+func (c *Connector) call(auth kit.Auth, path string, body []byte) (transport.Request, error) {
+	u, err := kit.Endpoint(c.cfg.BaseURL, path, nil)
+	if err != nil {
+		return transport.Request{}, err
 	}
+	call := transport.Request{Method: "GET", URL: u, Keep: transport.MaxBody, Headers: auth.AcceptJSON()}
 	if body != nil {
 		call.Method, call.Body, call.Length = "POST", bytes.NewReader(body), int64(len(body))
 		call.Headers = append(call.Headers, transport.Header{Name: "Content-Type", Value: "application/json; charset=UTF-8"})
 	}
-	return call
+	return call, nil
 }
 
 // ask makes a request that only reads, and returns its data. It fails with
 // *connector.Refusal.
-func (c *Connector) ask(ctx context.Context, a account, path string, body []byte) (json.RawMessage, error) {
-	conn, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
+func (c *Connector) ask(ctx context.Context, auth kit.Auth, path string, body []byte) (json.RawMessage, error) {
+	call, err := c.call(auth, path, body)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
-		by = end
+	answer, err := lookup.Read(ctx, c.cfg.Sender, call, true, "ask tiktok")
+	if err != nil {
+		return nil, err
 	}
-	answer := conn.Exchange(a.call(path, body), transport.Bounds{SendBy: by, AnswerBy: by})
 	env, ok := open(answer)
 	if ok && env.ok() && answer.Status == 200 {
 		return env.Data, nil
 	}
-	return nil, refuse(answer, env, ok, a.auth.Hidden)
+	return nil, refuse(answer, env, ok, auth.Hidden)
 }
 
 // envelope is the form of the API's every answer.
@@ -117,7 +96,7 @@ func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets)
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:
-		r.RetryAfter = patience(a)
+		r.RetryAfter = a.Wait(ratePause)
 	case strings.HasPrefix(e.Error.Code, "scope_"):
 		r.Err = connector.ErrNotAllowed
 	}
@@ -127,13 +106,6 @@ func refuse(a transport.Response, e envelope, ok bool, hidden transport.Secrets)
 // ratePause stands in for a limit that does not say how long: they are all by the
 // minute (Content Posting API reference).
 const ratePause = time.Minute
-
-func patience(a transport.Response) time.Duration {
-	if wait, said := transport.RetryAfter(a.Header, a.At); said {
-		return wait
-	}
-	return ratePause
-}
 
 // accept narrows the default rules for the request that begins a post:
 //
@@ -145,10 +117,6 @@ func patience(a transport.Response) time.Duration {
 func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome) {
 	o := transport.Classify(a, platformName, hidden)
 	env, ok := open(a)
-	unknown := func(why string) {
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message += why
-	}
 	if o.Result == job.ResultNotSent || !a.Complete {
 		return begun{}, o
 	}
@@ -160,19 +128,19 @@ func accept(a transport.Response, hidden transport.Secrets) (begun, job.Outcome)
 			o.Result, o.Kind, o.Message = 0, 0, ""
 			return b, o
 		}
-		unknown(" without a name for the post; it may have acted")
+		transport.Doubt(&o, " without a name for the post; it may have acted")
 	case known:
 		o.Result, o.Kind, o.Auth, o.RetryAfter = job.ResultRejected, said.kind, said.auth, 0
 		if said.words != "" {
 			o.Message = said.message(env, hidden)
 		}
 		if said.kind == job.FailRateLimited {
-			o.RetryAfter = patience(a)
+			o.RetryAfter = a.Wait(ratePause)
 		}
 	case o.Result == job.ResultSucceeded:
-		unknown(" with an error that is not known; it may have acted")
+		transport.Doubt(&o, " with an error that is not known; it may have acted")
 	case o.Result == job.ResultRejected && ok && env.Error.Code == "internal_error":
-		unknown("; it may have acted")
+		transport.Doubt(&o, "; it may have acted")
 	}
 	return begun{}, o
 }

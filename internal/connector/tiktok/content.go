@@ -109,9 +109,7 @@ func read(p *fireoncev1.SocialPost, source fireoncev1.TikTokSettings_Source) (co
 	o := p.GetTiktok()
 	switch {
 	case p.GetPlatformOptions() != nil && o == nil:
-		return c, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "the options are of another platform, not TikTok's",
-		}
+		return c, kit.OtherOptions("TikTok")
 	case p.GetReplyToId() != "":
 		return c, badPayload(".reply_to_id", "a post on TikTok cannot reply to another one")
 	case privacies[o.GetPrivacy()] == "":
@@ -181,9 +179,7 @@ func (c content) check() error {
 	return nil
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.social_post")
 
 // fieldPost is the one field of the frozen encoding, which is job.Canon.
 const fieldPost = "post"
@@ -198,12 +194,9 @@ func (c content) freeze() []byte {
 
 // thaw reads a frozen post: the bytes come from a database.
 func thaw(frozen []byte) (content, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
-		return content{}, err
-	}
 	var c content
-	if len(fields) != 1 || fields[0].Name != fieldPost || json.Unmarshal(fields[0].Value, &c) != nil {
+	var text []byte
+	if kit.ThawAll(frozen, kit.FrozenField{Name: fieldPost, At: &text}) != nil || json.Unmarshal(text, &c) != nil {
 		return content{}, kit.ErrBadCanon
 	}
 	known := c.Source == sourceUpload || c.Source == sourcePull

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -35,14 +36,14 @@ type creatorKey struct {
 // creator returns what the account may do, and proves that the token is good. Jobs of one
 // account share one question. It fails with *connector.Refusal if TikTok was asked, and with
 // another error if ctx ended before the answer, or too many accounts are being asked about.
-func (c *Connector) creator(ctx context.Context, o connector.Opening, a account) (creator, error) {
+func (c *Connector) creator(ctx context.Context, o connector.Opening, auth kit.Auth) (creator, error) {
 	return c.creators.Load(ctx, creatorKey{o.Connection, o.Credential.Version}, func(ctx context.Context) (creator, error) {
-		return c.askCreator(ctx, a)
+		return c.askCreator(ctx, auth)
 	})
 }
 
-func (c *Connector) askCreator(ctx context.Context, a account) (creator, error) {
-	data, err := c.ask(ctx, a, pathCreator, []byte("{}"))
+func (c *Connector) askCreator(ctx context.Context, auth kit.Auth) (creator, error) {
+	data, err := c.ask(ctx, auth, pathCreator, []byte("{}"))
 	if err != nil {
 		return creator{}, err
 	}
@@ -65,16 +66,16 @@ func (cr creator) allows(post content) error {
 
 // Test implements connector.Tester.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
-	a, err := c.account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return connector.Tested{}, err
 	}
-	cr, err := c.askCreator(ctx, a)
+	cr, err := c.askCreator(ctx, auth)
 	if err != nil {
 		return connector.Tested{}, err
 	}
 	out := connector.Tested{Detail: transport.Clean("may post as @"+cr.Username+" ("+cr.Nickname+")", transport.MaxMessage)}
-	data, err := c.ask(ctx, a, pathUser, nil)
+	data, err := c.ask(ctx, auth, pathUser, nil)
 	if err != nil {
 		out.Detail += "; TikTok does not tell the account's id to this connection"
 		return out, nil //nolint:nilerr // posting needs another permission than asking for the account's id

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -71,11 +72,11 @@ func saw(v job.Verdict, format string, args ...any) job.Observation {
 // search reads the account's public videos back to the send.
 func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look, post content) job.Observation {
 	const nobody = "TikTok did not name the post, and does not tell whether it will fetch the file"
-	a, err := c.account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return saw(job.SawInconclusive, "%s", nobody)
 	}
-	found, err := c.videos(ctx, a, l.First.ArmedAt.Add(-clockSlack), post)
+	found, err := c.videos(ctx, auth, l.First.ArmedAt.Add(-clockSlack), post)
 	if err == nil && l.Taken != nil && len(found) > 0 {
 		var taken map[string]bool
 		if taken, err = l.Taken(ctx, found); err == nil {
@@ -131,7 +132,7 @@ func (v video) like(post content) bool {
 }
 
 // videos lists those with the post's text since a time, newest first.
-func (c *Connector) videos(ctx context.Context, a account, since time.Time, post content) ([]string, error) {
+func (c *Connector) videos(ctx context.Context, auth kit.Auth, since time.Time, post content) ([]string, error) {
 	var found []string
 	ask := map[string]int64{"max_count": listSize}
 	for range maxPages {
@@ -139,7 +140,7 @@ func (c *Connector) videos(ctx context.Context, a account, since time.Time, post
 		if err != nil {
 			return nil, err
 		}
-		data, err := c.ask(ctx, a, pathList, body)
+		data, err := c.ask(ctx, auth, pathList, body)
 		if err != nil {
 			return nil, err
 		}

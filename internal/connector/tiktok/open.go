@@ -22,18 +22,18 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, kit.UnreadableFrozen("post", err)
 	}
-	a, err := c.account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return nil, err
 	}
-	cr, err := c.creator(ctx, o, a)
+	cr, err := c.creator(ctx, o, auth)
 	if err != nil {
 		return nil, fmt.Errorf("open tiktok: %w", err)
 	}
 	if err := cr.allows(post); err != nil {
 		return nil, err
 	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
+	local, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +41,20 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(a.base), true)
+	base, err := kit.Endpoint(c.cfg.BaseURL, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.cfg.Sender.Open(ctx, transport.TargetOf(base), true)
 	if err != nil {
 		if asset != nil {
 			asset.Close()
 		}
 		return nil, fmt.Errorf("open tiktok: %w", err)
 	}
-	return &session{c: c, account: a, post: post, asset: asset, conn: conn, local: local, version: o.Credential.Version}, nil
+	return &session{
+		Link: kit.Link{Conn: conn, Version: o.Credential.Version}, c: c, auth: auth, post: post, asset: asset, local: local,
+	}, nil
 }
 
 // fetch returns the file of an upload. It reads a file that TikTok fetches itself only
@@ -59,7 +65,7 @@ func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error)
 		if post.Source == sourcePull && len(m.SHA256) == 0 {
 			continue
 		}
-		asset, err := c.media.Fetch(ctx, m.ref(), 0)
+		asset, err := c.cfg.Media.Fetch(ctx, m.ref(), 0)
 		if err != nil {
 			return nil, fmt.Errorf("fetch media: %w", err)
 		}
@@ -78,18 +84,18 @@ func (c *Connector) fetch(ctx context.Context, post content) (*kit.Asset, error)
 
 // session is one connection with one post for it.
 type session struct {
-	c       *Connector
-	account account
-	post    content
-	asset   *kit.Asset // nil: TikTok fetches
-	conn    *transport.Conn
-	local   func() time.Time // see lookup.LocalClock
-	version int
+	kit.Link
+
+	c     *Connector
+	auth  kit.Auth
+	post  content
+	asset *kit.Asset       // nil: TikTok fetches
+	local func() time.Time // see lookup.LocalClock
 }
 
 // Close implements connector.Session.
 func (s *session) Close() {
-	s.conn.Close()
+	s.Link.Close()
 	if s.asset != nil {
 		s.asset.Close()
 	}
@@ -100,5 +106,5 @@ func (s *session) SendTime() time.Duration {
 	if s.asset == nil {
 		return 0
 	}
-	return s.c.stepTime + time.Duration(s.asset.Size/uploadRate)*time.Second
+	return s.c.cfg.StepTime + time.Duration(s.asset.Size/uploadRate)*time.Second
 }

@@ -82,7 +82,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, text string) 
 		out.Result, out.Message = job.ResultAccepted, "TikTok fetches the file"
 	case "PROCESSING_UPLOAD":
 		if h.size > 0 && st.Uploaded != nil && *st.Uploaded < h.size {
-			local, err := lookup.LocalClock(ctx, o, c.now)
+			local, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 			if err != nil {
 				return unreadable(err)
 			}
@@ -127,7 +127,7 @@ func (s state) id() string {
 
 // state asks for a post's state. It fails with *connector.Refusal.
 func (c *Connector) state(ctx context.Context, o connector.Opening, id string) (state, error) {
-	a, err := c.account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return state{}, err
 	}
@@ -135,7 +135,7 @@ func (c *Connector) state(ctx context.Context, o connector.Opening, id string) (
 	if err != nil {
 		return state{}, err
 	}
-	data, err := c.ask(ctx, a, pathStatus, body)
+	data, err := c.ask(ctx, auth, pathStatus, body)
 	if err != nil {
 		return state{}, err
 	}

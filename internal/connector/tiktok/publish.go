@@ -25,7 +25,7 @@ import (
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	o := s.publish(c)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	o.Attempt, o.CredentialVersion = c.Attempt, s.Version
 	o.Message = transport.Clean(o.Message, transport.MaxMessage)
 	return o
 }
@@ -36,11 +36,15 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 		plan = cut(s.asset.Size)
 	}
 	path, body, err := s.post.begin(plan)
+	var call transport.Request
+	if err == nil {
+		call, err = s.c.call(s.auth, path, body)
+	}
 	if err != nil {
 		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
 	}
-	answer := s.conn.Exchange(s.account.call(path, body), s.bounds(c))
-	b, o := accept(answer, s.account.auth.Hidden)
+	answer := s.Conn.Exchange(call, s.bounds(c))
+	b, o := accept(answer, s.auth.Hidden)
 	switch {
 	case s.asset == nil && o.Result == 0:
 		return s.pulled(c, b, o)
@@ -92,15 +96,15 @@ func unposted(o job.Outcome, why string) job.Outcome {
 // upload sends the file. o is the outcome so far.
 func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome) job.Outcome {
 	to, err := transport.ParseURL(b.UploadURL)
-	if err != nil || s.c.httpsOnly && to.Scheme != "https" {
+	if err != nil || s.c.cfg.HTTPSOnly && to.Scheme != "https" {
 		return unposted(o, "TikTok named no usable place for the upload")
 	}
-	name := handle{b.ID, plan.size, s.local().Add(s.c.uploadLife)}.String()
+	name := handle{b.ID, plan.size, s.local().Add(s.c.cfg.UploadLife)}.String()
 	if err := c.SaveHandle(name); err != nil {
 		return unposted(o, "the name of the upload could not be stored")
 	}
 	call := transport.Request{Method: "PUT", URL: to}
-	secrets := kit.Message{URL: to}.Hide(s.account.auth.Hidden) // its token
+	secrets := kit.Message{URL: to}.Hide(s.auth.Hidden) // its token
 	for i := range plan.count {
 		from, n := plan.part(i)
 		call.Body, call.Length = io.NewSectionReader(s.asset.Reader(), from, n), n
@@ -125,7 +129,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 func (s *session) put(c connector.Commit, call transport.Request, last bool) (transport.Response, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
 	defer cancel()
-	conn, err := s.c.sender.Open(ctx, transport.TargetOf(call.URL), true)
+	conn, err := s.c.cfg.Sender.Open(ctx, transport.TargetOf(call.URL), true)
 	if err != nil {
 		return transport.Response{}, err
 	}

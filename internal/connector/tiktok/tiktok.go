@@ -4,7 +4,7 @@
 package tiktok
 
 import (
-	"net/url"
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -36,10 +36,6 @@ const (
 	DefaultUploadLife = 70 * time.Minute
 )
 
-// holdKey is what a rate limit or a refused credential holds: the connection's
-// one account.
-const holdKey = "account"
-
 // Config makes a Connector.
 type Config struct {
 	// Sender opens connections, Media fetches the files. Required.
@@ -58,14 +54,10 @@ type Config struct {
 
 // Connector is the TikTok connector. It is safe for concurrent use.
 type Connector struct {
-	sender        *transport.Sender
-	media         *kit.Media
-	httpsOnly     bool
-	base          *url.URL // nil: not usable
-	lag, stepTime time.Duration
-	uploadLife    time.Duration
-	now           func() time.Time
-	creators      *cache.TTL[creatorKey, creator]
+	kit.Base[fireoncev1.TikTokSettings_Source, kit.Auth]
+
+	cfg      Config
+	creators *cache.TTL[creatorKey, creator]
 }
 
 var (
@@ -77,20 +69,21 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
+	c.ReadLag, c.StepTime = or(c.ReadLag, DefaultReadLag), or(c.StepTime, DefaultStepTime)
+	c.UploadLife, c.BaseURL = or(c.UploadLife, DefaultUploadLife), cmp.Or(c.BaseURL, DefaultBaseURL)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	traits := job.Traits{Class: job.Handle, ReadLag: c.ReadLag, Negatives: 1}
 	out := &Connector{
-		sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, now: c.Now,
-		lag: or(c.ReadLag, DefaultReadLag), stepTime: or(c.StepTime, DefaultStepTime),
-		uploadLife: or(c.UploadLife, DefaultUploadLife),
+		cfg:      c,
+		creators: cache.New[creatorKey, creator](cache.Options{Max: maxCreators, Age: creatorAge, Timeout: readTimeout, Now: c.Now}),
 	}
-	if out.now == nil {
-		out.now = time.Now
-	}
-	out.creators = cache.New[creatorKey, creator](cache.Options{Max: maxCreators, Age: creatorAge, Timeout: readTimeout, Now: out.now})
-	if c.BaseURL == "" {
-		c.BaseURL = DefaultBaseURL
-	}
-	if u, err := transport.ParseURL(c.BaseURL); err == nil {
-		out.base = u
+	out.Base = kit.Base[fireoncev1.TikTokSettings_Source, kit.Auth]{
+		ReadSettings: out.readSettings, ReadCredential: kit.OpenToken("TikTok needs an access token"),
+		Offers: func(fireoncev1.TikTokSettings_Source) connector.Capability {
+			return connector.Capability{Traits: traits}
+		},
 	}
 	return out
 }
@@ -116,14 +109,15 @@ func (*Connector) Describe() connector.Description {
 	}
 }
 
-// settings checks a connection's.
-func (c *Connector) settings(encoded []byte) (fireoncev1.TikTokSettings_Source, error) {
+// readSettings returns the source that a connection states.
+func (c *Connector) readSettings(encoded []byte) (fireoncev1.TikTokSettings_Source, error) {
+	bad := kit.Bad(connector.BadSettings, "settings.tiktok")
 	var s fireoncev1.TikTokSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return 0, badSettings("", "not readable")
+		return 0, bad("", "not readable")
 	}
-	if c.base == nil {
-		return 0, badSettings("", "this server's address of TikTok is not usable")
+	if _, err := transport.ParseURL(c.cfg.BaseURL); err != nil {
+		return 0, bad("", "this server's address of TikTok is not usable")
 	}
 	switch s.GetSource() {
 	case fireoncev1.TikTokSettings_SOURCE_UNSPECIFIED, fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD:
@@ -131,56 +125,19 @@ func (c *Connector) settings(encoded []byte) (fireoncev1.TikTokSettings_Source, 
 	case fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL:
 		return s.GetSource(), nil
 	default:
-		return 0, badSettings(".source", "must be FILE_UPLOAD or PULL_FROM_URL")
+		return 0, bad(".source", "must be FILE_UPLOAD or PULL_FROM_URL")
 	}
-}
-
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.tiktok" + field, Msg: msg}
-}
-
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	auth, err := kit.OpenAuth(c, kit.AuthOAuth2|kit.AuthBearer)
-	if err == nil && len(auth.Headers) == 0 {
-		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "TikTok needs an access token"}
-	}
-	return auth, err
-}
-
-// Check implements connector.Connector.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	traits, err := c.Traits(encoded)
-	if err != nil {
-		return connector.Capability{}, err
-	}
-	if _, err := connector.Opened(cred, openAuth); err != nil {
-		return connector.Capability{}, err
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
-	if _, err := c.settings(encoded); err != nil {
-		return job.Traits{}, err
-	}
-	return job.Traits{Class: job.Handle, ReadLag: c.lag, Negatives: 1}, nil
 }
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != PayloadKind {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector tiktok sends social posts only",
-		}
-	}
-	source, err := c.settings(r.Settings)
+	p, err := kit.ReadPayload(r, "the connector tiktok sends social posts", PayloadKind)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetSocialPost() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as a social post")
+	source, err := c.ReadSettings(r.Settings)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "a post on TikTok cannot reply to another one")
@@ -189,10 +146,10 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if c.httpsOnly && post.plain() {
+	if c.cfg.HTTPSOnly && post.plain() {
 		return connector.Prepared{}, badPayload(".media", "the URL must start with https://")
 	}
-	out := connector.Prepared{HoldKey: holdKey, Frozen: post.freeze()}
+	out := connector.Prepared{HoldKey: kit.HoldAccount, Frozen: post.freeze()}
 	if post.fetched() {
 		out.OpenTime = job.MaxOpenTimeout
 	}

@@ -77,11 +77,7 @@ func byStatus(o *job.Outcome, a Response, who string, secrets func() Secrets) {
 	}
 	switch {
 	case s == http.StatusTooManyRequests:
-		o.Result, o.Kind = job.ResultRejected, job.FailRateLimited
-		var said bool
-		if o.RetryAfter, said = RetryAfter(a.Header, a.At); !said {
-			o.RetryAfter = DefaultRetryAfter
-		}
+		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, job.FailRateLimited, a.Wait(DefaultRetryAfter)
 	case s == http.StatusUnauthorized:
 		o.Result, o.Kind = job.ResultRejected, job.FailAuth
 	case s >= 400 && s < 500 && s != http.StatusRequestTimeout:
@@ -121,18 +117,19 @@ func ClassifyNamed(a Response, who string, secrets func() Secrets, keyed bool) j
 	case a.Status == http.StatusUnauthorized:
 		o.Kind = job.FailPermanent
 	case a.Status == http.StatusConflict && keyed:
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		var said bool
-		if o.RetryAfter, said = RetryAfter(a.Header, a.At); !said {
-			o.RetryAfter = DefaultRetryAfter
-		}
-		o.Message += "; an earlier request with the same key may be in progress"
+		Doubt(&o, "; an earlier request with the same key may be in progress")
+		o.RetryAfter = a.Wait(DefaultRetryAfter)
 	case a.Status == http.StatusUnprocessableEntity && keyed:
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message += KeySeenBefore
+		Doubt(&o, KeySeenBefore)
 	}
 	o.Message = Clean(o.Message, MaxMessage)
 	return o
+}
+
+// Doubt makes an outcome unknown. why ends its message.
+func Doubt(o *job.Outcome, why string) {
+	o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+	o.Message += why
 }
 
 // KeySeenBefore ends the words about a refusal that may be about the key.
@@ -174,6 +171,17 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	}
 	return clamp(at.Sub(now)), true
 }
+
+// Wait is how long the answer asks to wait, or otherwise if it does not say.
+func (a Response) Wait(otherwise time.Duration) time.Duration {
+	if wait, said := RetryAfter(a.Header, a.At); said {
+		return wait
+	}
+	return otherwise
+}
+
+// Until is how long it is from the answer to a time, clamped as a Retry-After is.
+func (a Response) Until(at time.Time) time.Duration { return clamp(at.Sub(a.At)) }
 
 func digits(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0

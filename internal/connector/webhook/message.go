@@ -14,7 +14,7 @@ const (
 )
 
 func (c *Connector) read(w *fireoncev1.Webhook) (kit.Message, error) {
-	d := kit.Draft{Field: "payload.webhook", URL: w.GetUrl(), ContentType: w.GetContentType(), HTTPSOnly: c.httpsOnly}
+	d := kit.Draft{Field: "payload.webhook", URL: w.GetUrl(), ContentType: w.GetContentType(), HTTPSOnly: c.cfg.HTTPSOnly}
 	if d.ContentType == "" {
 		d.ContentType = DefaultContentType
 	}

@@ -13,27 +13,19 @@ import (
 
 // session is one connection with one webhook for it.
 type session struct {
-	conn    *transport.Conn
+	kit.Link
+
 	message kit.Message
 	cred    credential
-	version int
 	keyed   bool
 	quote   bool // answers may be quoted
 	keep    *kit.Keep
 	now     func() time.Time
 }
 
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
-
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(s.call(c), transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := s.classify(answer)
-	o.Attempt = c.Attempt
-	o.CredentialVersion = s.version
-	o.Answer = s.keep.Of(answer, s.hidden)
-	return o
+	return s.Commit(c, s.call(c), s.classify)
 }
 
 // hidden are the secrets that the receiver may repeat.
@@ -76,5 +68,6 @@ func (s *session) classify(a transport.Response) job.Outcome {
 	if a.Complete && a.Written > 0 && a.Status == 410 {
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	}
+	o.Answer = s.keep.Of(a, s.hidden)
 	return o
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
@@ -40,12 +38,9 @@ type credential struct {
 
 func openCredential(c connector.Credential) (credential, error) {
 	var out credential
-	if len(c.Data) == 0 {
-		return out, nil
-	}
-	var pb fireoncev1.Credential
-	if err := proto.Unmarshal(c.Data, &pb); err != nil {
-		return out, badCredential("", "not readable")
+	pb, err := kit.ReadCredential(c)
+	if err != nil {
+		return out, err
 	}
 	var hide []string
 	switch kind := pb.GetKind().(type) {
@@ -76,9 +71,7 @@ func openCredential(c connector.Credential) (credential, error) {
 	return out, nil
 }
 
-func badCredential(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
-}
+var badCredential = kit.Bad(connector.BadCredential, "credential")
 
 // parseSecret reads "whsec_" and base64. Its errors do not quote the secret.
 func parseSecret(text string) ([]byte, error) {

@@ -6,7 +6,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -33,11 +32,7 @@ type Config struct {
 }
 
 // Connector is the webhook connector. It is safe for concurrent use.
-type Connector struct {
-	sender    *transport.Sender
-	httpsOnly bool
-	now       func() time.Time
-}
+type Connector struct{ cfg Config }
 
 var (
 	_ connector.Connector = (*Connector)(nil)
@@ -49,7 +44,7 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, now: c.Now}
+	return &Connector{cfg: c}
 }
 
 // Describe implements connector.Connector.
@@ -124,7 +119,7 @@ func readSettings(encoded []byte, secret bool) (settings, error) {
 	}
 	s := settings{stated: new(fireoncev1.WebhookSettings)}
 	if err := proto.Unmarshal(encoded, s.stated); err != nil {
-		return settings{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+		return settings{}, kit.Bad(connector.BadSettings, "settings.webhook")("", "not readable")
 	}
 	var err error
 	if s.origins, err = kit.ParseOrigins("settings.webhook", s.stated.GetOrigins(), secret); err != nil {
@@ -139,14 +134,9 @@ func readSettings(encoded []byte, secret bool) (settings, error) {
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
-	if r.PayloadKind != Name {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector webhook sends webhooks only",
-		}
-	}
-	var p fireoncev1.Payload
-	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetWebhook() == nil {
-		return connector.Prepared{}, badPayload("", "not readable as a webhook")
+	p, err := kit.ReadPayload(r, "the connector webhook sends webhooks", Name)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "a webhook cannot reply to another effect")
@@ -160,17 +150,12 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, err
 	}
 	if !s.origins.Allow(m.URL) {
-		return connector.Prepared{}, badPayload("url", "is not at one of the connection's origins")
+		return connector.Prepared{}, badPayload(".url", "is not at one of the connection's origins")
 	}
 	return connector.Prepared{HoldKey: transport.TargetOf(m.URL).String(), Frozen: m.Encode(job.NewCanon()).Bytes()}, nil
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	if field != "" {
-		field = "." + field
-	}
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.webhook" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload.webhook")
 
 // Open implements connector.Connector.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
@@ -178,15 +163,14 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	s.conn, err = c.sender.Open(ctx, transport.TargetOf(s.message.URL), o.Fresh || !s.keyed)
-	if err != nil {
-		return nil, fmt.Errorf("open webhook: %w", err)
+	if s.Conn, err = c.cfg.Sender.Open(ctx, transport.TargetOf(s.message.URL), o.Fresh || !s.keyed); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
 // HasIdle implements connector.Idler.
-func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
+func (c *Connector) HasIdle() bool { return c.cfg.Sender.HasIdle() }
 
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
@@ -194,7 +178,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	if err != nil || o.Fresh || !s.keyed {
 		return nil
 	}
-	if s.conn = c.sender.Idle(transport.TargetOf(s.message.URL)); s.conn == nil {
+	if s.Conn = c.cfg.Sender.Idle(transport.TargetOf(s.message.URL)); s.Conn == nil {
 		return nil
 	}
 	return s
@@ -210,7 +194,9 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
-	out := &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now, quote: true}
+	out := &session{
+		Link: kit.Link{Version: o.Credential.Version}, message: m, cred: cred, keyed: o.Class == job.Keyed, now: c.cfg.Now, quote: true,
+	}
 	s, err := readSettings(o.Settings, len(cred.headers) > 0)
 	if err != nil {
 		return nil, kit.UnusableSettings(err)

@@ -11,7 +11,6 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
-	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
 
@@ -23,11 +22,9 @@ const (
 	MaxLong = 25_000
 	// MaxMessage bounds a direct message, in characters.
 	MaxMessage = 10_000
-	// MaxPictures bounds a post's pictures, MaxPicture one of them, in bytes, and MaxAlt
-	// its description, in characters.
-	MaxPictures = 4
-	MaxPicture  = 5 << 20
-	MaxAlt      = 1000
+	// MaxPicture bounds a picture, in bytes, and MaxAlt its description, in characters.
+	MaxPicture = 5 << 20
+	MaxAlt     = 1000
 )
 
 // snowflake is the form of X's ids: 64 bits without a sign, in decimal.
@@ -42,12 +39,8 @@ type content struct {
 	// Recipient is the user that a direct message goes to; empty: it is a post.
 	Recipient string
 	// Pictures are a post's, in the order shown.
-	Pictures []picture
+	Pictures []*fireoncev1.MediaRef
 }
-
-// picture is a file that is fetched for each attempt. What is frozen of its content is
-// the digest, if there is one.
-type picture struct{ URL, SHA256, Type, Alt string }
 
 // replySettings are the API's names. Everyone is its default, and not sent.
 var replySettings = map[fireoncev1.XOptions_ReplySettings]string{
@@ -61,14 +54,14 @@ var replySettings = map[fireoncev1.XOptions_ReplySettings]string{
 func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, error) {
 	bad := func(field, msg string) (content, error) { return content{}, badPayload(".social_post"+field, msg) }
 	if p.GetPlatformOptions() != nil && p.GetX() == nil {
-		return content{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these options are another platform's, not X's",
-		}
+		return content{}, kit.OtherOptions("X")
 	}
 	settings, known := replySettings[p.GetX().GetReplySettings()]
-	c := content{Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings}
+	c := content{
+		Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings, Pictures: p.GetMedia(),
+	}
 	switch {
-	case !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(p.GetMedia()) == 0:
+	case !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0:
 		return bad(".text", "must not be blank")
 	case long && utf8.RuneCountInString(c.Text) > MaxLong:
 		return bad(".text", "at most 25000 characters")
@@ -88,39 +81,21 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	case replyTo != "":
 		c.ReplyTo = replyTo
 	}
-	var err error
-	c.Pictures, err = readPictures(p.GetMedia())
-	return c, err
-}
-
-func readPictures(media []*fireoncev1.MediaRef) ([]picture, error) {
-	if len(media) > MaxPictures {
-		return nil, badPayload(".social_post.media", "at most 4 pictures")
-	}
-	var out []picture
-	for i, m := range media {
-		if field, msg := badPicture(m); msg != "" {
-			return nil, badPayload(fmt.Sprintf(".social_post.media[%d]%s", i, field), msg)
+	for i, m := range c.Pictures {
+		if alt := m.GetAltText(); !utf8.ValidString(alt) || utf8.RuneCountInString(alt) > MaxAlt {
+			return bad(fmt.Sprintf(".media[%d].alt_text", i), "at most 1000 characters")
 		}
-		out = append(out, picture{URL: m.GetUrl(), SHA256: string(m.GetSha256()), Type: m.GetMediaType(), Alt: m.GetAltText()})
 	}
-	return out, nil
+	return c, nil
 }
 
 // pictureTypes are the kinds of picture that X takes in one piece.
 var pictureTypes = []string{"image/jpeg", "image/png", "image/webp"}
 
-// badPicture returns what is wrong with a picture; empty: nothing.
-func badPicture(m *fireoncev1.MediaRef) (field, msg string) {
-	switch _, err := transport.ParseURL(m.GetUrl()); {
-	case err != nil:
-		return ".url", err.Error()
-	case m.GetMediaType() != "" && !slices.Contains(pictureTypes, m.GetMediaType()):
-		return ".media_type", "the connector x sends pictures only: image/jpeg, image/png or image/webp"
-	case !utf8.ValidString(m.GetAltText()) || utf8.RuneCountInString(m.GetAltText()) > MaxAlt:
-		return ".alt_text", "at most 1000 characters"
-	}
-	return "", ""
+// pictures are the files that are sent.
+var pictures = kit.MediaRule{
+	Most: 4, Bytes: MaxPicture, Names: "pictures (image/jpeg, image/png or image/webp)",
+	Takes: func(mediaType string) bool { return slices.Contains(pictureTypes, mediaType) },
 }
 
 func readMessage(m *fireoncev1.DirectMessage, replyTo string) (content, error) {
@@ -139,9 +114,7 @@ func readMessage(m *fireoncev1.DirectMessage, replyTo string) (content, error) {
 	return c, nil
 }
 
-func badPayload(field, msg string) *connector.InputError {
-	return &connector.InputError{Reason: connector.BadPayload, Field: "payload" + field, Msg: msg}
-}
+var badPayload = kit.Bad(connector.BadPayload, "payload")
 
 // path is where the request goes.
 func (c content) path() string {
@@ -151,8 +124,8 @@ func (c content) path() string {
 	return "/2/tweets"
 }
 
-// encode returns the request's body. pictures are X's ids of those that were uploaded.
-func (c content) encode(pictures []string) ([]byte, error) {
+// encode returns the request's body. pictureIDs are X's ids of those that were uploaded.
+func (c content) encode(pictureIDs []string) ([]byte, error) {
 	type media struct {
 		IDs []string `json:"media_ids"`
 	}
@@ -169,60 +142,40 @@ func (c content) encode(pictures []string) ([]byte, error) {
 	if c.ReplyTo != "" {
 		body.Reply = &reply{To: c.ReplyTo}
 	}
-	if len(pictures) > 0 {
-		body.Media = &media{IDs: pictures}
+	if len(pictureIDs) > 0 {
+		body.Media = &media{IDs: pictureIDs}
 	}
 	return json.Marshal(body)
 }
 
-// The frozen encoding: job.Canon with these fields in this order.
+// Fields of the fingerprint, and of the frozen encoding.
 const (
-	fieldText          = "text"
-	fieldReplyTo       = "reply_to"
-	fieldQuote         = "quote"
-	fieldReplySettings = "reply_settings"
-	fieldRecipient     = "recipient"
-	// Of each picture these four.
-	fieldPicture = "picture"
-	fieldDigest  = "sha256"
-	fieldType    = "type"
-	fieldAlt     = "alt"
+	fieldText      = "text"
+	fieldReplyTo   = "reply_to"
+	fieldQuote     = "quote"
+	fieldRecipient = "recipient"
 )
 
-func (c content) freeze() []byte {
-	out := job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldQuote, []byte(c.Quote)).
-		Field(fieldReplySettings, []byte(c.ReplySettings)).Field(fieldRecipient, []byte(c.Recipient))
-	for _, p := range c.Pictures {
-		out.Field(fieldPicture, []byte(p.URL)).Field(fieldDigest, []byte(p.SHA256)).Field(fieldType, []byte(p.Type)).Field(fieldAlt, []byte(p.Alt))
+// fields are the frozen encoding: these, in this order, and then the pictures.
+func (c *content) fields() []kit.FrozenField {
+	return []kit.FrozenField{
+		{Name: fieldText, At: &c.Text}, {Name: fieldReplyTo, At: &c.ReplyTo}, {Name: fieldQuote, At: &c.Quote},
+		{Name: "reply_settings", At: &c.ReplySettings}, {Name: fieldRecipient, At: &c.Recipient},
 	}
-	return out.Bytes()
+}
+
+func (c content) freeze() []byte {
+	return kit.EncodeMedia(kit.Freeze(job.NewCanon(), c.fields()...), c.Pictures).Bytes()
 }
 
 // thaw reads a frozen request: the bytes come from a database.
-func thaw(frozen []byte) (content, error) {
-	fields, err := kit.DecodeCanon(frozen)
+func thaw(frozen []byte) (c content, err error) {
+	rest, err := kit.Thaw(frozen, c.fields()...)
 	if err != nil {
 		return content{}, err
 	}
-	var c content
-	names := []string{fieldText, fieldReplyTo, fieldQuote, fieldReplySettings, fieldRecipient}
-	into := []*string{&c.Text, &c.ReplyTo, &c.Quote, &c.ReplySettings, &c.Recipient}
-	if more := len(fields) - len(names); more > 0 {
-		c.Pictures = make([]picture, (more+3)/4)
-	}
-	for i := range c.Pictures {
-		p := &c.Pictures[i]
-		names = append(names, fieldPicture, fieldDigest, fieldType, fieldAlt)
-		into = append(into, &p.URL, &p.SHA256, &p.Type, &p.Alt)
-	}
-	if len(fields) != len(names) {
-		return content{}, kit.ErrBadCanon
-	}
-	for i, f := range fields {
-		if f.Name != names[i] {
-			return content{}, kit.ErrBadCanon
-		}
-		*into[i] = string(f.Value)
+	if c.Pictures, err = kit.DecodeMedia(rest, pictures.Most); err != nil {
+		return content{}, err
 	}
 	for _, id := range []string{c.ReplyTo, c.Quote, c.Recipient} {
 		if id != "" && !snowflake.MatchString(id) {
@@ -241,7 +194,7 @@ func (c content) fingerprint() [sha256.Size]byte {
 	out := job.NewCanon().Field(fieldText, []byte(c.form(c.Text))).Field(fieldReplyTo, []byte(c.ReplyTo)).
 		Field(fieldQuote, []byte(c.Quote)).Field(fieldRecipient, []byte(c.Recipient))
 	if n := len(c.Pictures); n > 0 { // X returns how many there are, but not what they show
-		out.Field(fieldPicture, []byte{byte(n)})
+		out.Field("picture", []byte{byte(n)})
 	}
 	return sha256.Sum256(out.Bytes())
 }

@@ -23,11 +23,11 @@ const pathMe = "/2/users/me"
 
 // Watermark implements connector.Observer. It fails with *connector.Refusal.
 func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return "", err
 	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
+	local, err := lookup.LocalClock(ctx, o, c.cfg.Now)
 	if err != nil {
 		return "", err
 	}
@@ -35,30 +35,22 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := lookup.EncodeWatermark(watermark{
+	return lookup.EncodeWatermark(watermark{
 		Version: watermarkVersion, Account: owner.id, Clocks: lookup.Clocks{At: at, Local: local().UTC()},
 	})
-	if err != nil {
-		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of X is not usable", Err: err}
-	}
-	return text, nil
 }
 
 // AccountOf implements connector.Identifier: the user's id, which outlives a change
 // of the name.
-func (*Connector) AccountOf(watermark string) string {
-	m, err := parseWatermark(watermark)
-	if err != nil {
-		return ""
-	}
-	return identity(m.Account)
+func (*Connector) AccountOf(text string) string {
+	return lookup.AccountOf(text, parseWatermark, func(m watermark) string { return identity(m.Account) })
 }
 
 func identity(user string) string { return "x:" + user }
 
 // Test implements connector.Tester. It fails with *connector.Refusal.
 func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return connector.Tested{}, err
 	}
@@ -127,7 +119,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 
 // search reads completely, or fails.
 func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look) (*search, error) {
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +127,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWatermark(l.First.Watermark)
-	if err != nil {
-		return nil, err
-	}
-	if err := lookup.CheckTimes(l); err != nil {
-		return nil, err
-	}
-	local, err := lookup.LocalClock(ctx, o, c.now)
+	m, local, err := lookup.Begin(ctx, o, l, c.cfg.Now, parseWatermark)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +188,7 @@ func (c *Connector) pages(ctx context.Context, auth kit.Auth, s *search, local f
 // get reads one answer, with X's clock. It fails with *connector.Refusal. fresh asks
 // for a connection of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query url.Values, fresh bool) ([]byte, time.Time, error) {
-	u, err := c.url(path, query)
+	u, err := kit.Endpoint(c.cfg.BaseURL, path, query)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -223,7 +208,7 @@ func (c *Connector) get(ctx context.Context, auth kit.Auth, path string, query u
 
 // call makes one request that has no effect.
 func (c *Connector) call(ctx context.Context, call transport.Request, fresh bool) (transport.Response, error) {
-	return lookup.Read(ctx, c.sender, call, fresh, "ask x")
+	return lookup.Read(ctx, c.cfg.Sender, call, fresh, "ask x")
 }
 
 // unread returns why an answer to a read is none; nil: it is one.

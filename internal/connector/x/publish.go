@@ -1,11 +1,6 @@
 package x
 
 import (
-	"bytes"
-	"net/url"
-
-	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/connector/kit"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -14,30 +9,6 @@ import (
 const platformName = "X"
 
 const msgReconnect = "X does not accept this account's token any more: reconnect this X account"
-
-// session is one connection with one request for it.
-type session struct {
-	conn    *transport.Conn
-	auth    kit.Auth
-	to      *url.URL
-	body    []byte
-	message bool
-	version int
-}
-
-// Close implements connector.Session.
-func (s *session) Close() { s.conn.Close() }
-
-// Publish implements connector.Session.
-func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.conn.Exchange(transport.Request{
-		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: transport.MaxBody,
-		Headers: s.auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: "application/json"}),
-	}, transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := classify(answer, s.message, s.auth.Hidden)
-	o.Attempt, o.CredentialVersion = c.Attempt, s.version
-	return o
-}
 
 // statusDuplicate is how X refuses a duplicate. An attempt whose outcome was unknown with
 // this status was refused as one, or in words that were lost: any other is a refusal.
@@ -67,8 +38,7 @@ func classify(a transport.Response, message bool, secrets transport.Secrets) job
 			o.ExternalID, o.ExternalURL = externalID(id, message), webURL(id, message)
 			return o
 		}
-		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message += " without an id; it may have acted"
+		transport.Doubt(&o, " without an id; it may have acted")
 		return o
 	}
 	if o.Result != job.ResultRejected {

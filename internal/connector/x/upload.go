@@ -28,18 +28,15 @@ const (
 // upload sends the pictures to X, and returns X's ids of them. It runs before the arm,
 // again for each attempt: an id is valid for a day. It fails with *connector.Refusal;
 // any other error is transient.
-func (c *Connector) upload(ctx context.Context, auth kit.Auth, pictures []picture) ([]string, error) {
-	if len(pictures) > 0 && c.media == nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server sends no media to X"}
-	}
+func (c *Connector) upload(ctx context.Context, auth kit.Auth, refs []*fireoncev1.MediaRef) ([]string, error) {
 	var ids []string
-	for _, p := range pictures {
-		id, err := c.picture(ctx, auth, p)
+	for _, ref := range refs {
+		id, err := c.picture(ctx, auth, ref)
 		if err != nil {
 			return nil, err
 		}
-		if p.Alt != "" {
-			if err := c.describe(ctx, auth, id, p.Alt); err != nil {
+		if alt := ref.GetAltText(); alt != "" {
+			if err := c.describe(ctx, auth, id, alt); err != nil {
 				return nil, err
 			}
 		}
@@ -49,17 +46,12 @@ func (c *Connector) upload(ctx context.Context, auth kit.Auth, pictures []pictur
 }
 
 // picture fetches a picture and uploads it in one piece.
-func (c *Connector) picture(ctx context.Context, auth kit.Auth, p picture) (string, error) {
-	file, err := c.media.Fetch(ctx, &fireoncev1.MediaRef{Url: p.URL, Sha256: []byte(p.SHA256), MediaType: p.Type}, MaxPicture)
+func (c *Connector) picture(ctx context.Context, auth kit.Auth, ref *fireoncev1.MediaRef) (string, error) {
+	file, err := pictures.Fetch(ctx, c.cfg.Media, ref)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	if !slices.Contains(pictureTypes, file.Type) {
-		return "", &connector.Refusal{
-			Kind: job.FailPermanent, Msg: transport.Clean("X takes JPEG, PNG and WebP pictures, and this file is "+file.Type, transport.MaxMessage),
-		}
-	}
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	if err := errors.Join(form.WriteField("media_category", "tweet_image"), form.WriteField("media_type", file.Type)); err != nil {
@@ -102,7 +94,7 @@ func (c *Connector) describe(ctx context.Context, auth kit.Auth, id, alt string)
 
 // put makes one request that prepares a post.
 func (c *Connector) put(ctx context.Context, auth kit.Auth, path, kind string, body io.Reader, length int64) ([]byte, error) {
-	u, err := c.url(path, nil)
+	u, err := kit.Endpoint(c.cfg.BaseURL, path, nil)
 	if err != nil {
 		return nil, err
 	}

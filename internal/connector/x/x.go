@@ -4,11 +4,9 @@
 package x
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -60,11 +58,9 @@ type Config struct {
 
 // Connector is the connector for X. It is safe for concurrent use.
 type Connector struct {
-	sender *transport.Sender
-	base   string
-	media  *kit.Media
-	settle lookup.Settle
-	now    func() time.Time
+	kit.Base[*fireoncev1.XSettings, kit.Auth]
+
+	cfg    Config
 	owners *cache.TTL[[sha256.Size]byte, string] // the account of each token, which never changes
 }
 
@@ -76,20 +72,24 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
-	out := &Connector{
-		sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), media: c.Media, settle: DefaultSettle, now: c.Now,
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Settle == nil {
+		c.Settle = &DefaultSettle
+	}
+	c.BaseURL = cmp.Or(c.BaseURL, DefaultBaseURL)
+	return &Connector{
+		Base: kit.Base[*fireoncev1.XSettings, kit.Auth]{
+			ReadSettings: readSettings, Reconnect: "reconnect this X account",
+			ReadCredential: kit.OpenToken("this X account has no credential: connect it"),
+			Offers: func(*fireoncev1.XSettings) connector.Capability {
+				return connector.Capability{Traits: c.Settle.Traits()}
+			},
+		},
+		cfg:    c,
 		owners: cache.New[[sha256.Size]byte, string](cache.Options{Max: maxOwners}),
 	}
-	if out.base == "" {
-		out.base = DefaultBaseURL
-	}
-	if c.Settle != nil {
-		out.settle = *c.Settle
-	}
-	if out.now == nil {
-		out.now = time.Now
-	}
-	return out
 }
 
 // Describe implements connector.Connector.
@@ -115,66 +115,25 @@ func readSettings(encoded []byte) (*fireoncev1.XSettings, error) {
 	return &s, nil
 }
 
-func openAuth(c connector.Credential) (kit.Auth, error) {
-	auth, err := kit.OpenAuth(c, kit.AuthOAuth2|kit.AuthBearer)
-	if err == nil && len(auth.Headers) == 0 {
-		err = &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "this X account has no credential: connect it"}
-	}
-	return auth, err
-}
-
-// Check implements connector.Connector. It does not ask X: whose account the
-// credential belongs to is part of every watermark.
-func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
-	traits, err := c.Traits(encoded)
-	if err != nil {
-		return connector.Capability{}, err
-	}
-	if len(cred.Data) > 0 { // it may come later
-		if _, err := connector.Opened(cred, openAuth); err != nil {
-			return connector.Capability{}, err
-		}
-	}
-	return connector.Capability{Traits: traits}, nil
-}
-
-// Traits implements connector.Settler.
-func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
-	if _, err := readSettings(encoded); err != nil {
-		return job.Traits{}, err
-	}
-	return job.Traits{
-		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,
-	}, nil
-}
-
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	s, err := readSettings(r.Settings)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	var p fireoncev1.Payload
-	if r.PayloadKind != KindPost && r.PayloadKind != KindMessage {
-		return connector.Prepared{}, &connector.InputError{
-			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector x sends social posts and direct messages only",
-		}
-	}
-	if err := proto.Unmarshal(r.Payload, &p); err != nil {
-		return connector.Prepared{}, badPayload("", "not readable")
+	p, err := kit.ReadPayload(r, "the connector x sends social posts and direct messages", KindPost, KindMessage)
+	if err != nil {
+		return connector.Prepared{}, err
 	}
 	var out content
 	hold := holdPosts
-	switch {
-	case r.PayloadKind == KindPost && p.GetSocialPost() != nil:
-		if out, err = readPost(p.GetSocialPost(), r.ReplyTo, s.GetLongPosts()); err == nil && len(out.Pictures) > 0 && c.media == nil {
-			err = badPayload(".social_post.media", "this server sends no media to X")
+	if r.PayloadKind == KindPost {
+		if out, err = readPost(p.GetSocialPost(), r.ReplyTo, s.GetLongPosts()); err == nil {
+			err = pictures.Check(c.cfg.Media, out.Pictures, kit.Bad(connector.BadPayload, "payload.social_post"))
 		}
-	case r.PayloadKind == KindMessage && p.GetDirectMessage() != nil:
+	} else {
 		out, err = readMessage(p.GetDirectMessage(), r.ReplyTo)
 		hold = holdMessages
-	default:
-		err = badPayload("", "not readable as what it is said to be")
 	}
 	if err != nil {
 		return connector.Prepared{}, err
@@ -194,45 +153,24 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, kit.UnreadableFrozen("request", err)
 	}
-	auth, err := account(o)
+	_, auth, err := c.Account(o)
 	if err != nil {
 		return nil, err
 	}
-	pictures, err := c.upload(ctx, auth, want.Pictures)
+	ids, err := c.upload(ctx, auth, want.Pictures)
 	if err != nil {
 		return nil, err
 	}
-	body, err := want.encode(pictures)
+	body, err := want.encode(ids)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request cannot be encoded", Err: err}
 	}
-	to, err := c.url(want.path(), nil)
+	to, err := kit.Endpoint(c.cfg.BaseURL, want.path(), nil)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.sender.Open(ctx, transport.TargetOf(to), true)
-	if err != nil {
-		return nil, fmt.Errorf("open x: %w", err)
-	}
-	return &session{conn: conn, auth: auth, to: to, body: body, message: want.Recipient != "", version: o.Credential.Version}, nil
-}
-
-// account opens the credential. It fails with *connector.Refusal.
-func account(o connector.Opening) (kit.Auth, error) {
-	auth, err := connector.Opened(o.Credential, openAuth)
-	if err != nil {
-		return kit.Auth{}, &connector.Refusal{Kind: job.FailAuth, Msg: "the credential is not usable: reconnect this X account", Err: err}
-	}
-	return auth, nil
-}
-
-// url returns the address of a call. It fails with *connector.Refusal.
-func (c *Connector) url(path string, query url.Values) (*url.URL, error) {
-	u, err := transport.ParseURL(c.base + path)
-	if err != nil {
-		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server's address for X is not usable", Err: err}
-	}
-	out := *u
-	out.RawQuery = query.Encode()
-	return &out, nil
+	return (&kit.Post{
+		Link: kit.Link{Version: o.Credential.Version}, URL: to, Auth: auth, Body: body,
+		Classify: func(a transport.Response) job.Outcome { return classify(a, want.Recipient != "", auth.Hidden) },
+	}).Open(ctx, c.cfg.Sender, true)
 }
