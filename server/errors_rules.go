@@ -143,9 +143,6 @@ var changing = sync.OnceValue(func() map[protoreflect.FullName]bool {
 // checkRules refuses a request that breaks the contract's rules, or asks with fields that this
 // server does not know to change something.
 func (s *Server) checkRules(req any) error {
-	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && fastPathValid(r) {
-		return nil
-	}
 	m, ok := req.(proto.Message)
 	if !ok {
 		return errNoMessage
