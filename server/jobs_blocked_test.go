@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +131,33 @@ func TestConnectionSaysWhyItHolds(t *testing.T) {
 	if len(seen) != 7 {
 		t.Errorf("%d causes", len(seen))
 	}
+}
+
+// undescribed is a store that does not describe itself before the channel is closed.
+type undescribed struct {
+	server.Store
+	until <-chan struct{}
+}
+
+func (s undescribed) Meta(ctx context.Context) (store.Meta, error) {
+	select {
+	case <-s.until:
+	case <-ctx.Done():
+	}
+	return s.Store.Meta(ctx)
+}
+
+// TestOneReadOfTheDescription: calls that begin while the database does not describe itself share
+// the wait for it, and leave nothing behind.
+func TestOneReadOfTheDescription(t *testing.T) {
+	until := make(chan struct{})
+	f := start(t, func(c *server.Config) { c.Store = undescribed{c.Store, until} })
+	before := runtime.NumGoroutine()
+	for range 500 {
+		f.server.BeginAnswer(t.Context())
+	}
+	if more := runtime.NumGoroutine() - before; more > 50 {
+		t.Errorf("500 calls that have left: %d goroutines wait for the database", more)
+	}
+	close(until)
 }
