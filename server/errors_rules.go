@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
@@ -82,11 +81,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 
 // fault is the error that a client gets.
 func (b *ruleViolations) fault() *fault {
-	found := make([]*fireoncev1.FieldViolation, len(b.found.Violations))
-	for i, v := range b.found.Violations {
-		found[i] = violation(v)
-	}
-	return invalid(b.more, found...)
+	return invalid(b.more, mapped(b.found.Violations, violation)...)
 }
 
 // ruleChecker checks requests by the contract's rules.

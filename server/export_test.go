@@ -49,18 +49,21 @@ func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflec
 func Methods() iter.Seq[protoreflect.MethodDescriptor] { return contract.Methods() }
 
 // ScopeOf lets tests see what a procedure needs.
-func ScopeOf(procedure string) string { return scopeOf[procedure] }
+func ScopeOf(procedure string) string { return accessOf[procedure].scope }
 
 // ReceiptOf lets tests see which scope shows a procedure's whole answer.
 func ReceiptOf(procedure string) (scope string, classified bool) {
-	r, classified := receiptOf[procedure]
-	return r.scope, classified
+	a, classified := accessOf[procedure]
+	if a.keeps != nil {
+		scope = a.reads()
+	}
+	return scope, classified
 }
 
 // MisnamedKept lets tests see the fields that a receipt names and the answer does not
 // have.
 func MisnamedKept(procedure string, answer protoreflect.MessageDescriptor) []string {
-	return misnamed(answer, receiptOf[procedure].keeps)
+	return misnamed(answer, accessOf[procedure].keeps)
 }
 
 func misnamed(m protoreflect.MessageDescriptor, keeps keptFields) (out []string) {

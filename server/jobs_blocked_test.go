@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,25 +134,25 @@ func TestConnectionSaysWhyItHolds(t *testing.T) {
 	}
 }
 
-// undescribed is a store that does not describe itself before the channel is closed.
+// undescribed is a store that does not describe itself while the lock is held.
 type undescribed struct {
 	server.Store
-	until <-chan struct{}
+	gate *sync.RWMutex
 }
 
 func (s undescribed) Meta(ctx context.Context) (store.Meta, error) {
-	select {
-	case <-s.until:
-	case <-ctx.Done():
-	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
 	return s.Store.Meta(ctx)
 }
 
 // TestOneReadOfTheDescription: calls that begin while the database does not describe itself share
 // the wait for it, and leave nothing behind.
 func TestOneReadOfTheDescription(t *testing.T) {
-	until := make(chan struct{})
-	f := start(t, func(c *server.Config) { c.Store = undescribed{c.Store, until} })
+	var gate sync.RWMutex
+	f := start(t, func(c *server.Config) { c.Store = undescribed{c.Store, &gate} })
+	gate.Lock()
+	defer gate.Unlock()
 	before := runtime.NumGoroutine()
 	for range 500 {
 		f.server.BeginAnswer(t.Context())
@@ -159,5 +160,4 @@ func TestOneReadOfTheDescription(t *testing.T) {
 	if more := runtime.NumGoroutine() - before; more > 50 {
 		t.Errorf("500 calls that have left: %d goroutines wait for the database", more)
 	}
-	close(until)
 }
