@@ -95,17 +95,24 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	p, err := s.tokens.page(keyPages, project, &fireoncev1.ListApiKeysRequest{}, req.GetPageToken())
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListApiKeysRequest{})
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.store.ListAPIKeys(ctx, project, keyOfToken(p.after.id), limit)
+	after, err := parsePage(keyPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.store.ListAPIKeys(ctx, project, keyOfToken(after.id), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	out := &fireoncev1.ListApiKeysResponse{ApiKeys: mapped(keys, apiKeyToWire)}
+	out := &fireoncev1.ListApiKeysResponse{}
+	for _, k := range keys {
+		out.ApiKeys = append(out.ApiKeys, apiKeyToWire(k))
+	}
 	if len(keys) == limit {
-		out.NextPageToken = p.next(tokenOfKey(keys[limit-1].ID), 0)
+		out.NextPageToken = token{kind: keyPages, owner: owner, id: tokenOfKey(keys[limit-1].ID)}.String()
 	}
 	return out, nil
 }

@@ -17,7 +17,11 @@ import (
 
 // TestConnection implements the RPC.
 func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
-	conn, cred, err := s.opened(ctx, req)
+	ref, err := connectionRef(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	conn, cred, err := s.opened(ctx, ref)
 	if unsealable := new(fault); errors.As(err, &unsealable) && unsealable.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE {
 		return failedTest(job.FailPermanent, unsealable.msg, false), nil
 	}
@@ -43,15 +47,20 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 }
 
 // opened reads a connection that was not deleted, and opens its credential.
-func (s *connectionService) opened(ctx context.Context, req connectionNamed) (conn store.Connection, cred connector.Credential, err error) {
-	conn, err = decideAgain(func() (store.Connection, error) {
-		conn, err := s.usableConnection(ctx, req)
-		if err == nil {
-			cred, err = s.credentialOf(ctx, conn)
+func (s *connectionService) opened(ctx context.Context, ref store.Ref) (conn store.Connection, cred connector.Credential, err error) {
+	for range maxDecisions {
+		conn, err = s.store.Connection(ctx, ref)
+		if err != nil {
+			return conn, cred, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 		}
-		return conn, err
-	}, connectionChanged)
-	return conn, cred, err
+		if !conn.Deleted.IsZero() {
+			return conn, cred, disabled(&conn, "was deleted")
+		}
+		if cred, err = s.credentialOf(ctx, conn); !errors.Is(err, store.ErrStale) {
+			return conn, cred, err
+		}
+	}
+	return conn, cred, connectionChanged(conn)
 }
 
 func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.TestConnectionResponse {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -23,11 +25,17 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.tokens.page(backfillPages, of.Project, withoutPage(req), req.GetPageToken())
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	owner, err := s.tokens.pageOwner(of.Project, bound)
 	if err != nil {
 		return nil, err
 	}
-	if at := p.after.time(); at.After(from) {
+	after, err := parsePage(backfillPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	if at := after.time(); at.After(from) {
 		from = at
 	}
 	items, err := s.waitingItems(ctx, of)
@@ -40,7 +48,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, s.firingFault(of, err)
 	}
-	taken := itemsTaken(p.after.id)
+	taken := itemsTaken(after.id)
 	switch {
 	case !req.GetDryRun() && len(done.Firings) > 0:
 		s.logScheduleChange(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
@@ -49,10 +57,10 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		taken += len(done.Firings)
 	}
 	out := &fireoncev1.BackfillScheduleResponse{
-		Firings: mapped(done.Firings, firingToWire), Present: int32(done.Present), WithoutContent: mapped(done.Empty, firingToWire),
+		Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty),
 	}
 	if !done.Next.IsZero() {
-		out.NextPageToken = p.next(idOfTaken(taken), done.Next.UnixMicro())
+		out.NextPageToken = token{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
 	}
 	return out, nil
 }
@@ -75,13 +83,13 @@ func (s *scheduleService) backfill(
 		if of.Queued {
 			jobs = min(jobs, items)
 		}
-		return in.count(ctx, sizeOf(jobs, contentSize(of)))
+		return in.countMany(ctx, jobs, contentSize(of))
 	})
-	switch {
+	switch made := int64(len(done.Firings)); {
 	case errors.Is(err, store.ErrUnconfirmed):
 		in.kept = in.taken
 	case err == nil:
-		in.kept = sizeOf(len(done.Firings), contentSize(of))
+		in.kept = store.StoredJobs{Jobs: made, Bytes: made * int64(contentSize(of))}
 	}
 	return done, err
 }

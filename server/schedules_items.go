@@ -44,7 +44,17 @@ type itemNamed interface {
 
 // scheduleOfItems reads the schedule of a request about items.
 func (s *scheduleService) scheduleOfItems(ctx context.Context, req itemOwned) (store.Schedule, error) {
-	return s.scheduleNamed(ctx, subjectOfItem, req.GetScheduleId(), req.GetScheduleKey())
+	id, err := idFromWire(subjectOfItem.id, req.GetScheduleId())
+	if err != nil {
+		return store.Schedule{}, err
+	}
+	ref := store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetScheduleKey()}
+	found, err := s.store.Schedule(ctx, ref)
+	if err != nil {
+		return found, notFoundAs(fmt.Errorf("read the schedule: %w", err),
+			subjectOfItem.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref))
+	}
+	return found, nil
 }
 
 // itemContent is the content of an item, in a form to store.
@@ -138,7 +148,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	}
 	in := s.newValidator(ctx)
 	defer in.settle()
-	if err := in.count(ctx, store.StoredJobs{Bytes: int64(len(content.Payload))}); err != nil {
+	if err := in.countBytes(ctx, len(content.Payload)); err != nil {
 		return nil, err
 	}
 	item, created, err := s.store.AddItem(ctx, store.NewItem{Project: of.Project, Front: req.GetAtFront(), Item: store.ScheduleItem{
@@ -201,14 +211,21 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	p, after, err := s.itemPage(of, req)
+	owner, err := s.tokens.pageOwner(of.Project, &fireoncev1.ListScheduleItemsRequest{
+		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
+	})
 	if err != nil {
 		return nil, err
 	}
 	q := store.ItemQuery{
-		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()), After: after,
-		States:   renumbered[store.ItemState](req.GetStates()),
+		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()),
 		Payloads: req.GetIncludePayloads() && callerOf(ctx).has(ScopePayloadsRead),
+	}
+	for _, state := range req.GetStates() {
+		q.States = append(q.States, store.ItemState(state))
+	}
+	if q.After, err = parseItemPage(owner, req.GetPageToken()); err != nil {
+		return nil, err
 	}
 	page, err := s.store.Items(ctx, q)
 	if err != nil {
@@ -227,29 +244,23 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	switch next := page.Next; {
 	case next.IsZero():
 	case next.Ended:
-		p.kind = endedItemPages
-		out.NextPageToken = p.begin(next.ID, next.At)
+		out.NextPageToken = token{kind: endedItemPages, owner: owner, id: next.ID, at: next.At}.String()
 	default:
-		p.kind = itemPages
-		out.NextPageToken = p.begin(next.ID, next.At+lowestPosition)
+		out.NextPageToken = token{kind: itemPages, owner: owner, id: next.ID, at: next.At + lowestPosition}.String()
 	}
 	return out, nil
 }
 
-// itemPage reads a page token of items, of whichever part of the list.
-func (s *scheduleService) itemPage(of store.Schedule, req *fireoncev1.ListScheduleItemsRequest) (pager, store.ItemPlace, error) {
-	query := &fireoncev1.ListScheduleItemsRequest{
-		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
+// parseItemPage reads a page token of items, of whichever part of the list.
+func parseItemPage(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
+	if ended, err := parsePage(endedItemPages, owner, token); err == nil && token != "" {
+		return store.ItemPlace{Ended: true, At: ended.at, ID: ended.id}, nil
 	}
-	p, err := s.tokens.page(endedItemPages, of.Project, query, req.GetPageToken())
-	if err == nil && req.GetPageToken() != "" {
-		return p, store.ItemPlace{Ended: true, At: p.after.at, ID: p.after.id}, nil
+	waiting, err := parsePage(itemPages, owner, token)
+	if err != nil || token == "" {
+		return store.ItemPlace{}, err
 	}
-	p, err = s.tokens.page(itemPages, of.Project, query, req.GetPageToken())
-	if err != nil || req.GetPageToken() == "" {
-		return p, store.ItemPlace{}, err
-	}
-	return p, store.ItemPlace{At: p.after.at - lowestPosition, ID: p.after.id}, nil
+	return store.ItemPlace{At: waiting.at - lowestPosition, ID: waiting.id}, nil
 }
 
 // itemChange is a change of one item that a client asks for.
@@ -271,40 +282,45 @@ func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of stor
 		return nil, err
 	}
 	ref := store.ItemRef{Project: of.Project, Schedule: of.ID, ID: id}
-	after, err := decideAgain(func() (store.ScheduleItem, error) {
-		was, err := s.store.Item(ctx, ref)
-		if err != nil {
-			return was, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
+	var was store.ScheduleItem
+	for range maxDecisions {
+		if was, err = s.store.Item(ctx, ref); err != nil {
+			return nil, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
 		}
 		if done, err := r.inPlace(was); err != nil || done {
-			return was, err
+			return wireOrError(was, err)
 		}
-		if err := checkEtag(req.GetEtag(), "item", id, was.Version); err != nil {
-			return was, err
+		if etag := etagOf(was.ID, was.Version); req.GetEtag() != "" && req.GetEtag() != etag {
+			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
+				fmt.Sprintf("item %s has changed since it was read; its etag is now %s", id, etag), "item_id", id.String(), "etag", etag)
 		}
 		if was.State != store.ItemWaiting && was.State != r.from {
-			return was, itemState(was)
+			return nil, itemState(was)
 		}
 		if r.check != nil {
 			if err := r.check(was); err != nil {
-				return was, err
+				return nil, err
 			}
 		}
 		r.change.Ref, r.change.Version, r.change.Actor = ref, was.Version, callerOf(ctx).actor
 		after, err := s.store.ChangeItem(ctx, r.change)
-		switch {
-		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrIllegal):
-			return was, store.ErrStale
-		case err != nil:
-			return was, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
+		if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrIllegal) {
+			continue // it has changed since it was read
+		}
+		if err != nil {
+			return nil, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
 		}
 		s.logScheduleChange(ctx, r.what, of, "item_id", id.String())
-		return after, nil
-	}, itemState)
+		return itemToWire(after)
+	}
+	return nil, itemState(was)
+}
+
+func wireOrError(i store.ScheduleItem, err error) (*fireoncev1.ScheduleItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return itemToWire(after)
+	return itemToWire(i)
 }
 
 func itemNotFound(of store.Schedule, id job.ID) *fault {
@@ -313,7 +329,7 @@ func itemNotFound(of store.Schedule, id job.ID) *fault {
 }
 
 // itemState is the error for a change that an item's state does not allow.
-func itemState(i store.ScheduleItem) error {
+func itemState(i store.ScheduleItem) *fault {
 	name := fireoncev1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE,
 		fmt.Sprintf("not possible with item %s, which is %s", i.ID, name), "item_id", i.ID.String(), "state", name)

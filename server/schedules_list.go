@@ -14,7 +14,11 @@ import (
 // ListSchedules implements the RPC.
 func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
 	project := callerOf(ctx).project
-	p, err := s.tokens.page(schedulePages, project, withoutPage(req), req.GetPageToken())
+	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListSchedulesRequest{Filter: req.GetFilter()})
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(schedulePages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +26,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	if err != nil {
 		return nil, err
 	}
-	q.After, q.Limit = p.after.id, pageSize(req.GetPageSize())
+	q.After, q.Limit = after.id, pageSize(req.GetPageSize())
 	page, err := s.schedulePage(ctx, q)
 	if err != nil {
 		return nil, err
@@ -44,7 +48,9 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 		}
 		out.Schedules = append(out.Schedules, wire)
 	}
-	out.NextPageToken = p.next(page.Next, 0)
+	if !page.Next.IsZero() {
+		out.NextPageToken = token{kind: schedulePages, owner: owner, id: page.Next}.String()
+	}
 	return out, nil
 }
 

@@ -13,7 +13,11 @@ import (
 
 // PauseSchedule implements the RPC.
 func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
-	out, err := s.changed(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
+	after, err := s.change(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.scheduleWire(ctx, after)
 	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
 }
 
@@ -42,7 +46,11 @@ func (s *scheduleService) pausing(etag, note string) scheduleChange {
 
 // ResumeSchedule implements the RPC.
 func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
-	out, err := s.changed(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
+	after, err := s.change(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.scheduleWire(ctx, after)
 	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
 }
 

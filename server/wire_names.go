@@ -29,12 +29,14 @@ type jobNamed interface {
 
 // jobRef reads which job a request is about.
 func jobRef(ctx context.Context, req jobNamed) (store.Ref, error) {
-	return subjectJob.ref(ctx, req.GetJobId(), req.GetIdempotencyKey())
+	id, err := idFromWire("job_id", req.GetJobId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
 }
 
 // connectionRef reads which connection a request is about.
 func connectionRef(ctx context.Context, req connectionNamed) (store.Ref, error) {
-	return subjectConnection.ref(ctx, req.GetConnectionId(), req.GetIdempotencyKey())
+	id, err := idFromWire("connection_id", req.GetConnectionId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
 }
 
 // scheduleNamed is a request with a oneof of a schedule's names.
@@ -45,7 +47,8 @@ type scheduleNamed interface {
 
 // scheduleRef reads which schedule a request is about.
 func scheduleRef(ctx context.Context, req scheduleNamed) (store.Ref, error) {
-	return subjectSchedule.ref(ctx, req.GetScheduleId(), req.GetIdempotencyKey())
+	id, err := idFromWire("schedule_id", req.GetScheduleId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
 }
 
 // names are the fields by which a request names a job or a connection.
@@ -61,12 +64,6 @@ var (
 	// repliedTo is the job that another one replies to.
 	repliedTo = names{"reply_to_job_id", "reply_to_key"}
 )
-
-// ref is what a request names by these fields.
-func (n names) ref(ctx context.Context, id, key string) (store.Ref, error) {
-	named, err := idFromWire(n.id, id)
-	return store.Ref{Project: callerOf(ctx).project, ID: named, Key: key}, err
-}
 
 // field is the field of a request that named what ref does.
 func (n names) field(ref store.Ref) string {
@@ -93,14 +90,12 @@ func (n names) noConnection(ref store.Ref) *fault {
 	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, "connection", ref)
 }
 
-func (n names) noSchedule(ref store.Ref) *fault {
-	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref)
-}
-
 func jobNotFound(ref store.Ref) *fault        { return subjectJob.noJob(ref) }
 func connectionNotFound(ref store.Ref) *fault { return subjectConnection.noConnection(ref) }
 
-func scheduleNotFound(ref store.Ref) *fault { return subjectSchedule.noSchedule(ref) }
+func scheduleNotFound(ref store.Ref) *fault {
+	return subjectSchedule.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref)
+}
 
 // connectionOwned is a request with a oneof of the names of a connection that something
 // else belongs to.

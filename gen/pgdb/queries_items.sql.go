@@ -277,8 +277,8 @@ func (q *Queries) ItemsByID(ctx context.Context, ids []pgtype.UUID) ([]ScheduleI
 
 const listedItems = `-- name: ListedItems :many
 SELECT
-    id, schedule_id, idem_key, fingerprint, version, state, place, payload_kind, labels, firing_name, job_id, reason,
-    created_at, updated_at, ended_at, created_by, updated_by
+    id, schedule_id, idem_key, fingerprint, version, state, place, ''::bytea AS payload, payload_kind, labels, firing_name,
+    job_id, reason, created_at, updated_at, ended_at, created_by, updated_by
 FROM schedule_items WHERE id = ANY ($1::uuid[])
 `
 
@@ -290,6 +290,7 @@ type ListedItemsRow struct {
 	Version     int64
 	State       int16
 	Place       int64
+	Payload     []byte
 	PayloadKind string
 	Labels      []byte
 	FiringName  string
@@ -320,6 +321,7 @@ func (q *Queries) ListedItems(ctx context.Context, ids []pgtype.UUID) ([]ListedI
 			&i.Version,
 			&i.State,
 			&i.Place,
+			&i.Payload,
 			&i.PayloadKind,
 			&i.Labels,
 			&i.FiringName,

@@ -412,11 +412,11 @@ func (q *Queries) KnownFirings(ctx context.Context, arg KnownFiringsParams) ([]F
 
 const listedSchedules = `-- name: ListedSchedules :many
 SELECT
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
-    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
-    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until, postponed_until, refused_decisions, catch_up
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, ''::bytea AS template,
+    policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at,
+    cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row,
+    last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
 FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
@@ -430,10 +430,12 @@ type ListedSchedulesRow struct {
 	Revision           int64
 	Generation         int64
 	Spec               []byte
+	Template           []byte
 	Policies           []byte
 	ConnectionID       pgtype.UUID
 	DisplayName        string
 	Labels             []byte
+	Queued             bool
 	PauseAfterFailures int64
 	State              int16
 	PauseCause         int16
@@ -441,33 +443,32 @@ type ListedSchedulesRow struct {
 	PausedAt           *time.Time
 	CursorAt           string
 	NextAt             *time.Time
+	PostponedUntil     *time.Time
+	RefusedDecisions   int64
+	CatchUp            string
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          *time.Time
 	LedgerBegin        time.Time
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             bool
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          *time.Time
-	PostponedUntil     *time.Time
-	RefusedDecisions   int64
-	CatchUp            string
 }
 
 // Without their templates.
@@ -490,10 +491,12 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.Revision,
 			&i.Generation,
 			&i.Spec,
+			&i.Template,
 			&i.Policies,
 			&i.ConnectionID,
 			&i.DisplayName,
 			&i.Labels,
+			&i.Queued,
 			&i.PauseAfterFailures,
 			&i.State,
 			&i.PauseCause,
@@ -501,33 +504,32 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.PausedAt,
 			&i.CursorAt,
 			&i.NextAt,
+			&i.PostponedUntil,
+			&i.RefusedDecisions,
+			&i.CatchUp,
 			&i.Buffered,
 			&i.Skips,
 			&i.Run,
+			&i.Day,
+			&i.DayCount,
 			&i.Fired,
 			&i.SkippedByOverlap,
 			&i.SkippedByPerson,
+			&i.SkippedByLimit,
+			&i.NoContent,
 			&i.Missed,
 			&i.Coalesced,
 			&i.Refused,
+			&i.Held,
+			&i.RefusedInRow,
 			&i.LastFiring,
+			&i.HeldUntil,
 			&i.LedgerBegin,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
-			&i.Queued,
-			&i.NoContent,
-			&i.SkippedByLimit,
-			&i.Day,
-			&i.DayCount,
-			&i.Held,
-			&i.RefusedInRow,
-			&i.HeldUntil,
-			&i.PostponedUntil,
-			&i.RefusedDecisions,
-			&i.CatchUp,
 		); err != nil {
 			return nil, err
 		}

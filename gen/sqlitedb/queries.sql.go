@@ -1223,136 +1223,6 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 	return i, err
 }
 
-const getListed = `-- name: GetListed :one
-SELECT
-    jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
-    jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
-    jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.unasked, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.waits_for, job_state.predecessor_end, job_state.wait_window, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.effect_attempt, job_state.created_at, job_state.updated_at, job_state.state_since, job_state.first_armed_at, job_state.ended_at, job_state.history, job_state.armed_round, job_state.arm_token, job_state.armed_by, job_state.armed_claimed_at, job_state.armed_at, job_state.send_deadline, job_state.answer_deadline, job_state.fence_at, job_state.effect_key, job_state.request_digest, job_state.credential_version, job_state.account_identity, job_state.watermark, job_state.handle, job_state.span, job_state.result, job_state.kind, job_state.message, job_state.http_status, job_state.bytes_written, job_state.peer_ended, job_state.attempt_ended_at, job_state.answer, job_state.frozen
-FROM jobs JOIN job_state ON job_state.job_id = jobs.id
-WHERE jobs.id = ?
-`
-
-type GetListedRow struct {
-	ID             []byte
-	Project        string
-	IdemKey        string
-	ConnectionID   []byte
-	HoldKey        string
-	PayloadKind    string
-	StartWindow    int64
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	CoolDown       int64
-	SkipIfPresent  int64
-	Policy         int64
-	OwnEffectKey   string
-	Labels         string
-	TimeZone       string
-	ReplyTo        []byte
-	ScheduleID     []byte
-	Trace          sql.NullString
-	Fingerprint    []byte
-	CreatedAt      int64
-	JobState       JobState
-}
-
-// A job without its payload, which is the last column of its row.
-func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error) {
-	row := q.db.QueryRowContext(ctx, getListed, id)
-	var i GetListedRow
-	err := row.Scan(
-		&i.ID,
-		&i.Project,
-		&i.IdemKey,
-		&i.ConnectionID,
-		&i.HoldKey,
-		&i.PayloadKind,
-		&i.StartWindow,
-		&i.MaxAttempts,
-		&i.MinBackoff,
-		&i.MaxBackoff,
-		&i.AttemptTimeout,
-		&i.CoolDown,
-		&i.SkipIfPresent,
-		&i.Policy,
-		&i.OwnEffectKey,
-		&i.Labels,
-		&i.TimeZone,
-		&i.ReplyTo,
-		&i.ScheduleID,
-		&i.Trace,
-		&i.Fingerprint,
-		&i.CreatedAt,
-		&i.JobState.JobID,
-		&i.JobState.Project,
-		&i.JobState.ConnectionID,
-		&i.JobState.HoldKey,
-		&i.JobState.State,
-		&i.JobState.Listed,
-		&i.JobState.Version,
-		&i.JobState.Attempt,
-		&i.JobState.Round,
-		&i.JobState.Failures,
-		&i.JobState.Claims,
-		&i.JobState.Looks,
-		&i.JobState.Negatives,
-		&i.JobState.Misses,
-		&i.JobState.ScheduleTime,
-		&i.JobState.Unasked,
-		&i.JobState.StartDeadline,
-		&i.JobState.NextAt,
-		&i.JobState.ClaimToken,
-		&i.JobState.ClaimedAt,
-		&i.JobState.Worker,
-		&i.JobState.Class,
-		&i.JobState.WaitsFor,
-		&i.JobState.PredecessorEnd,
-		&i.JobState.WaitWindow,
-		&i.JobState.CancelAskedAt,
-		&i.JobState.Blocked,
-		&i.JobState.ErrorKind,
-		&i.JobState.ErrorMessage,
-		&i.JobState.ErrorStatus,
-		&i.JobState.ErrorAt,
-		&i.JobState.ResolutionID,
-		&i.JobState.EffectAttempt,
-		&i.JobState.CreatedAt,
-		&i.JobState.UpdatedAt,
-		&i.JobState.StateSince,
-		&i.JobState.FirstArmedAt,
-		&i.JobState.EndedAt,
-		&i.JobState.History,
-		&i.JobState.ArmedRound,
-		&i.JobState.ArmToken,
-		&i.JobState.ArmedBy,
-		&i.JobState.ArmedClaimedAt,
-		&i.JobState.ArmedAt,
-		&i.JobState.SendDeadline,
-		&i.JobState.AnswerDeadline,
-		&i.JobState.FenceAt,
-		&i.JobState.EffectKey,
-		&i.JobState.RequestDigest,
-		&i.JobState.CredentialVersion,
-		&i.JobState.AccountIdentity,
-		&i.JobState.Watermark,
-		&i.JobState.Handle,
-		&i.JobState.Span,
-		&i.JobState.Result,
-		&i.JobState.Kind,
-		&i.JobState.Message,
-		&i.JobState.HttpStatus,
-		&i.JobState.BytesWritten,
-		&i.JobState.PeerEnded,
-		&i.JobState.AttemptEndedAt,
-		&i.JobState.Answer,
-		&i.JobState.Frozen,
-	)
-	return i, err
-}
-
 const getMeta = `-- name: GetMeta :one
 
 SELECT id, store_id, namespace, created_at, file_identity, generation, quarantined, released_at, incarnation, events_from, dropped_to, armed_before FROM meta WHERE id = 1
@@ -2340,6 +2210,72 @@ func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsPara
 		return nil, err
 	}
 	return items, nil
+}
+
+const listedJob = `-- name: ListedJob :one
+SELECT
+    id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff, max_backoff,
+    attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, reply_to, schedule_id, trace,
+    fingerprint, created_at, CAST(x'' AS BLOB) AS payload
+FROM jobs WHERE id = ?
+`
+
+type ListedJobRow struct {
+	ID             []byte
+	Project        string
+	IdemKey        string
+	ConnectionID   []byte
+	HoldKey        string
+	PayloadKind    string
+	StartWindow    int64
+	MaxAttempts    int64
+	MinBackoff     int64
+	MaxBackoff     int64
+	AttemptTimeout int64
+	CoolDown       int64
+	SkipIfPresent  int64
+	Policy         int64
+	OwnEffectKey   string
+	Labels         string
+	TimeZone       string
+	ReplyTo        []byte
+	ScheduleID     []byte
+	Trace          sql.NullString
+	Fingerprint    []byte
+	CreatedAt      int64
+	Payload        []byte
+}
+
+// A job without its payload, which is the last column of its row.
+func (q *Queries) ListedJob(ctx context.Context, id []byte) (ListedJobRow, error) {
+	row := q.db.QueryRowContext(ctx, listedJob, id)
+	var i ListedJobRow
+	err := row.Scan(
+		&i.ID,
+		&i.Project,
+		&i.IdemKey,
+		&i.ConnectionID,
+		&i.HoldKey,
+		&i.PayloadKind,
+		&i.StartWindow,
+		&i.MaxAttempts,
+		&i.MinBackoff,
+		&i.MaxBackoff,
+		&i.AttemptTimeout,
+		&i.CoolDown,
+		&i.SkipIfPresent,
+		&i.Policy,
+		&i.OwnEffectKey,
+		&i.Labels,
+		&i.TimeZone,
+		&i.ReplyTo,
+		&i.ScheduleID,
+		&i.Trace,
+		&i.Fingerprint,
+		&i.CreatedAt,
+		&i.Payload,
+	)
+	return i, err
 }
 
 const makeRunnable = `-- name: MakeRunnable :exec

@@ -227,8 +227,8 @@ func (q *Queries) ItemByKey(ctx context.Context, arg ItemByKeyParams) (ScheduleI
 
 const listedItem = `-- name: ListedItem :one
 SELECT
-    id, schedule_id, idem_key, fingerprint, version, state, place, payload_kind, labels, firing_name, job_id, reason,
-    created_at, updated_at, ended_at, created_by, updated_by
+    id, schedule_id, idem_key, fingerprint, version, state, place, CAST(x'' AS BLOB) AS payload, payload_kind, labels, firing_name,
+    job_id, reason, created_at, updated_at, ended_at, created_by, updated_by
 FROM schedule_items WHERE id = ?
 `
 
@@ -240,6 +240,7 @@ type ListedItemRow struct {
 	Version     int64
 	State       int64
 	Place       int64
+	Payload     []byte
 	PayloadKind string
 	Labels      string
 	FiringName  string
@@ -264,6 +265,7 @@ func (q *Queries) ListedItem(ctx context.Context, id []byte) (ListedItemRow, err
 		&i.Version,
 		&i.State,
 		&i.Place,
+		&i.Payload,
 		&i.PayloadKind,
 		&i.Labels,
 		&i.FiringName,

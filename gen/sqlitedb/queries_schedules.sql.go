@@ -472,11 +472,11 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 
 const listedSchedule = `-- name: ListedSchedule :one
 SELECT
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
-    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
-    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until, postponed_until, refused_decisions, catch_up
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, CAST(x'' AS BLOB) AS template,
+    policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at,
+    cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row,
+    last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
 FROM schedules WHERE id = ?
 `
 
@@ -490,10 +490,12 @@ type ListedScheduleRow struct {
 	Revision           int64
 	Generation         int64
 	Spec               []byte
+	Template           []byte
 	Policies           []byte
 	ConnectionID       []byte
 	DisplayName        string
 	Labels             string
+	Queued             int64
 	PauseAfterFailures int64
 	State              int64
 	PauseCause         int64
@@ -501,33 +503,32 @@ type ListedScheduleRow struct {
 	PausedAt           sql.NullInt64
 	CursorAt           string
 	NextAt             sql.NullInt64
+	PostponedUntil     sql.NullInt64
+	RefusedDecisions   int64
+	CatchUp            string
 	Buffered           string
 	Skips              string
 	Run                int64
+	Day                string
+	DayCount           int64
 	Fired              int64
 	SkippedByOverlap   int64
 	SkippedByPerson    int64
+	SkippedByLimit     int64
+	NoContent          int64
 	Missed             int64
 	Coalesced          int64
 	Refused            int64
+	Held               int64
+	RefusedInRow       int64
 	LastFiring         int64
+	HeldUntil          sql.NullInt64
 	LedgerBegin        int64
 	CreatedAt          int64
 	UpdatedAt          int64
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
-	Queued             int64
-	NoContent          int64
-	SkippedByLimit     int64
-	Day                string
-	DayCount           int64
-	Held               int64
-	RefusedInRow       int64
-	HeldUntil          sql.NullInt64
-	PostponedUntil     sql.NullInt64
-	RefusedDecisions   int64
-	CatchUp            string
 }
 
 // Without its template.
@@ -544,10 +545,12 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.Revision,
 		&i.Generation,
 		&i.Spec,
+		&i.Template,
 		&i.Policies,
 		&i.ConnectionID,
 		&i.DisplayName,
 		&i.Labels,
+		&i.Queued,
 		&i.PauseAfterFailures,
 		&i.State,
 		&i.PauseCause,
@@ -555,33 +558,32 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.PausedAt,
 		&i.CursorAt,
 		&i.NextAt,
+		&i.PostponedUntil,
+		&i.RefusedDecisions,
+		&i.CatchUp,
 		&i.Buffered,
 		&i.Skips,
 		&i.Run,
+		&i.Day,
+		&i.DayCount,
 		&i.Fired,
 		&i.SkippedByOverlap,
 		&i.SkippedByPerson,
+		&i.SkippedByLimit,
+		&i.NoContent,
 		&i.Missed,
 		&i.Coalesced,
 		&i.Refused,
+		&i.Held,
+		&i.RefusedInRow,
 		&i.LastFiring,
+		&i.HeldUntil,
 		&i.LedgerBegin,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
-		&i.Queued,
-		&i.NoContent,
-		&i.SkippedByLimit,
-		&i.Day,
-		&i.DayCount,
-		&i.Held,
-		&i.RefusedInRow,
-		&i.HeldUntil,
-		&i.PostponedUntil,
-		&i.RefusedDecisions,
-		&i.CatchUp,
 	)
 	return i, err
 }
@@ -962,87 +964,6 @@ func (q *Queries) SchedulesPage(ctx context.Context, arg SchedulesPageParams) ([
 	return items, nil
 }
 
-const setFired = `-- name: SetFired :execrows
-UPDATE schedules SET
-    version = ?1, revision = ?2, state = ?3, pause_cause = ?4, note = ?5,
-    paused_at = ?6, cursor_at = ?7, next_at = ?8, buffered = ?9, skips = ?10,
-    run = ?11, fired = ?12, skipped_by_overlap = ?13, skipped_by_person = ?14,
-    missed = ?15, coalesced = ?16, refused = ?17, last_firing = ?18,
-    updated_at = ?19, no_content = ?20, skipped_by_limit = ?21, day = ?22,
-    day_count = ?23, held = ?24,
-    refused_in_row = ?25, held_until = ?26, catch_up = ?27, postponed_until = NULL,
-    refused_decisions = 0
-WHERE id = ?28 AND revision = ?2 - 1
-`
-
-type SetFiredParams struct {
-	Version          int64
-	Revision         int64
-	State            int64
-	PauseCause       int64
-	Note             string
-	PausedAt         sql.NullInt64
-	CursorAt         string
-	NextAt           sql.NullInt64
-	Buffered         string
-	Skips            string
-	Run              int64
-	Fired            int64
-	SkippedByOverlap int64
-	SkippedByPerson  int64
-	Missed           int64
-	Coalesced        int64
-	Refused          int64
-	LastFiring       int64
-	UpdatedAt        int64
-	NoContent        int64
-	SkippedByLimit   int64
-	Day              string
-	DayCount         int64
-	Held             int64
-	RefusedInRow     int64
-	HeldUntil        sql.NullInt64
-	CatchUp          string
-	ID               []byte
-}
-
-func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, setFired,
-		arg.Version,
-		arg.Revision,
-		arg.State,
-		arg.PauseCause,
-		arg.Note,
-		arg.PausedAt,
-		arg.CursorAt,
-		arg.NextAt,
-		arg.Buffered,
-		arg.Skips,
-		arg.Run,
-		arg.Fired,
-		arg.SkippedByOverlap,
-		arg.SkippedByPerson,
-		arg.Missed,
-		arg.Coalesced,
-		arg.Refused,
-		arg.LastFiring,
-		arg.UpdatedAt,
-		arg.NoContent,
-		arg.SkippedByLimit,
-		arg.Day,
-		arg.DayCount,
-		arg.Held,
-		arg.RefusedInRow,
-		arg.HeldUntil,
-		arg.CatchUp,
-		arg.ID,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const setSchedule = `-- name: SetSchedule :execrows
 UPDATE schedules SET
     version = ?1, revision = ?2, generation = ?3, spec = ?4, template = ?5,
@@ -1053,9 +974,9 @@ UPDATE schedules SET
     missed = ?23, coalesced = ?24, refused = ?25, last_firing = ?26,
     updated_at = ?27, deleted_at = ?28, updated_by = ?29, queued = ?30,
     no_content = ?31, skipped_by_limit = ?32, held = ?33,
-    refused_in_row = ?34, held_until = ?35, catch_up = ?36, postponed_until = NULL,
-    refused_decisions = 0
-WHERE id = ?37 AND revision = ?2 - 1
+    refused_in_row = ?34, held_until = ?35, catch_up = ?36, day = ?37,
+    day_count = ?38, postponed_until = NULL, refused_decisions = 0
+WHERE id = ?39 AND revision = ?2 - 1
 `
 
 type SetScheduleParams struct {
@@ -1095,6 +1016,8 @@ type SetScheduleParams struct {
 	RefusedInRow       int64
 	HeldUntil          sql.NullInt64
 	CatchUp            string
+	Day                string
+	DayCount           int64
 	ID                 []byte
 }
 
@@ -1136,6 +1059,8 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.RefusedInRow,
 		arg.HeldUntil,
 		arg.CatchUp,
+		arg.Day,
+		arg.DayCount,
 		arg.ID,
 	)
 	if err != nil {

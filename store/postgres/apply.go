@@ -281,15 +281,9 @@ func (b *applying) settle(ctx context.Context, plans []*planned) {
 			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
 		}
 	}
-	if len(kept.Jobs) > 0 {
-		b.exec(ctx, "kept answers", func(ctx context.Context, q *pgdb.Queries) error { return q.CountAnswers(ctx, kept) })
-	}
-	if len(settled.Jobs) > 0 {
-		b.exec(ctx, "settle", func(ctx context.Context, q *pgdb.Queries) error { return q.SettleAttempts(ctx, settled) })
-	}
-	if len(closed.Jobs) > 0 {
-		b.exec(ctx, "close attempts", func(ctx context.Context, q *pgdb.Queries) error { return q.CloseAttempts(ctx, closed) })
-	}
+	b.execRows(ctx, len(kept.Jobs), statement("kept answers", (*pgdb.Queries).CountAnswers, kept))
+	b.execRows(ctx, len(settled.Jobs), statement("settle", (*pgdb.Queries).SettleAttempts, settled))
+	b.execRows(ctx, len(closed.Jobs), statement("close attempts", (*pgdb.Queries).CloseAttempts, closed))
 }
 
 // record stores the looks and the rulings that led to the decisions.
@@ -306,9 +300,7 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 			byJob[p.Job] = p
 		}
 	}
-	if len(looks.Jobs) > 0 {
-		b.exec(ctx, "observations", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertObservations(ctx, looks) })
-	}
+	b.execRows(ctx, len(looks.Jobs), statement("observations", (*pgdb.Queries).InsertObservations, looks))
 	if len(rulings.Jobs) == 0 {
 		return nil
 	}
@@ -334,7 +326,7 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 		}
 	}
 	if len(params.Jobs) > 0 {
-		b.exec(ctx, "content", func(ctx context.Context, q *pgdb.Queries) error { return q.SetContents(ctx, params) })
+		b.exec(ctx, statement("content", (*pgdb.Queries).SetContents, params))
 		b.writeRecipients(ctx, plans)
 	}
 	return nil
@@ -480,10 +472,7 @@ func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
 			b.hint[store.WatchWork] = true
 		}
 	}
-	if len(replies.Jobs) == 0 {
-		return
-	}
-	b.exec(ctx, "replies", func(ctx context.Context, q *pgdb.Queries) error { return q.NotifyReplies(ctx, replies) })
+	b.execRows(ctx, len(replies.Jobs), statement("replies", (*pgdb.Queries).NotifyReplies, replies))
 }
 
 // answer records the jobs as they are after their changes. It reads the effects and the
@@ -523,11 +512,6 @@ func (b *applying) writeRecipients(ctx context.Context, plans []*planned) {
 			p.Ids, p.Projects, p.Recipients = append(p.Ids, fromID(c.Job)), append(p.Projects, c.job.Project), append(p.Recipients, who)
 		}
 	}
-	if len(old) == 0 {
-		return
-	}
-	b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.RemoveRecipients(ctx, old) })
-	if len(p.Ids) > 0 {
-		b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.AddRecipients(ctx, p) })
-	}
+	b.execRows(ctx, len(old), statement("recipients", (*pgdb.Queries).RemoveRecipients, old))
+	b.execRows(ctx, len(p.Ids), statement("recipients", (*pgdb.Queries).AddRecipients, p))
 }

@@ -231,10 +231,7 @@ func (b *arming) recordArms(ctx context.Context, intents []*intent) {
 			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
 		}
 	}
-	if len(p.Owners) == 0 {
-		return
-	}
-	b.exec(ctx, "cool-downs", func(ctx context.Context, q *pgdb.Queries) error { return q.SetCoolDowns(ctx, p) })
+	b.execRows(ctx, len(p.Owners), statement("cool-downs", (*pgdb.Queries).SetCoolDowns, p))
 }
 
 // held returns which of the jobs have a held hold key.
@@ -358,10 +355,7 @@ func (b *arming) countArms(ctx context.Context, intents []*intent) {
 			buckets = append(buckets, in.gate.bucket())
 		}
 	}
-	if len(buckets) == 0 {
-		return
-	}
-	b.exec(ctx, "arms of contents", func(ctx context.Context, q *pgdb.Queries) error { return q.CountContentArms(ctx, buckets) })
+	b.execRows(ctx, len(buckets), statement("arms of contents", (*pgdb.Queries).CountContentArms, buckets))
 }
 
 // ContentArms implements store.Store.
@@ -392,7 +386,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 	b.recordArms(ctx, intents)
 	b.countArms(ctx, intents)
 	p := armColumns(intents, b.now)
-	b.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ArmJobs(ctx, p) })
+	b.exec(ctx, statement("arm jobs", (*pgdb.Queries).ArmJobs, p))
 	return nil
 }
 
@@ -419,25 +413,24 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 
 // SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
-	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "save handle", func(ctx context.Context, t *tx) error {
 		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
-			return struct{}{}, orNotFound(err)
+			return orNotFound(err)
 		}
 		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: &handle, JobID: fromID(id), Number: int64(attempt)})
 		if err != nil || n == 1 {
-			return struct{}{}, err
+			return err
 		}
 		armed, err := t.q.AttemptExists(ctx, pgdb.AttemptExistsParams{JobID: fromID(id), Number: int64(attempt)})
 		switch {
 		case err != nil:
-			return struct{}{}, err
+			return err
 		case !armed:
-			return struct{}{}, store.ErrNotFound
+			return store.ErrNotFound
 		default:
-			return struct{}{}, store.ErrStale
+			return store.ErrStale
 		}
 	})
-	return err
 }
 
 func orNotFound(err error) error {

@@ -98,19 +98,13 @@ type dueRows struct {
 func (d *dueRows) queue(ctx context.Context, t *tx, most int, room *store.Room) {
 	at, lead := t.s.due()
 	conns, projects := room.Full()
-	full, others := fromIDs(conns), append([]string{}, projects...)
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.free, err = pgdb.New(db).TakeClaimLocks(ctx, pgdb.TakeClaimLocksParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
-		return named("claim locks", err)
-	})
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.rows, err = pgdb.New(db).RunnableRows(ctx, pgdb.RunnableRowsParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
-		return named("runnable rows", err)
-	})
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.conns, err = pgdb.New(db).RunnableConnections(ctx, pgdb.RunnableConnectionsParams{At: at, Lead: lead, MaxRows: int32(most), FullConnections: full, FullProjects: others})
-		return named("connections", err)
-	})
+	p := pgdb.RunnableRowsParams{
+		At: at, Lead: lead, MaxRows: int32(most),
+		FullConnections: fromIDs(conns), FullProjects: append([]string{}, projects...),
+	}
+	t.queue(ctx, query("claim locks", (*pgdb.Queries).TakeClaimLocks, pgdb.TakeClaimLocksParams(p), &d.free))
+	t.queue(ctx, query("runnable rows", (*pgdb.Queries).RunnableRows, p, &d.rows))
+	t.queue(ctx, query("connections", (*pgdb.Queries).RunnableConnections, pgdb.RunnableConnectionsParams(p), &d.conns))
 }
 
 // named adds the name of the failed part to an error.
@@ -257,16 +251,11 @@ func (c *claimer) share(ctx context.Context, active []*runnableRow) ([]*runnable
 
 // lockDue sends the writes of the round before and locks jobs.
 func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		due, err = pgdb.New(db).LockDue(ctx, p)
-		return named("due jobs", err)
-	})
+	c.queue(ctx, query("due jobs", (*pgdb.Queries).LockDue, p, &due))
 	var held []pgdb.HeldRowsRow
 	if c.p.Intent != nil {
-		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-			held, err = pgdb.New(db).HeldRows(ctx, pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
-			return named("holds", err)
-		})
+		keys := pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
+		c.queue(ctx, query("holds", (*pgdb.Queries).HeldRows, keys, &held))
 	}
 	if err := c.flush(ctx); err != nil {
 		return nil, err
@@ -311,10 +300,7 @@ func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.L
 		p.Positions = append(p.Positions, c.last())
 		p.Histories = append(p.Histories, history)
 	}
-	if len(p.Jobs) == 0 {
-		return nil
-	}
-	c.exec(ctx, "claim jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ClaimJobs(ctx, p) })
+	c.execRows(ctx, len(p.Jobs), statement("claim jobs", (*pgdb.Queries).ClaimJobs, p))
 	return nil
 }
 
@@ -381,9 +367,7 @@ func (c *claimer) leave(ctx context.Context) error {
 			full = append(full, fromID(id))
 		}
 	}
-	if len(buckets.Ats) > 0 {
-		c.exec(ctx, "token buckets", func(ctx context.Context, q *pgdb.Queries) error { return q.SetBuckets(ctx, buckets) })
-	}
+	c.execRows(ctx, len(buckets.Ats), statement("token buckets", (*pgdb.Queries).SetBuckets, buckets))
 	if err := c.saturate(ctx, full); err != nil {
 		return err
 	}
@@ -403,13 +387,9 @@ func (c *claimer) leave(ctx context.Context) error {
 		p.Saturated = append(p.Saturated, r.lock.saturated)
 		p.PacedUntils = append(p.PacedUntils, until)
 	}
-	if len(p.Connections) == 0 {
-		return nil
-	}
-	c.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error {
-		return q.LockRunnable(ctx, pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
-	})
-	c.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
+	lock := pgdb.LockRunnableParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
+	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).LockRunnable, lock))
+	c.execRows(ctx, len(p.Connections), statement("runnable rows", (*pgdb.Queries).Served, p))
 	return nil
 }
 
@@ -419,9 +399,7 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	if len(full) == 0 {
 		return nil
 	}
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("claim locks", pgdb.New(db).CloseClaimLocks(ctx, full))
-	})
+	c.queue(ctx, statement("claim locks", (*pgdb.Queries).CloseClaimLocks, full))
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		bounds, err := pgdb.New(db).Bounds(ctx, full)
 		if err != nil {

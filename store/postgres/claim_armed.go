@@ -58,10 +58,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		}
 		addClaimArmed(&p, in, due[i], c.last(), append(history, arm...))
 	}
-	if len(p.Jobs) == 0 {
-		return nil
-	}
-	c.exec(ctx, "arm jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.ClaimArmed(ctx, p) })
+	c.execRows(ctx, len(p.Jobs), statement("arm jobs", (*pgdb.Queries).ClaimArmed, p))
 	return nil
 }
 

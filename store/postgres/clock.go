@@ -289,15 +289,8 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 		if err != nil {
 			return err
 		}
-		for _, part := range stepParts(q, step) {
-			if err := part(ctx); err != nil {
-				return err
-			}
-		}
-		if err := q.EndDoubts(ctx); err != nil {
-			return err
-		}
-		return q.EndStep(ctx, time.UnixMicro(step.To))
+		parts := append(stepParts(q, step), q.EndDoubts, with(q.EndStep, time.UnixMicro(step.To)))
+		return inSequence(ctx, parts...)
 	})
 	if errors.Is(err, errStepped) {
 		return nil
@@ -327,58 +320,51 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 	parts := []func(context.Context) error{q.AllowStep}
 	if step.By != 0 {
 		parts = append(parts,
-			func(ctx context.Context) error {
-				return q.StepAttempts(ctx, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over})
-			},
-			func(ctx context.Context) error {
-				return q.StepNewest(ctx, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Over: over})
-			},
-			func(ctx context.Context) error { return q.StepLeases(ctx, by) },
-			func(ctx context.Context) error { return q.StepUnasked(ctx, by) },
-			func(ctx context.Context) error {
-				return q.StepWaits(ctx, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)})
-			},
-			func(ctx context.Context) error { return q.StepEnds(ctx, now) },
-			func(ctx context.Context) error {
-				return q.StepHolds(ctx, pgdb.StepHoldsParams{By: by, Over: over, Now: now})
-			},
-			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
-			func(ctx context.Context) error { return q.StepCoolDowns(ctx, by) },
-			func(ctx context.Context) error {
-				return q.StepRenewals(ctx, pgdb.StepRenewalsParams{By: by, Over: over})
-			},
-			func(ctx context.Context) error {
-				return q.StepLogins(ctx, pgdb.StepLoginsParams{By: by, Over: over})
-			},
-			func(ctx context.Context) error {
-				return q.StepRetention(ctx, pgdb.StepRetentionParams{By: by, Over: over})
-			},
-			func(ctx context.Context) error { return q.StepRoll(ctx, pgdb.StepRollParams{By: by, Over: over}) },
+			with(q.StepAttempts, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Over: over}),
+			with(q.StepNewest, pgdb.StepNewestParams{By: by, Unknown: store.AgeUnknown, Over: over}),
+			with(q.StepLeases, by),
+			with(q.StepUnasked, by),
+			with(q.StepWaits, pgdb.StepWaitsParams{By: by, Over: over, DefaultWindow: micros(job.DefaultWindow)}),
+			with(q.StepEnds, now),
+			with(q.StepHolds, pgdb.StepHoldsParams{By: by, Over: over, Now: now}),
+			with(q.StepBuckets, step.By),
+			with(q.StepCoolDowns, by),
+			with(q.StepRenewals, pgdb.StepRenewalsParams{By: by, Over: over}),
+			with(q.StepLogins, pgdb.StepLoginsParams{By: by, Over: over}),
+			with(q.StepRetention, pgdb.StepRetentionParams{By: by, Over: over}),
+			with(q.StepRoll, pgdb.StepRollParams{By: by, Over: over}),
 		)
 	}
 	if step.By < 0 {
 		parts = append(parts,
-			func(ctx context.Context) error {
-				return q.StepSchedules(ctx, pgdb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)})
-			},
-			func(ctx context.Context) error { return q.StepFirstArms(ctx, now) },
-			func(ctx context.Context) error { return q.StepPauses(ctx, now) },
-			func(ctx context.Context) error { return q.StepUses(ctx, now) },
+			with(q.StepSchedules, pgdb.StepSchedulesParams{Now: now, Soon: old.Add(store.BufferedLook)}),
+			with(q.StepFirstArms, now),
+			with(q.StepPauses, now),
+			with(q.StepUses, now),
 		)
 	}
 	if step.AgesUnknown {
-		parts = append(parts, func(ctx context.Context) error {
-			return q.ForgetKeyAges(ctx, pgdb.ForgetKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
-		}, func(ctx context.Context) error {
-			return q.ForgetNewestKeyAges(ctx, pgdb.ForgetNewestKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
-		})
+		ages := pgdb.ForgetKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)}
+		parts = append(parts, with(q.ForgetKeyAges, ages), with(q.ForgetNewestKeyAges, pgdb.ForgetNewestKeyAgesParams(ages)))
 	}
 	if step.Suspended > 0 {
-		parts = append(parts, func(ctx context.Context) error {
-			return q.StepWindows(ctx, pgdb.StepWindowsParams{
-				Stood: pgtype.Interval{Microseconds: micros(step.Suspended), Valid: true}, Now: now, Since: now.Add(-step.Suspended),
-			})
-		})
+		stood := pgtype.Interval{Microseconds: micros(step.Suspended), Valid: true}
+		parts = append(parts, with(q.StepWindows, pgdb.StepWindowsParams{Stood: stood, Now: now, Since: now.Add(-step.Suspended)}))
 	}
 	return parts
+}
+
+// with binds a statement to its parameters.
+func with[P any](run func(context.Context, P) error, p P) func(context.Context) error {
+	return func(ctx context.Context) error { return run(ctx, p) }
+}
+
+// inSequence runs steps until one fails.
+func inSequence(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -111,10 +111,7 @@ func session(ctx context.Context, conn *pgx.Conn) error {
 			b.Queue("SELECT set_config($1, $2, false)", name, value)
 		}
 	}
-	if err := conn.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("session settings: %w", err)
-	}
-	return nil
+	return named("session settings", conn.SendBatch(ctx, b).Close())
 }
 
 // checkServer refuses a server that could lose what it has confirmed, that is read-only, or

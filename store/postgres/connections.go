@@ -70,10 +70,7 @@ func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) erro
 	}
 	sealed := *c.Sealed
 	sealed.Version = 1
-	if err := t.q.InsertCredential(ctx, insertCredentialParams(c.Connection.ID, sealed, t.now)); err != nil {
-		return fmt.Errorf("credential: %w", err)
-	}
-	return nil
+	return named("credential", t.q.InsertCredential(ctx, insertCredentialParams(c.Connection.ID, sealed, t.now)))
 }
 
 // Connection implements store.Store.

@@ -68,12 +68,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 		if err := b.take(ctx, noReplies); err != nil {
 			return nil, err
 		}
-		for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
-			if err := step(ctx); err != nil {
-				return nil, err
-			}
-		}
-		return b.out, nil
+		return b.out, inSequence(ctx, b.insert, b.start, b.answer)
 	})
 }
 
@@ -149,14 +144,8 @@ func (a *batchReads) queueClaimLocks(ctx context.Context, t *tx, items []store.N
 		p.Connections, p.HoldKeys = append(p.Connections, fromID(k.conn)), append(p.HoldKeys, k.hold)
 	}
 	locks := fromIDs(distinct(of))
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.free, err = pgdb.New(db).TakeFreeClaimLocks(ctx, locks)
-		return named("claim locks", err)
-	})
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.start, err = pgdb.New(db).Starting(ctx, p)
-		return named("connections", err)
-	})
+	t.queue(ctx, query("claim locks", (*pgdb.Queries).TakeFreeClaimLocks, locks, &a.free))
+	t.queue(ctx, query("connections", (*pgdb.Queries).Starting, p, &a.start))
 }
 
 func (a *batchReads) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
@@ -165,20 +154,14 @@ func (a *batchReads) queueProspects(ctx context.Context, t *tx, items []store.Ne
 		ids[i] = items[i].Spec.Connection
 	}
 	of := fromIDs(distinct(ids))
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.conns, err = pgdb.New(db).Prospects(ctx, of)
-		return named("connections", err)
-	})
+	t.queue(ctx, query("connections", (*pgdb.Queries).Prospects, of, &a.conns))
 }
 
 func (a *batchReads) queueKeys(ctx context.Context, t *tx, p pgdb.BindKeysParams) {
 	if len(p.Jobs) == 0 {
 		return
 	}
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.bound, err = pgdb.New(db).BindKeys(ctx, p)
-		return named("keys", err)
-	})
+	t.queue(ctx, query("keys", (*pgdb.Queries).BindKeys, p, &a.bound))
 }
 
 // bindings returns the bindings of jobs' keys, in the order of the locks; of two equal keys,
@@ -440,7 +423,7 @@ func (b *creating) insert(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.exec(ctx, "jobs", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertJobs(ctx, p) })
+	b.exec(ctx, statement("jobs", (*pgdb.Queries).InsertJobs, p))
 	b.addRecipients(ctx)
 	b.makeRunnable(ctx, ready, nil)
 	return nil
@@ -457,9 +440,7 @@ func (b *creating) addRecipients(ctx context.Context) {
 			p.Recipients = append(p.Recipients, who)
 		}
 	}
-	if len(p.Ids) > 0 {
-		b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.AddRecipients(ctx, p) })
-	}
+	b.execRows(ctx, len(p.Ids), statement("recipients", (*pgdb.Queries).AddRecipients, p))
 }
 
 // answer completes the items that were not stored: those whose key was bound before get the

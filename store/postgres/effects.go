@@ -140,15 +140,9 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 			replaced = append(replaced, p.Job)
 		}
 	}
-	if len(shared.Jobs) > 0 {
-		b.exec(ctx, "other jobs' effects", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareEffects(ctx, shared) })
-	}
-	if of := fromIDs(replaced); len(of) > 0 {
-		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DropEffects(ctx, of) })
-	}
-	if len(effects.Jobs) > 0 {
-		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertEffects(ctx, effects) })
-	}
+	b.execRows(ctx, len(shared.Jobs), statement("other jobs' effects", (*pgdb.Queries).ShareEffects, shared))
+	b.execRows(ctx, len(replaced), statement("effects", (*pgdb.Queries).DropEffects, fromIDs(replaced)))
+	b.execRows(ctx, len(effects.Jobs), statement("effects", (*pgdb.Queries).InsertEffects, effects))
 }
 
 // rowEffect returns the effect in the job's own row after the change.

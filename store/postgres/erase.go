@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -93,7 +94,7 @@ func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
 	}
 	for _, id := range jobs {
 		p := insertErasedJobParams(store.EraseOf(snaps[id], r.now, r.erasing.actor))
-		r.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return pgdb.New(db).InsertErasedJob(ctx, p) })
+		r.queue(ctx, statement("record", (*pgdb.Queries).InsertErasedJob, p))
 	}
 	if err := r.flush(ctx); err != nil {
 		return err
@@ -372,23 +373,17 @@ func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
 	if err := e.q.RemoveLabelsOf(ctx, pgdb.RemoveLabelsOfParams{Project: e.project, Ids: ids}); err != nil {
 		return fmt.Errorf("labels: %w", err)
 	}
-	n := int64(0)
-	for _, remove := range []func(context.Context) error{
-		func(ctx context.Context) error { return e.q.RemoveCoolDownsOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.LockClaimLockRows(ctx, ids) },
-		func(ctx context.Context) error { return e.q.LockConnectionRows(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveRunnableOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveCredentialsOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveRenewalsOf(ctx, ids) },
-		func(ctx context.Context) error { return e.q.RemoveClaimLocksOf(ctx, ids) },
-		func(ctx context.Context) (err error) { n, err = e.q.RemoveConnections(ctx, ids); return err },
+	for _, remove := range []func(context.Context, []pgtype.UUID) error{
+		e.q.RemoveCoolDownsOf, e.q.LockClaimLockRows, e.q.LockConnectionRows, e.q.RemoveRunnableOf, e.q.RemoveCredentialsOf,
+		e.q.RemoveRenewalsOf, e.q.RemoveClaimLocksOf,
 	} {
-		if err := remove(ctx); err != nil {
+		if err := remove(ctx, ids); err != nil {
 			return err
 		}
 	}
-	if n != int64(len(ids)) {
-		return fmt.Errorf("%w: %d of %d deleted connections were removed", store.ErrUnavailable, n, len(ids))
+	n, err := e.q.RemoveConnections(ctx, ids)
+	if err == nil && n != int64(len(ids)) {
+		err = fmt.Errorf("%w: %d of %d deleted connections were removed", store.ErrUnavailable, n, len(ids))
 	}
-	return nil
+	return err
 }

@@ -219,19 +219,10 @@ func (f *firer) facts(ctx context.Context) error {
 		meta, err = pgdb.New(db).GetMeta(ctx)
 		return named("meta", err)
 	})
-	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		open, err = pgdb.New(db).OpenJobs(ctx, f.ids)
-		return named("jobs", err)
-	})
-	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		rows, err = pgdb.New(db).Connections(ctx, fromIDs(distinct(conns)))
-		return named("connections", err)
-	})
+	f.queue(ctx, query("jobs", (*pgdb.Queries).OpenJobs, f.ids, &open))
+	f.queue(ctx, query("connections", (*pgdb.Queries).Connections, fromIDs(distinct(conns)), &rows))
 	if len(failing.Ids) > 0 {
-		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-			ended, err = pgdb.New(db).EndedJobs(ctx, failing)
-			return named("ended jobs", err)
-		})
+		f.queue(ctx, query("ended jobs", (*pgdb.Queries).EndedJobs, failing, &ended))
 	}
 	if err := f.flush(ctx); err != nil {
 		return err
@@ -423,19 +414,12 @@ func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Cre
 	if err := b.take(ctx, false); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return b.out, f.flush(ctx)
+	return b.out, inSequence(ctx, b.insert, b.start, b.answer, f.flush)
 }
 
 func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams, set pgdb.SetFiredParams, off []pgtype.UUID) error {
 	if len(firings.Names) > 0 {
-		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-			return named("firings", pgdb.New(db).InsertFirings(ctx, firings))
-		})
+		f.queue(ctx, statement("firings", (*pgdb.Queries).InsertFirings, firings))
 	}
 	if len(set.Ids) > 0 {
 		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {

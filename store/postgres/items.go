@@ -183,12 +183,7 @@ func (v view) listedItems(ctx context.Context, ids []job.ID, payloads bool) (map
 		var listed []pgdb.ListedItemsRow
 		listed, err = v.q.ListedItems(ctx, fromIDs(ids))
 		for _, r := range listed {
-			rows = append(rows, pgdb.ScheduleItem{
-				ID: r.ID, ScheduleID: r.ScheduleID, IdemKey: r.IdemKey, Fingerprint: r.Fingerprint, Version: r.Version, State: r.State,
-				Place: r.Place, PayloadKind: r.PayloadKind, Labels: r.Labels, FiringName: r.FiringName, JobID: r.JobID,
-				Reason: r.Reason, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, EndedAt: r.EndedAt, CreatedBy: r.CreatedBy,
-				UpdatedBy: r.UpdatedBy,
-			})
+			rows = append(rows, pgdb.ScheduleItem(r))
 		}
 	}
 	if err != nil {

@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -59,46 +56,21 @@ type locking struct {
 // queueLocks queues locks of jobs by id, with the jobs that wait for those in notified, and
 // the read of their attempts.
 func (t *tx) queueLocks(ctx context.Context, l *locking, ids, notified []job.ID) {
-	of := fromIDs(ids)
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Notified: fromIDs(notified)}); err != nil {
-			return fmt.Errorf("jobs: %w", err)
-		}
-		return nil
-	})
-	t.queueMarks(ctx, l, of)
+	p := pgdb.LockJobsParams{Ids: fromIDs(ids), Notified: fromIDs(notified)}
+	t.queue(ctx, query("jobs", (*pgdb.Queries).LockJobs, p, &l.rows))
+	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, p.Ids, &l.attempts))
 }
 
 // queueFree is queueLocks without waiting: jobs that others have locked are missing.
 func (t *tx) queueFree(ctx context.Context, l *locking, ids []job.ID) {
 	of := fromIDs(ids)
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.rows, err = pgdb.New(db).LockFree(ctx, of); err != nil {
-			return fmt.Errorf("jobs: %w", err)
-		}
-		return nil
-	})
-	t.queueMarks(ctx, l, of)
-}
-
-func (t *tx) queueMarks(ctx context.Context, l *locking, of []pgtype.UUID) {
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.attempts, err = pgdb.New(db).AttemptViews(ctx, of); err != nil {
-			return fmt.Errorf("attempts: %w", err)
-		}
-		return nil
-	})
+	t.queue(ctx, query("jobs", (*pgdb.Queries).LockFree, of, &l.rows))
+	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, of, &l.attempts))
 }
 
 // queueHolds queues the read of the jobs' hold keys, once they are locked.
 func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
-	of := fromIDs(ids)
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.holds, err = pgdb.New(db).Holds(ctx, of); err != nil {
-			return fmt.Errorf("holds: %w", err)
-		}
-		return nil
-	})
+	t.queue(ctx, query("holds", (*pgdb.Queries).Holds, fromIDs(ids), &l.holds))
 }
 
 // locked returns the locked jobs. A job to be changed must be before this transaction in the

@@ -52,28 +52,26 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
 	}
-	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
-		return struct{}{}, t.q.Quarantine(ctx, reason)
+	return writeOnly(ctx, s, "quarantine", func(ctx context.Context, t *tx) error {
+		return t.q.Quarantine(ctx, reason)
 	})
-	return err
 }
 
 // Release ends the quarantine: an operator has made sure that no other copy of this database
 // is at work and that its contents are right.
 func (s *Store) Release(ctx context.Context) error {
-	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "release", func(ctx context.Context, t *tx) error {
 		t.hint[store.WatchWork] = true
 		n, err := t.q.Release(ctx, &t.now)
 		if err != nil || n == 0 {
-			return struct{}{}, err
+			return err
 		}
 		if err := t.q.HoldSchedules(ctx, t.now); err != nil {
-			return struct{}{}, fmt.Errorf("schedules: %w", err)
+			return fmt.Errorf("schedules: %w", err)
 		}
 		t.hint[store.WatchSchedules] = true
-		return struct{}{}, t.raiseFences(ctx)
+		return t.raiseFences(ctx)
 	})
-	return err
 }
 
 // raiseFences treats every job whose outcome is open as armed just now by a lost state.
@@ -82,11 +80,7 @@ func (t *tx) raiseFences(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
-	err = t.q.RaiseFences(ctx, pgdb.RaiseFencesParams{Ids: ids, NotBefore: soon(t.now, store.LostGrace)})
-	if err != nil {
-		return fmt.Errorf("fences: %w", err)
-	}
-	return nil
+	return named("fences", t.q.RaiseFences(ctx, pgdb.RaiseFencesParams{Ids: ids, NotBefore: soon(t.now, store.LostGrace)}))
 }
 
 // SetNamespace implements store.Store.

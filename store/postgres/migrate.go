@@ -39,10 +39,7 @@ func Migrate(ctx context.Context, url string) error {
 	if err := checkServer(ctx, conn); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if err := prepareSchema(ctx, conn, true); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return named("migrate", prepareSchema(ctx, conn, true))
 }
 
 // SchemaVersion returns the version to which Migrate brings a database.

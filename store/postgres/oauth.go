@@ -17,19 +17,18 @@ import (
 
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
-	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "start login", func(ctx context.Context, t *tx) error {
 		if err := t.lockCount(ctx, countedLogins, l.Project, l.Most); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {
-			return struct{}{}, fmt.Errorf("old logins: %w", err)
+			return fmt.Errorf("old logins: %w", err)
 		}
-		return struct{}{}, t.q.StartLogin(ctx, startLoginParams(l, t.now.Add(ttl)))
+		return t.q.StartLogin(ctx, startLoginParams(l, t.now.Add(ttl)))
 	})
-	return err
 }
 
 // ReadLogin implements store.Store.
@@ -92,19 +91,18 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 
 // EndRenewal implements store.Store.
 func (s *Store) EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error {
-	_, err := write(ctx, s, "end renewal", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "end renewal", func(ctx context.Context, t *tx) error {
 		row, err := t.q.LockRenewal(ctx, fromID(connection))
 		if errors.Is(err, pgx.ErrNoRows) {
-			return struct{}{}, nil
+			return nil
 		}
 		if err != nil {
-			return struct{}{}, fmt.Errorf("lock: %w", err)
+			return fmt.Errorf("lock: %w", err)
 		}
 		next, his := toRenewal(row).Ended(owner, rest, unspent, t.now)
 		if !his {
-			return struct{}{}, nil
+			return nil
 		}
-		return struct{}{}, named("renewal", t.q.SetRenewal(ctx, setRenewalParams(connection, next)))
+		return named("renewal", t.q.SetRenewal(ctx, setRenewalParams(connection, next)))
 	})
-	return err
 }

@@ -73,11 +73,9 @@ func (t *tx) writeLog(ctx context.Context) {
 	}
 	if !t.s.armed.Load() && slices.ContainsFunc(t.log.entries, func(e logpage.Entry) bool { return e.Start }) {
 		// The last row that is locked: of concurrent first arms, all but one wait here.
-		t.exec(ctx, "first arm", func(ctx context.Context, q *pgdb.Queries) error { return q.NoteArmed(ctx) })
+		t.exec(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("first arm", pgdb.New(db).NoteArmed(ctx)) })
 	}
-	if texts := t.log.texts; len(texts.Jobs) > 0 {
-		t.exec(ctx, "texts of events", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertTexts(ctx, texts) })
-	}
+	t.execRows(ctx, len(t.log.texts.Jobs), statement("texts of events", (*pgdb.Queries).InsertTexts, t.log.texts))
 	p := pgdb.InsertPagesParams{Now: t.now}
 	for _, entries := range pagesOf(t.log.entries) {
 		first, last := &entries[0], &entries[len(entries)-1]
@@ -85,7 +83,7 @@ func (t *tx) writeLog(ctx context.Context) {
 		p.Projects, p.Events = append(p.Projects, first.Project), append(p.Events, int64(len(entries)))
 		p.Starts, p.Bodies = append(p.Starts, logpage.EncodeStarts(entries)), append(p.Bodies, logpage.Encode(entries))
 	}
-	t.exec(ctx, "pages of the log", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertPages(ctx, p) })
+	t.exec(ctx, statement("pages of the log", (*pgdb.Queries).InsertPages, p))
 }
 
 // pagesOf returns events by project, in their order, as many as a page may have.

@@ -34,10 +34,30 @@ func (t *tx) queue(ctx context.Context, s step) {
 
 // exec is queue for a statement without a result. If only such statements are queued last,
 // they are sent with the COMMIT.
-func (t *tx) exec(ctx context.Context, what string, run func(context.Context, *pgdb.Queries) error) {
+func (t *tx) exec(ctx context.Context, s step) {
 	asks := t.asks
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(ctx, pgdb.New(db))) })
+	t.queue(ctx, s)
 	t.asks = asks
+}
+
+// execRows is exec for a statement that writes n rows; it sends none for no rows.
+func (t *tx) execRows(ctx context.Context, n int, s step) {
+	if n > 0 {
+		t.exec(ctx, s)
+	}
+}
+
+// statement makes the step of a statement without a result.
+func statement[P any](what string, run func(*pgdb.Queries, context.Context, P) error, p P) step {
+	return func(ctx context.Context, db pgdb.DBTX) error { return named(what, run(pgdb.New(db), ctx, p)) }
+}
+
+// query makes the step of a query, which stores the result.
+func query[P, R any](what string, run func(*pgdb.Queries, context.Context, P) (R, error), p P, result *R) step {
+	return func(ctx context.Context, db pgdb.DBTX) (err error) {
+		*result, err = run(pgdb.New(db), ctx, p)
+		return named(what, err)
+	}
 }
 
 // flush sends the queued statements and reads the results.

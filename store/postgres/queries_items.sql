@@ -25,8 +25,8 @@ SELECT * FROM schedule_items WHERE id = ANY (@ids::uuid[]);
 -- name: ListedItems :many
 -- Without their payloads.
 SELECT
-    id, schedule_id, idem_key, fingerprint, version, state, place, payload_kind, labels, firing_name, job_id, reason,
-    created_at, updated_at, ended_at, created_by, updated_by
+    id, schedule_id, idem_key, fingerprint, version, state, place, ''::bytea AS payload, payload_kind, labels, firing_name,
+    job_id, reason, created_at, updated_at, ended_at, created_by, updated_by
 FROM schedule_items WHERE id = ANY (@ids::uuid[]);
 
 -- name: QueueOf :many

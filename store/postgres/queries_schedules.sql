@@ -26,11 +26,11 @@ SELECT * FROM schedules WHERE key_digest = @key_digest;
 -- name: ListedSchedules :many
 -- Without their templates.
 SELECT
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
-    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
-    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until, postponed_until, refused_decisions, catch_up
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, ''::bytea AS template,
+    policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at,
+    cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row,
+    last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many

@@ -48,10 +48,9 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 
 // foldUse replaces rows of project_use by their sum.
 func (s *Store) foldUse(ctx context.Context, project string) error {
-	_, err := write(ctx, s, "fold the use of a project", func(ctx context.Context, t *tx) (struct{}, error) {
-		return struct{}{}, t.q.FoldUse(ctx, pgdb.FoldUseParams{Project: project, MaxRows: foldRows})
+	return writeOnly(ctx, s, "fold the use of a project", func(ctx context.Context, t *tx) error {
+		return t.q.FoldUse(ctx, pgdb.FoldUseParams{Project: project, MaxRows: foldRows})
 	})
-	return err
 }
 
 // Holdings implements store.Store.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -99,11 +100,7 @@ func (r *retaining) take(ctx context.Context) error {
 	case mine && row.LeaseUntil.Sub(now) > r.Lease/2:
 		return nil // a row that each step writes would collect dead versions
 	}
-	err = r.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(r.Owner), LeaseUntil: soon(now, r.Lease)})
-	if err != nil {
-		return fmt.Errorf("lease: %w", err)
-	}
-	return nil
+	return named("lease", r.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(r.Owner), LeaseUntil: soon(now, r.Lease)}))
 }
 
 // events moves the log's beginning, once a pass, and drops pages.
@@ -280,23 +277,12 @@ func digestOf(project, key string) []byte {
 // removeRows removes all rows of jobs but their keys.
 func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 	ids := fromIDs(jobs)
-	if err := r.q.RemoveAttempts(ctx, ids); err != nil {
-		return fmt.Errorf("attempts: %w", err)
-	}
-	if err := r.q.RemoveObservations(ctx, ids); err != nil {
-		return fmt.Errorf("observations: %w", err)
-	}
-	if err := r.q.RemoveResolutions(ctx, ids); err != nil {
-		return fmt.Errorf("resolutions: %w", err)
-	}
-	if err := r.q.KeepObjects(ctx, ids); err != nil {
-		return fmt.Errorf("effects: %w", err)
-	}
-	if err := r.q.RemoveEffects(ctx, ids); err != nil {
-		return fmt.Errorf("effects: %w", err)
-	}
-	if err := r.q.RemoveHistories(ctx, ids); err != nil {
-		return fmt.Errorf("histories: %w", err)
+	for _, remove := range []func(context.Context, []pgtype.UUID) error{
+		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.KeepObjects, r.q.RemoveEffects, r.q.RemoveHistories,
+	} {
+		if err := remove(ctx, ids); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
 	}
 	if err := r.q.RemoveTexts(ctx, pgdb.RemoveTextsParams{Ids: ids, DroppedTo: r.droppedTo}); err != nil {
 		return fmt.Errorf("texts: %w", err)

@@ -60,15 +60,8 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 		}
 	}
 	keep := pgdb.KeepForNewRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return named("connections", pgdb.New(db).KeepForNewRows(ctx, keep))
-	})
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		if err := pgdb.New(db).MakeRunnable(ctx, p); err != nil {
-			return fmt.Errorf("runnable rows: %w", err)
-		}
-		return nil
-	})
+	t.queue(ctx, statement("connections", (*pgdb.Queries).KeepForNewRows, keep))
+	t.queue(ctx, statement("runnable rows", (*pgdb.Queries).MakeRunnable, p))
 }
 
 // shareClaimLocks prevents claims from counting the jobs under way of a connection while one
@@ -80,9 +73,7 @@ func (b *applying) shareClaimLocks(ctx context.Context) {
 			conns = append(conns, j.Connection)
 		}
 	}
-	if of := fromIDs(distinct(conns)); len(of) > 0 {
-		b.exec(ctx, "claim locks", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareClaimLocks(ctx, of) })
-	}
+	b.execRows(ctx, len(conns), statement("claim locks", (*pgdb.Queries).ShareClaimLocks, fromIDs(distinct(conns))))
 }
 
 // finish writes the runnable rows.
@@ -120,8 +111,5 @@ func (b *applying) finish(ctx context.Context) error {
 		p.Connections = append(p.Connections, fromID(k.conn))
 		p.HoldKeys = append(p.HoldKeys, k.hold)
 	}
-	if err := b.q.Recount(ctx, p); err != nil {
-		return fmt.Errorf("runnable rows: %w", err)
-	}
-	return nil
+	return named("runnable rows", b.q.Recount(ctx, p))
 }

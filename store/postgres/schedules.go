@@ -97,7 +97,7 @@ func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 		}
 		found := make(map[job.ID]store.Schedule, len(rows))
 		for _, r := range rows {
-			if found[toID(r.ID)], err = toSchedule(listedSchedule(r)); err != nil {
+			if found[toID(r.ID)], err = toSchedule(pgdb.Schedule(r)); err != nil {
 				return p, err
 			}
 		}
@@ -149,20 +149,6 @@ func (v view) walkSchedules(ctx context.Context, q store.ScheduleQuery) (ids []j
 		}
 	}
 	return ids, toID(after.AfterID), nil
-}
-
-func listedSchedule(r pgdb.ListedSchedulesRow) pgdb.Schedule {
-	return pgdb.Schedule{
-		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, KeyDigest: r.KeyDigest, Fingerprint: r.Fingerprint, Version: r.Version,
-		Revision: r.Revision, Generation: r.Generation, Spec: r.Spec, Policies: r.Policies, ConnectionID: r.ConnectionID,
-		DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures, State: r.State,
-		PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt, CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered,
-		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
-		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
-		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
-		HeldUntil: r.HeldUntil, PostponedUntil: r.PostponedUntil, RefusedDecisions: r.RefusedDecisions, CatchUp: r.CatchUp,
-	}
 }
 
 // ChangeSchedule implements store.Store.

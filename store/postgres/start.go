@@ -118,18 +118,10 @@ func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creati
 		lock.Most = append(lock.Most, int64(len(jobs)))
 	}
 	lock.Connections, lock.HoldKeys = rows.Connections, rows.HoldKeys
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.rows, err = pgdb.New(db).DueAmong(ctx, rows)
-		return named("runnable rows", err)
-	})
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.due, err = pgdb.New(db).LockDue(ctx, lock)
-		return named("due jobs", err)
-	})
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.held, err = pgdb.New(db).HeldRows(ctx, pgdb.HeldRowsParams{Connections: rows.Connections, HoldKeys: rows.HoldKeys})
-		return named("holds", err)
-	})
+	b.queue(ctx, query("runnable rows", (*pgdb.Queries).DueAmong, rows, &d.rows))
+	b.queue(ctx, query("due jobs", (*pgdb.Queries).LockDue, lock, &d.due))
+	keys := pgdb.HeldRowsParams{Connections: rows.Connections, HoldKeys: rows.HoldKeys}
+	b.queue(ctx, query("holds", (*pgdb.Queries).HeldRows, keys, &d.held))
 	return d, b.flush(ctx)
 }
 
@@ -166,6 +158,6 @@ func (b *creating) takeAll(ctx context.Context, c *claimer, k runnableKey, start
 		Now: b.now, Connections: []pgtype.UUID{fromID(k.conn)}, HoldKeys: []string{k.hold},
 		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
 	}
-	b.exec(ctx, "runnable rows", func(ctx context.Context, q *pgdb.Queries) error { return q.Served(ctx, p) })
+	b.exec(ctx, statement("runnable rows", (*pgdb.Queries).Served, p))
 	return nil
 }

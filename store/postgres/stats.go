@@ -98,10 +98,7 @@ func (m measure) starts(ctx context.Context, out *store.Stats) error {
 	out.Recovered, err = m.q.CountRecovered(ctx, pgdb.CountRecoveredParams{
 		Since: m.since, Project: m.project, Connection: m.connection,
 	})
-	if err != nil {
-		return fmt.Errorf("recovered jobs: %w", err)
-	}
-	return nil
+	return named("recovered jobs", err)
 }
 
 // percentile returns a percentile of sorted values by the nearest rank; 0: there are none.

@@ -123,10 +123,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 		at[fromID(c.Job)] = n
 	}
 	var rows []pgdb.SucceedFirstRow
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		rows, err = pgdb.New(db).SucceedFirst(ctx, p)
-		return named("successes", err)
-	})
+	b.queue(ctx, query("successes", (*pgdb.Queries).SucceedFirst, p, &rows))
 	if alone {
 		b.afterSuccess(ctx, p.Jobs)
 	}

@@ -99,6 +99,12 @@ func write[T any](ctx context.Context, s *Store, name string, fn func(context.Co
 	return writeAfter(ctx, s, name, nil, fn)
 }
 
+// writeOnly is write for a transaction without a value.
+func writeOnly(ctx context.Context, s *Store, name string, fn func(context.Context, *tx) error) error {
+	_, err := write(ctx, s, name, func(ctx context.Context, t *tx) (struct{}, error) { return struct{}{}, fn(ctx, t) })
+	return err
+}
+
 // writeAfter is write for a transaction whose first statements are known before it begins:
 // first queues them, and they are sent with its BEGIN. They know no time.
 func writeAfter[T any](

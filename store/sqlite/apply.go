@@ -14,25 +14,7 @@ import (
 
 // Apply implements store.Store.
 func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
-	if err := rules.Bounded(len(items)); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
-	}
-	return write(ctx, s, "apply", func(ctx context.Context, t *tx) ([]store.Applied, error) {
-		out := make([]store.Applied, len(items))
-		for i, c := range items {
-			verdict, fatal := t.item(ctx, len(items), func() (err error) {
-				out[i], err = t.apply(ctx, c)
-				return err
-			})
-			if fatal != nil {
-				return nil, fatal
-			}
-			if verdict != nil {
-				out[i] = store.Applied{Err: verdict}
-			}
-		}
-		return out, nil
-	})
+	return batch(ctx, s, "apply", items, (*tx).apply, func(err error) store.Applied { return store.Applied{Err: err} })
 }
 
 // change is one decision in progress, as it is written, and the job before and after it.
@@ -71,20 +53,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 			return store.Applied{}, err
 		}
 	}
-	if err := c.putEffect(ctx); err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.settle(ctx); err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.record(ctx); err != nil {
-		return store.Applied{}, err
-	}
-	c.move()
-	if err := c.content(ctx); err != nil {
-		return store.Applied{}, err
-	}
-	if err := c.write(ctx); err != nil {
+	if err := inSequence(ctx, c.putEffect, c.settle, c.record, c.content, c.write); err != nil {
 		return store.Applied{}, err
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
@@ -146,6 +115,8 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 		row.SharedWith, row.OwnsID = fromOptionalID(e.SharedWith), toBool(c.Owns)
 		c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
 	}
+	c.job.StartWindow = micros(c.Next.StartWindow)
+	setStatus(&c.st, c.Next.Status)
 	return nil
 }
 
@@ -209,12 +180,6 @@ func (c *change) record(ctx context.Context) error {
 		c.st.ResolutionID = someMicros(id)
 	}
 	return nil
-}
-
-// move computes the new rows.
-func (c *change) move() {
-	c.job.StartWindow = micros(c.Next.StartWindow)
-	setStatus(&c.st, c.Next.Status)
 }
 
 // write stores the new state row and what depends on it: the hold, the gate, the runnable
@@ -295,22 +260,16 @@ func (c *change) hold(ctx context.Context) error {
 	}
 	switch {
 	case !rules.Holds(*h, int(conn.CredentialVersion)):
-		return nil
 	case h.Auth != 0:
-		_, err := c.q.HoldAuth(ctx, sqlitedb.HoldAuthParams{
+		_, err = c.q.HoldAuth(ctx, sqlitedb.HoldAuthParams{
 			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,
 			HoldKey: c.st.HoldKey,
 		})
-		if err != nil {
-			return fmt.Errorf("hold: %w", err)
-		}
 	default:
-		err := c.q.HoldRate(ctx, sqlitedb.HoldRateParams{
-			Until: rules.Until(*h, fromMicros(c.now)).UnixMicro(), Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
+		until := rules.Until(*h, fromMicros(c.now)).UnixMicro()
+		err = c.q.HoldRate(ctx, sqlitedb.HoldRateParams{
+			Until: until, Reason: h.Reason, ConnectionID: c.st.ConnectionID, HoldKey: c.st.HoldKey,
 		})
-		if err != nil {
-			return fmt.Errorf("hold: %w", err)
-		}
 	}
-	return nil
+	return named("hold", err)
 }

@@ -18,25 +18,7 @@ import (
 
 // Arm implements store.Store.
 func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	if err := rules.Bounded(len(items)); err != nil {
-		return nil, fmt.Errorf("arm: %w", err)
-	}
-	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
-		out := make([]store.Armed, len(items))
-		for i, a := range items {
-			verdict, fatal := t.item(ctx, len(items), func() (err error) {
-				out[i], err = t.arm(ctx, a)
-				return err
-			})
-			if fatal != nil {
-				return nil, fatal
-			}
-			if verdict != nil {
-				out[i] = store.Armed{Err: verdict}
-			}
-		}
-		return out, nil
-	})
+	return batch(ctx, s, "arm", items, (*tx).arm, func(err error) store.Armed { return store.Armed{Err: err} })
 }
 
 func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
@@ -154,13 +136,9 @@ func (t *tx) takeGate(ctx context.Context, st sqlitedb.JobState, a store.Arm) er
 	if err := t.q.CountContentArm(ctx, bucket); err != nil {
 		return fmt.Errorf("arms of the content: %w", err)
 	}
-	err = t.q.TakeGate(ctx, sqlitedb.TakeGateParams{
+	return named("gate", t.q.TakeGate(ctx, sqlitedb.TakeGateParams{
 		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
-	})
-	if err != nil {
-		return fmt.Errorf("gate: %w", err)
-	}
-	return nil
+	}))
 }
 
 // ContentArms implements store.Store.
@@ -200,10 +178,7 @@ func (t *tx) noteArmed(ctx context.Context) error {
 	if err == nil && m.ArmedBefore == 0 {
 		err = t.q.SetArmed(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("meta: %w", err)
-	}
-	return nil
+	return named("meta", err)
 }
 
 // ArmedBy implements store.Store. It is queued behind the writes that came before it, so the
@@ -229,16 +204,15 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 
 // SaveHandle implements store.Store. Only the attempt that is being sent may save a handle.
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
-	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "save handle", func(ctx context.Context, t *tx) error {
 		n, err := t.q.SaveHandle(ctx, sqlitedb.SaveHandleParams{Handle: someText(handle), JobID: fromID(id), Number: int64(attempt)})
 		t.w.cache.drop(id)
 		if err != nil || n == 1 {
-			return struct{}{}, err
+			return err
 		}
 		if _, err := t.view().attempt(ctx, fromID(id), int64(attempt)); err != nil {
-			return struct{}{}, orNotFound(err)
+			return orNotFound(err)
 		}
-		return struct{}{}, store.ErrStale
+		return store.ErrStale
 	})
-	return err
 }

@@ -16,13 +16,14 @@ import (
 //   - The cache guards nothing. Every write names the version, the token and the times that
 //     it was decided on, and SQLite compares them with the row. An intent or a decision on a
 //     row that has changed is refused.
-//   - A query that changes a row drops it from the cache (see queries), or its caller updates
+//   - A query that changes a row drops it from the cache (see drops), or its caller updates
 //     the cached row. Every rollback drops everything.
-//   - The cache holds jobs under way, up to a bound.
+//   - Everything has a bound. A full map drops any entry for a new one: Go's order of maps is
+//     random. Jobs end and leave; only of them a full cache takes no more.
 
 const (
-	// maxCached and maxCachedBytes bound the cached jobs, by number and by the sizes of their
-	// payloads.
+	// maxCached bounds what is cached, by number of each kind, and maxCachedBytes the payloads
+	// of the cached jobs.
 	maxCached      = 4096
 	maxCachedBytes = 16 << 20
 )
@@ -35,7 +36,7 @@ type cache struct {
 	runnable  map[job.ID]map[string]sqlitedb.ConnectionReady
 	readyRows int
 	loose     map[job.ID]bool
-	// underWay counts the jobs CLAIMED and SENDING of each connection.
+	// underWay counts the jobs CLAIMED and SENDING of each connection that has any.
 	underWay map[job.ID]int64
 	// waiting reports whether any job waits for another one.
 	waiting *bool
@@ -60,8 +61,42 @@ func newCache() *cache {
 	}
 }
 
-// forgetConnection drops a connection's row.
-func (c *cache) forgetConnection(id []byte) { delete(c.conns, toID(id)) }
+// keepConnection caches a connection's row.
+func (c *cache) keepConnection(id job.ID, row sqlitedb.Connection) {
+	makeRoom(c.conns)
+	c.conns[id] = row
+}
+
+// keepLoose records that no row of a connection is saturated.
+func (c *cache) keepLoose(id job.ID) {
+	makeRoom(c.loose)
+	c.loose[id] = true
+}
+
+// keepRunnable caches a runnable row. If there are too many, it drops those of any connection.
+func (c *cache) keepRunnable(id job.ID, r sqlitedb.ConnectionReady) {
+	for other := range c.runnable {
+		if c.readyRows < maxCached {
+			break
+		}
+		c.forgetRunnableOf(other)
+	}
+	if c.runnable[id] == nil {
+		c.runnable[id] = make(map[string]sqlitedb.ConnectionReady)
+	}
+	c.runnable[id][r.HoldKey] = r
+	c.readyRows++
+}
+
+// makeRoom drops entries until there is room for one more.
+func makeRoom[V any](of map[job.ID]V) {
+	for id := range of {
+		if len(of) < maxCached {
+			return
+		}
+		delete(of, id)
+	}
+}
 
 // forgetRunnable drops a runnable row that the change did not make saturated.
 func (c *cache) forgetRunnable(conn []byte, hold string) {
@@ -73,8 +108,7 @@ func (c *cache) forgetRunnable(conn []byte, hold string) {
 }
 
 // forgetRunnableOf drops all runnable rows of a connection.
-func (c *cache) forgetRunnableOf(conn []byte) {
-	id := toID(conn)
+func (c *cache) forgetRunnableOf(id job.ID) {
 	delete(c.loose, id)
 	c.readyRows -= len(c.runnable[id])
 	delete(c.runnable, id)
@@ -108,10 +142,11 @@ func (c *cache) moved(conn []byte, from, to job.State) {
 	if c.underWay == nil || from.InFlight() == to.InFlight() {
 		return
 	}
+	id := toID(conn)
 	if to.InFlight() {
-		c.underWay[toID(conn)]++
-	} else {
-		c.underWay[toID(conn)]--
+		c.underWay[id]++
+	} else if c.underWay[id]--; c.underWay[id] == 0 {
+		delete(c.underWay, id)
 	}
 }
 
@@ -164,8 +199,8 @@ func (t *tx) getConnection(ctx context.Context, id []byte) (sqlitedb.Connection,
 		return c, nil
 	}
 	c, err := t.q.GetConnection(ctx, id)
-	if err == nil && len(t.w.cache.conns) < maxCached {
-		t.w.cache.conns[toID(id)] = c
+	if err == nil {
+		t.w.cache.keepConnection(toID(id), c)
 	}
 	return c, err
 }
@@ -177,12 +212,8 @@ func (t *tx) runnableRow(ctx context.Context, conn []byte, hold string) (sqlited
 		return r, nil
 	}
 	r, err := t.q.GetRunnable(ctx, sqlitedb.GetRunnableParams{ConnectionID: conn, HoldKey: hold})
-	if err == nil && c.readyRows < maxCached {
-		if c.runnable[id] == nil {
-			c.runnable[id] = make(map[string]sqlitedb.ConnectionReady)
-		}
-		c.runnable[id][hold] = r
-		c.readyRows++
+	if err == nil {
+		c.keepRunnable(id, r)
 	}
 	return r, err
 }
@@ -228,7 +259,7 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("runnable row: %w", err)
 	}
-	t.w.cache.loose[id] = true
+	t.w.cache.keepLoose(id)
 	return freed > 0, nil
 }
 

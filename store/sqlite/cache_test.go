@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -75,7 +74,6 @@ func compareCache(ctx context.Context, tx *tx) error {
 		for _, id := range all {
 			want[toID(id)]++
 		}
-		maps.DeleteFunc(c.underWay, func(_ job.ID, n int64) bool { return n == 0 })
 		compare("under way", c.underWay, want, err)
 	}
 	for id, h := range c.jobs {
@@ -129,8 +127,8 @@ func TestTheWriterRemembersWhatIsThere(t *testing.T) {
 	checkCache(t, s)
 }
 
-// TestEveryWriteIsKnownToTheCache: each query that changes a table with cached rows is a
-// method of queries that drops something, or listed here. The conformance suite with
+// TestEveryWriteIsKnownToTheCache: each query that changes a table with cached rows is in drops,
+// or listed here. The conformance suite with
 // CheckCache shows that it drops the right rows.
 func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 	elsewhere := map[string]string{
@@ -145,19 +143,6 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 		"StepWaits": "all is dropped", "StepWindows": "all is dropped", "StepEnds": "all is dropped",
 		"StepHolds": "all is dropped", "StepBuckets": "all is dropped", "StepUnasked": "all is dropped",
 		"StepFirstArms": "all is dropped", "StepPauses": "all is dropped",
-	}
-	own := make(map[string]bool)
-	for _, decl := range parsed(t, "queries.go").Decls {
-		f, ok := decl.(*ast.FuncDecl)
-		if !ok {
-			continue
-		}
-		ast.Inspect(f.Body, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "cache" {
-				own[f.Name.Name] = true
-			}
-			return true
-		})
 	}
 	paths, err := filepath.Glob("../../gen/sqlitedb/*.sql.go")
 	if err != nil {
@@ -179,8 +164,13 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 		})
 	}
 	for query := range found {
-		if own[query] == (elsewhere[query] != "") {
-			t.Errorf("query %s: make it a method of queries, or list it here (method: %v, listed: %q)", query, own[query], elsewhere[query])
+		if _, drops := drops[query]; drops == (elsewhere[query] != "") {
+			t.Errorf("query %s: add it to drops, or list it here (in drops: %v, listed: %q)", query, drops, elsewhere[query])
+		}
+	}
+	for query := range drops {
+		if !found[query] {
+			t.Errorf("query %s drops something, and changes nothing that is remembered", query)
 		}
 	}
 	for query := range elsewhere {
@@ -190,6 +180,109 @@ func TestEveryWriteIsKnownToTheCache(t *testing.T) {
 	}
 	if len(found) < len(elsewhere)+20 {
 		t.Errorf("only %d queries were found", len(found))
+	}
+}
+
+// TestDropsTakeTheRightArguments: the arguments by which a query's row is dropped are the ones
+// that name it.
+func TestDropsTakeTheRightArguments(t *testing.T) {
+	want := map[string][]string{
+		"conns": {"InsertConnection", "SetConnection", "SetBucket", "BlankConnection"},
+		"row":   {"MakeRunnable", "Served", "Recount", "HoldAuth", "HoldRate"},
+		"rows":  {"Saturate", "Unsaturate", "Pace", "PauseRunnable", "LiftAuth", "Unbound", "DropRunnableOf"},
+		"job":   {"SetContent", "ReleaseReply"},
+	}
+	names := map[string]string{"id": "id", "ID": "id", "connectionID": "id", "ConnectionID": "id", "JobID": "id", "HoldKey": "hold"}
+	given := argumentsOf(t)
+	for kind, queries := range want {
+		for _, query := range queries {
+			id, other := randomID(), randomID()
+			c := newCache()
+			for _, id := range []job.ID{id, other} {
+				c.keepConnection(id, sqlitedb.Connection{})
+				for _, hold := range []string{"hold", "another"} {
+					c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: hold})
+				}
+				c.keep(&cachedJob{st: sqlitedb.JobState{JobID: fromID(id)}})
+			}
+			var args []any
+			for _, name := range given[query] {
+				switch names[name] {
+				case "id":
+					args = append(args, fromID(id))
+				case "hold":
+					args = append(args, "hold")
+				default:
+					args = append(args, int64(0))
+				}
+			}
+			drops[query](c, args)
+			got := []int{len(c.conns), c.readyRows, len(c.jobs)}
+			left := map[string][]int{"conns": {1, 4, 2}, "row": {2, 3, 2}, "rows": {2, 2, 2}, "job": {2, 4, 1}}[kind]
+			if !slices.Equal(got, left) || len(c.runnable[other]) != 2 {
+				t.Errorf("%s leaves %v of the cache, want %v", query, got, left)
+			}
+		}
+	}
+}
+
+// argumentsOf returns the names of the arguments that generated queries pass on.
+func argumentsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../gen/sqlitedb/*.sql.go")
+	must(t, err)
+	out := make(map[string][]string)
+	for _, path := range paths {
+		for _, decl := range parsed(t, path).Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || len(call.Args) < 2 {
+					return true
+				}
+				for _, a := range call.Args[2:] {
+					switch a := a.(type) {
+					case *ast.SelectorExpr:
+						out[f.Name.Name] = append(out[f.Name.Name], a.Sel.Name)
+					case *ast.Ident:
+						out[f.Name.Name] = append(out[f.Name.Name], a.Name)
+					}
+				}
+				return false
+			})
+		}
+	}
+	return out
+}
+
+// TestTheCacheIsBounded: with more connections than the cache holds it keeps the newest, and a
+// connection without jobs under way leaves the count of them.
+func TestTheCacheIsBounded(t *testing.T) {
+	c := newCache()
+	c.underWay = make(map[job.ID]int64)
+	for range 2 * maxCached {
+		id := randomID()
+		c.keepConnection(id, sqlitedb.Connection{ID: fromID(id)})
+		c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: "a"})
+		c.keepRunnable(id, sqlitedb.ConnectionReady{HoldKey: "b"})
+		c.keepLoose(id)
+		c.moved(fromID(id), job.Scheduled, job.Claimed)
+		c.moved(fromID(id), job.Claimed, job.Sending)
+		c.moved(fromID(id), job.Sending, job.Succeeded)
+		if _, ok := c.conns[id]; !ok || len(c.runnable[id]) == 0 || !c.loose[id] {
+			t.Fatal("the newest connection is not cached")
+		}
+	}
+	for what, n := range map[string]int{"connections": len(c.conns), "runnable rows": c.readyRows, "loose": len(c.loose)} {
+		if n > maxCached {
+			t.Errorf("%d %s, at most %d", n, what, maxCached)
+		}
+	}
+	if len(c.underWay) > 0 {
+		t.Errorf("%d connections have jobs under way, want none", len(c.underWay))
 	}
 }
 

@@ -239,13 +239,7 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 		return nil
 	}
 	if rules.Paced(b, c.now) {
-		if err := c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}); err != nil {
-			return fmt.Errorf("token bucket: %w", err)
-		}
-		return nil
+		return named("token bucket", c.q.Pace(ctx, sqlitedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}))
 	}
-	if err := c.q.Saturate(ctx, conn.row.ID); err != nil {
-		return fmt.Errorf("bound: %w", err)
-	}
-	return nil
+	return named("bound", c.q.Saturate(ctx, conn.row.ID))
 }

@@ -142,73 +142,50 @@ func (w *writer) writeStep(ctx context.Context, m store.ClockMoment) error {
 	if err := w.ses.control(ctx, begin); err != nil {
 		return err
 	}
-	for _, part := range w.stepParts(m) {
-		if err := part(ctx); err != nil {
-			return err
-		}
-	}
-	return w.commit(ctx)
+	return inSequence(ctx, append(w.stepParts(m), w.commit)...)
 }
 
 // stepParts are the statements of a step.
 func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 	step, q := *m.Step, w.q
-	over := min(step.From, step.To)
-	unknown := store.AgeUnknown.UnixMicro()
+	over, unknown := min(step.From, step.To), store.AgeUnknown.UnixMicro()
 	parts := []func(context.Context) error{
-		func(ctx context.Context) error {
-			return q.SaveClock(ctx, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()}))
-		},
-		func(ctx context.Context) error { return q.BeginStep(ctx, step.By) },
+		with(q.SaveClock, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()})),
+		with(q.BeginStep, step.By),
 	}
 	if step.By != 0 {
+		ages := sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over}
+		waits := sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)}
 		parts = append(parts,
-			func(ctx context.Context) error {
-				return q.StepEarlierAttempts(ctx, sqlitedb.StepEarlierAttemptsParams{By: step.By, Unknown: unknown, Over: over})
-			},
-			func(ctx context.Context) error {
-				return q.StepAttempts(ctx, sqlitedb.StepAttemptsParams{By: step.By, Unknown: unknown, Over: over})
-			},
-			func(ctx context.Context) error { return q.StepLeases(ctx, step.By) },
-			func(ctx context.Context) error { return q.StepUnasked(ctx, step.By) },
-			func(ctx context.Context) error {
-				return q.StepWaits(ctx, sqlitedb.StepWaitsParams{By: step.By, Over: over, DefaultWindow: micros(job.DefaultWindow)})
-			},
-			func(ctx context.Context) error { return q.StepEnds(ctx, step.To) },
-			func(ctx context.Context) error {
-				return q.StepHolds(ctx, sqlitedb.StepHoldsParams{By: step.By, Over: over, Now: step.To})
-			},
-			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
-			func(ctx context.Context) error { return q.StepCoolDowns(ctx, step.By) },
-			func(ctx context.Context) error {
-				return q.StepRenewals(ctx, sqlitedb.StepRenewalsParams{By: step.By, Over: over})
-			},
-			func(ctx context.Context) error {
-				return q.StepLogins(ctx, sqlitedb.StepLoginsParams{By: step.By, Over: over})
-			},
+			with(q.StepEarlierAttempts, sqlitedb.StepEarlierAttemptsParams(ages)),
+			with(q.StepAttempts, ages),
+			with(q.StepLeases, step.By),
+			with(q.StepUnasked, step.By),
+			with(q.StepWaits, waits),
+			with(q.StepEnds, step.To),
+			with(q.StepHolds, sqlitedb.StepHoldsParams{By: step.By, Over: over, Now: step.To}),
+			with(q.StepBuckets, step.By),
+			with(q.StepCoolDowns, step.By),
+			with(q.StepRenewals, sqlitedb.StepRenewalsParams{By: step.By, Over: over}),
+			with(q.StepLogins, sqlitedb.StepLoginsParams{By: step.By, Over: over}),
 		)
 	}
 	if step.By < 0 {
+		due := sqlitedb.StepSchedulesParams{Now: step.To, Soon: step.From + micros(store.BufferedLook)}
 		parts = append(parts,
-			func(ctx context.Context) error {
-				return q.StepSchedules(ctx, sqlitedb.StepSchedulesParams{Now: step.To, Soon: step.From + micros(store.BufferedLook)})
-			},
-			func(ctx context.Context) error { return q.StepFirstArms(ctx, step.To) },
-			func(ctx context.Context) error { return q.StepPauses(ctx, step.To) },
-			func(ctx context.Context) error { return q.StepUses(ctx, step.To) },
+			with(q.StepSchedules, due),
+			with(q.StepFirstArms, step.To),
+			with(q.StepPauses, step.To),
+			with(q.StepUses, step.To),
 		)
 	}
 	if step.AgesUnknown {
-		parts = append(parts, func(ctx context.Context) error {
-			return q.ForgetEarlierKeyAges(ctx, sqlitedb.ForgetEarlierKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
-		}, func(ctx context.Context) error {
-			return q.ForgetKeyAges(ctx, sqlitedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
-		})
+		ages := sqlitedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)}
+		parts = append(parts,
+			with(q.ForgetEarlierKeyAges, sqlitedb.ForgetEarlierKeyAgesParams(ages)), with(q.ForgetKeyAges, ages))
 	}
 	if step.Suspended > 0 {
-		parts = append(parts, func(ctx context.Context) error {
-			return q.StepWindows(ctx, sqlitedb.StepWindowsParams{Stood: micros(step.Suspended), Now: step.To})
-		})
+		parts = append(parts, with(q.StepWindows, sqlitedb.StepWindowsParams{Stood: micros(step.Suspended), Now: step.To}))
 	}
 	return append(parts, q.EndStep)
 }

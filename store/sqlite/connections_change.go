@@ -25,10 +25,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 			if err := r.credential(ctx); err != nil {
 				return err
 			}
-			if err := r.runnable(ctx); err != nil {
-				return fmt.Errorf("runnable rows: %w", err)
-			}
-			return nil
+			return named("runnable rows", r.runnable(ctx))
 		}
 		var err error
 		if c.Delete || c.Credential != nil { // an old credential is not left in the file
@@ -94,10 +91,7 @@ func (r *connectionChange) write(ctx context.Context) error {
 	if err == nil && r.Labels != nil {
 		err = r.q.InsertConnectionLabels(ctx, id)
 	}
-	if err != nil {
-		return fmt.Errorf("connection: %w", err)
-	}
-	return nil
+	return named("connection", err)
 }
 
 func (r *connectionChange) credential(ctx context.Context) error {
@@ -111,10 +105,7 @@ func (r *connectionChange) credential(ctx context.Context) error {
 	if err == nil && r.Credential != nil {
 		err = r.q.InsertCredential(ctx, insertCredentialParams(r.ID, *r.Credential, r.now))
 	}
-	if err != nil {
-		return fmt.Errorf("credential: %w", err)
-	}
-	return nil
+	return named("credential", err)
 }
 
 // seal writes a new seal of the connection's present credential.
@@ -123,10 +114,7 @@ func (r *connectionChange) seal(ctx context.Context) error {
 	if err == nil && n != 1 {
 		return fmt.Errorf("%w: credential version %d is not there", store.ErrIllegal, r.next.CredentialVersion)
 	}
-	if err != nil {
-		return fmt.Errorf("seal: %w", err)
-	}
-	return nil
+	return named("seal", err)
 }
 
 // runnable updates the runnable rows, and wakes the watchers for work.

@@ -50,16 +50,12 @@ func (c *change) content(ctx context.Context) error {
 		}
 		c.job.OwnEffectKey = to.OwnEffectKey
 	}
-	err := c.q.SetContent(ctx, sqlitedb.SetContentParams{
+	return named("content", c.q.SetContent(ctx, sqlitedb.SetContentParams{
 		Payload: c.job.Payload, HoldKey: c.job.HoldKey, Labels: c.job.Labels,
 		StartWindow: c.job.StartWindow, OwnEffectKey: c.job.OwnEffectKey, ID: c.job.ID,
 		Policy: c.job.Policy, MaxAttempts: c.job.MaxAttempts, MinBackoff: c.job.MinBackoff, MaxBackoff: c.job.MaxBackoff,
 		AttemptTimeout: c.job.AttemptTimeout, TimeZone: c.job.TimeZone,
-	})
-	if err != nil {
-		return fmt.Errorf("content: %w", err)
-	}
-	return nil
+	}))
 }
 
 // terms changes policies and the time zone of the row.
@@ -96,9 +92,5 @@ func (c *change) leaveRow(ctx context.Context) error {
 	if c.old.HoldKey == c.st.HoldKey {
 		return nil
 	}
-	err := c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey})
-	if err != nil {
-		return fmt.Errorf("runnable row: %w", err)
-	}
-	return nil
+	return named("runnable row", c.q.Recount(ctx, sqlitedb.RecountParams{ConnectionID: c.old.ConnectionID, HoldKey: c.old.HoldKey}))
 }

@@ -163,18 +163,6 @@ func setStateParams(st sqlitedb.JobState, history []byte) sqlitedb.SetStateParam
 	}
 }
 
-// fromListed returns the job's row of one that was read without the payload.
-func fromListed(r sqlitedb.GetListedRow) sqlitedb.Job {
-	return sqlitedb.Job{
-		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: r.ConnectionID, HoldKey: r.HoldKey,
-		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
-		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
-		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
-		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, OwnEffectKey: r.OwnEffectKey,
-		CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
-	}
-}
-
 // fromDue returns both rows of a job that was found runnable in a runnable row. Columns that
 // are not read follow from that, or are copies.
 func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.RunnableRowsRow) (sqlitedb.Job, sqlitedb.JobState) {

@@ -73,18 +73,7 @@ func setScheduleParams(r sqlitedb.Schedule) sqlitedb.SetScheduleParams {
 		SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused,
 		LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, UpdatedBy: r.UpdatedBy, ID: r.ID,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Held: r.Held,
-		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil, CatchUp: r.CatchUp,
-	}
-}
-
-func setFiredParams(r sqlitedb.Schedule) sqlitedb.SetFiredParams {
-	return sqlitedb.SetFiredParams{
-		Version: r.Version, Revision: r.Revision, State: r.State, PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt,
-		CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered, Skips: r.Skips, Run: r.Run, Fired: r.Fired,
-		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
-		Refused: r.Refused, LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, ID: r.ID,
-		NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, Held: r.Held,
-		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil, CatchUp: r.CatchUp,
+		RefusedInRow: r.RefusedInRow, HeldUntil: r.HeldUntil, CatchUp: r.CatchUp, Day: r.Day, DayCount: r.DayCount,
 	}
 }
 

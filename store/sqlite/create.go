@@ -15,25 +15,7 @@ import (
 // Create implements store.Store. The key is looked up in the same transaction
 // that binds it, by the only writer there is.
 func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	if err := rules.Bounded(len(items)); err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
-		out := make([]store.Created, len(items))
-		for i, n := range items {
-			verdict, fatal := t.item(ctx, len(items), func() (err error) {
-				out[i], err = t.create(ctx, n)
-				return err
-			})
-			if fatal != nil {
-				return nil, fatal
-			}
-			if verdict != nil {
-				out[i] = store.Created{Err: verdict}
-			}
-		}
-		return out, nil
-	})
+	return batch(ctx, s, "create", items, (*tx).create, func(err error) store.Created { return store.Created{Err: err} })
 }
 
 func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {
@@ -187,13 +169,9 @@ func (t *tx) makeRunnable(ctx context.Context, st sqlitedb.JobState) error {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("runnable row: %w", err)
 	}
-	err = t.q.MakeRunnable(ctx, sqlitedb.MakeRunnableParams{
+	return named("runnable row", t.q.MakeRunnable(ctx, sqlitedb.MakeRunnableParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
-	})
-	if err != nil {
-		return fmt.Errorf("runnable row: %w", err)
-	}
-	return nil
+	}))
 }
 
 // addRecipients stores the recipients of a job's payload.

@@ -58,10 +58,7 @@ func (c *change) putEffect(ctx context.Context) error {
 	if c.effect == nil {
 		return nil
 	}
-	if err := c.q.PutEffect(ctx, *c.effect); err != nil {
-		return fmt.Errorf("effect: %w", err)
-	}
-	return nil
+	return named("effect", c.q.PutEffect(ctx, *c.effect))
 }
 
 // effectRow names the object: its account and its namespace of ids.

@@ -168,11 +168,7 @@ func (f *firer) postpone(ctx context.Context, id []byte) error {
 	if !f.p.Only.ID.IsZero() {
 		return nil
 	}
-	err := f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, Until: f.now + micros(store.BufferedLook)})
-	if err != nil {
-		return fmt.Errorf("postpone: %w", err)
-	}
-	return nil
+	return named("postpone", f.q.PostponeSchedule(ctx, sqlitedb.PostponeScheduleParams{ID: id, Until: f.now + micros(store.BufferedLook)}))
 }
 
 // facts reads what a decision depends on apart from the schedule.
@@ -271,5 +267,5 @@ func (f *firer) write(ctx context.Context, row sqlitedb.Schedule, r *store.FireR
 	if err := f.endItems(ctx, row.Project, r.Items(out)); err != nil {
 		return store.Fired{}, err
 	}
-	return out, one(f.q.SetFired(ctx, setFiredParams(to)))
+	return out, one(f.q.SetSchedule(ctx, setScheduleParams(to)))
 }

@@ -177,11 +177,7 @@ func (v view) listedItem(ctx context.Context, schedule, id []byte, payload bool)
 	if err != nil {
 		return store.ScheduleItem{}, err
 	}
-	return toItem(sqlitedb.ScheduleItem{
-		ID: r.ID, ScheduleID: r.ScheduleID, IdemKey: r.IdemKey, Fingerprint: r.Fingerprint, Version: r.Version, State: r.State,
-		Place: r.Place, PayloadKind: r.PayloadKind, Labels: r.Labels, FiringName: r.FiringName, JobID: r.JobID, Reason: r.Reason,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, EndedAt: r.EndedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
-	})
+	return toItem(sqlitedb.ScheduleItem(r))
 }
 
 // ChangeItem implements store.Store.

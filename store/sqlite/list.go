@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -35,11 +36,15 @@ func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, erro
 			return p, err
 		}
 		for _, place := range found {
-			row, err := v.q.GetListed(ctx, fromID(place.ID))
+			row, err := v.q.ListedJob(ctx, fromID(place.ID))
 			if err != nil {
 				return p, err
 			}
-			snap, err := v.complete(ctx, fromListed(row), row.JobState)
+			st, err := v.q.GetState(ctx, row.ID)
+			if err != nil {
+				return p, err
+			}
+			snap, err := v.complete(ctx, sqlitedb.Job(row), st)
 			if err != nil {
 				return p, err
 			}

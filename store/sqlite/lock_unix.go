@@ -114,8 +114,5 @@ func (l *fileLock) setMark(m lockMark) error {
 
 // sync makes the record survive a crash of the machine.
 func (l *fileLock) sync() error {
-	if err := l.file.Sync(); err != nil {
-		return fmt.Errorf("write lock file: %w", err)
-	}
-	return nil
+	return named("write lock file", l.file.Sync())
 }

@@ -201,41 +201,36 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context) error {
-	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "release", func(ctx context.Context, t *tx) error {
 		identity, err := s.identity()
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		m, err := t.q.GetMeta(ctx)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if m.Quarantined != "" {
 			if err := t.raiseFences(ctx); err != nil {
-				return struct{}{}, err
+				return err
 			}
 			if err := t.q.SetReleased(ctx, someMicros(t.now)); err != nil {
-				return struct{}{}, err
+				return err
 			}
 			if err := t.q.HoldSchedules(ctx, someMicros(t.now)); err != nil {
-				return struct{}{}, fmt.Errorf("schedules: %w", err)
+				return fmt.Errorf("schedules: %w", err)
 			}
 			t.hint[store.WatchSchedules] = true
 		}
 		t.hint[store.WatchWork] = true
-		return struct{}{}, t.q.Release(ctx, identity)
+		return t.q.Release(ctx, identity)
 	})
-	return err
 }
 
 // raiseFences treats every job whose outcome is open as armed just now by a lost state.
 func (t *tx) raiseFences(ctx context.Context) error {
 	from := t.now + micros(store.LostGrace)
-	err := t.q.RaiseFences(ctx, from)
-	if err != nil {
-		return fmt.Errorf("fences: %w", err)
-	}
-	return nil
+	return named("fences", t.q.RaiseFences(ctx, from))
 }
 
 func randomID() job.ID {
@@ -249,10 +244,9 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
 	}
-	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
-		return struct{}{}, t.q.Quarantine(ctx, reason)
+	return writeOnly(ctx, s, "quarantine", func(ctx context.Context, t *tx) error {
+		return t.q.Quarantine(ctx, reason)
 	})
-	return err
 }
 
 // SetNamespace implements store.Store.
@@ -260,15 +254,14 @@ func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool)
 	if err := job.CheckNamespace(namespace); err != nil {
 		return fmt.Errorf("set namespace: %w", err)
 	}
-	_, err := write(ctx, s, "set namespace", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "set namespace", func(ctx context.Context, t *tx) error {
 		m, err := t.q.GetMeta(ctx)
 		if err != nil || m.Namespace == namespace {
-			return struct{}{}, err
+			return err
 		}
 		if m.ArmedBefore == 1 && !(copied && m.Quarantined != "") {
-			return struct{}{}, &store.NamespaceError{Have: m.Namespace}
+			return &store.NamespaceError{Have: m.Namespace}
 		}
-		return struct{}{}, t.q.SetNamespace(ctx, namespace)
+		return t.q.SetNamespace(ctx, namespace)
 	})
-	return err
 }

@@ -13,16 +13,15 @@ import (
 
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
-	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "start login", func(ctx context.Context, t *tx) error {
 		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, t.q.StartLogin(ctx, startLoginParams(l, t.now+micros(ttl)))
+		return t.q.StartLogin(ctx, startLoginParams(l, t.now+micros(ttl)))
 	})
-	return err
 }
 
 // ReadLogin implements store.Store.
@@ -79,18 +78,17 @@ func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.
 
 // EndRenewal implements store.Store.
 func (s *Store) EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error {
-	_, err := write(ctx, s, "end renewal", func(ctx context.Context, t *tx) (struct{}, error) {
+	return writeOnly(ctx, s, "end renewal", func(ctx context.Context, t *tx) error {
 		row, err := t.renewal(ctx, connection)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		row, his := row.Ended(owner, rest, unspent, fromMicros(t.now))
 		if !his {
-			return struct{}{}, nil
+			return nil
 		}
-		return struct{}{}, t.q.SetRenewal(ctx, setRenewalParams(connection, row))
+		return t.q.SetRenewal(ctx, setRenewalParams(connection, row))
 	})
-	return err
 }
 
 // renewal reads a row; without one it returns the zero row.

@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	comment  = regexp.MustCompile(`(?m)^--.*$`)
-	named    = regexp.MustCompile(`@\w+|sqlc\.narg\(\w+\)`)
-	embedded = regexp.MustCompile(`sqlc\.embed\((\w+)\)`)
+	comment   = regexp.MustCompile(`(?m)^--.*$`)
+	queryName = regexp.MustCompile(`@\w+|sqlc\.narg\(\w+\)`)
+	embedded  = regexp.MustCompile(`sqlc\.embed\((\w+)\)`)
 )
 
 // TestPlans checks that no query that runs all the time walks a table.
@@ -48,7 +48,7 @@ func TestPlans(t *testing.T) {
 		name, _, _ := strings.Cut(head, " ")
 		query, _, _ = strings.Cut(comment.ReplaceAllString(query, ""), ";")
 		seen++
-		query = embedded.ReplaceAllString(named.ReplaceAllString(query, "?"), "$1.*")
+		query = embedded.ReplaceAllString(queryName.ReplaceAllString(query, "?"), "$1.*")
 		args := make([]any, strings.Count(query, "?"))
 		for i := range args {
 			args[i] = 1

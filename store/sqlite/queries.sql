@@ -74,15 +74,13 @@ SELECT sqlc.embed(jobs), sqlc.embed(job_state)
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 
--- name: GetListed :one
+-- name: ListedJob :one
 -- A job without its payload, which is the last column of its row.
 SELECT
-    jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
-    jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
-    jobs.attempt_timeout, jobs.cool_down, jobs.skip_if_present, jobs.policy, jobs.own_effect_key, jobs.labels,
-    jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.trace, jobs.fingerprint, jobs.created_at, sqlc.embed(job_state)
-FROM jobs JOIN job_state ON job_state.job_id = jobs.id
-WHERE jobs.id = ?;
+    id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff, max_backoff,
+    attempt_timeout, cool_down, skip_if_present, policy, own_effect_key, labels, time_zone, reply_to, schedule_id, trace,
+    fingerprint, created_at, CAST(x'' AS BLOB) AS payload
+FROM jobs WHERE id = ?;
 
 -- name: GetState :one
 SELECT * FROM job_state WHERE job_id = ?;

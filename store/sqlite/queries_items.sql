@@ -18,8 +18,8 @@ SELECT * FROM schedule_items WHERE id = @id AND schedule_id = @schedule_id;
 -- name: ListedItem :one
 -- Without its payload.
 SELECT
-    id, schedule_id, idem_key, fingerprint, version, state, place, payload_kind, labels, firing_name, job_id, reason,
-    created_at, updated_at, ended_at, created_by, updated_by
+    id, schedule_id, idem_key, fingerprint, version, state, place, CAST(x'' AS BLOB) AS payload, payload_kind, labels, firing_name,
+    job_id, reason, created_at, updated_at, ended_at, created_by, updated_by
 FROM schedule_items WHERE id = ?;
 
 -- name: QueueOf :many

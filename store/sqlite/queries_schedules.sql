@@ -24,11 +24,11 @@ SELECT * FROM schedules WHERE key_digest = ?;
 -- name: ListedSchedule :one
 -- Without its template.
 SELECT
-    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
-    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
-    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row,
-    held_until, postponed_until, refused_decisions, catch_up
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, CAST(x'' AS BLOB) AS template,
+    policies, connection_id, display_name, labels, queued, pause_after_failures, state, pause_cause, note, paused_at,
+    cursor_at, next_at, postponed_until, refused_decisions, catch_up, buffered, skips, run, day, day_count, fired,
+    skipped_by_overlap, skipped_by_person, skipped_by_limit, no_content, missed, coalesced, refused, held, refused_in_row,
+    last_firing, held_until, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
@@ -47,20 +47,8 @@ UPDATE schedules SET
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by, queued = @queued,
     no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
-    refused_decisions = 0
-WHERE id = @id AND revision = @revision - 1;
-
--- name: SetFired :execrows
-UPDATE schedules SET
-    version = @version, revision = @revision, state = @state, pause_cause = @pause_cause, note = @note,
-    paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at, buffered = @buffered, skips = @skips,
-    run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
-    missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
-    updated_at = @updated_at, no_content = @no_content, skipped_by_limit = @skipped_by_limit, day = @day,
-    day_count = @day_count, held = @held,
-    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, postponed_until = NULL,
-    refused_decisions = 0
+    refused_in_row = @refused_in_row, held_until = @held_until, catch_up = @catch_up, day = @day,
+    day_count = @day_count, postponed_until = NULL, refused_decisions = 0
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/store"
@@ -13,6 +12,8 @@ import (
 // Rules of this file: project_use is changed in the transaction that changes the jobs, or the
 // items of schedules. The changes of a group are added up and written once, before its
 // commit: one row for each project, not one for each job.
+
+const useOfProject = "use of the project"
 
 // usage is the change of the projects' use by a group.
 type usage struct {
@@ -25,7 +26,7 @@ func newUsage() *usage { return &usage{waiting: make(map[string]store.StoredJobs
 // writes the change immediately.
 func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int64) error {
 	if t.careful {
-		return useAdded(t.q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
+		return named(useOfProject, t.q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
 	}
 	t.w.ses.dirty = true
 	sum := u.waiting[project]
@@ -36,8 +37,8 @@ func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int6
 // flush writes the recorded changes.
 func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 	for project, sum := range u.waiting {
-		if err := useAdded(q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: sum.Jobs, Bytes: sum.Bytes})); err != nil {
-			return err
+		if err := q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: sum.Jobs, Bytes: sum.Bytes}); err != nil {
+			return named(useOfProject, err)
 		}
 	}
 	u.forget()
@@ -46,13 +47,6 @@ func (u *usage) flush(ctx context.Context, q *sqlitedb.Queries) error {
 
 // forget drops the recorded changes.
 func (u *usage) forget() { clear(u.waiting) }
-
-func useAdded(err error) error {
-	if err != nil {
-		return fmt.Errorf("use of the project: %w", err)
-	}
-	return nil
-}
 
 // StoredJobs implements store.Store.
 func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJobs, error) {

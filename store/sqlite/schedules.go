@@ -125,17 +125,7 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 	if err != nil {
 		return store.Schedule{}, err
 	}
-	return toSchedule(sqlitedb.Schedule{
-		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, KeyDigest: r.KeyDigest, Fingerprint: r.Fingerprint, Version: r.Version,
-		Revision: r.Revision, Generation: r.Generation, Spec: r.Spec, Policies: r.Policies, ConnectionID: r.ConnectionID,
-		DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures, State: r.State,
-		PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt, CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered,
-		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
-		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
-		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
-		HeldUntil: r.HeldUntil, PostponedUntil: r.PostponedUntil, RefusedDecisions: r.RefusedDecisions, CatchUp: r.CatchUp,
-	})
+	return toSchedule(sqlitedb.Schedule(r))
 }
 
 // ChangeSchedule implements store.Store.
@@ -215,10 +205,7 @@ func one(n int64, err error) error {
 func (t *tx) addFiring(ctx context.Context, to *sqlitedb.Schedule, f store.Firing) error {
 	n, err := t.q.InsertFiring(ctx, insertFiringParams(to.ID, to.LastFiring+1, f))
 	to.LastFiring += n
-	if err != nil {
-		return fmt.Errorf("firing: %w", err)
-	}
-	return nil
+	return named("firing", err)
 }
 
 // Firings implements store.Store.

@@ -15,13 +15,15 @@ import (
 // to prepare all of them would take most of the time of a start, and once. Statements without
 // rows go to the driver without the bookkeeping of database/sql, which serves pools and contexts
 // and costs as much as a small statement. The statements that an operation has run show whether
-// there is anything to undo when it fails. The type queries knows what a statement changes in
-// the cache.
+// there is anything to undo when it fails. Before a statement of the writer runs, what it changes
+// is dropped from the cache (see drops).
 
 // session is a connection, the writer's or a reader's, as the generated queries use it.
 type session struct {
+	// w is the writer whose cache follows the statements; nil: the connection only reads.
+	w     *writer
 	conn  *sql.Conn
-	execs map[string]driver.StmtExecContext
+	execs map[string]execStmt
 	reads map[string]rowsStmt
 	// dirty reports that something was written, or may have been, since it was last false.
 	dirty bool
@@ -30,6 +32,13 @@ type session struct {
 
 var _ sqlitedb.DBTX = (*session)(nil)
 
+// execStmt is a statement without rows.
+type execStmt struct {
+	driver.StmtExecContext
+	// drops is what it drops from the cache; nil: nothing.
+	drops drop
+}
+
 // rowsStmt is a statement with rows.
 type rowsStmt struct {
 	*sql.Stmt
@@ -37,8 +46,8 @@ type rowsStmt struct {
 	writes bool
 }
 
-func newSession(conn *sql.Conn) *session {
-	return &session{conn: conn, execs: make(map[string]driver.StmtExecContext), reads: make(map[string]rowsStmt)}
+func newSession(conn *sql.Conn, w *writer) *session {
+	return &session{w: w, conn: conn, execs: make(map[string]execStmt), reads: make(map[string]rowsStmt)}
 }
 
 // ExecContext implements sqlitedb.DBTX.
@@ -46,6 +55,9 @@ func (s *session) ExecContext(ctx context.Context, query string, args ...any) (s
 	stmt, err := s.prepared(ctx, query)
 	if err != nil {
 		return nil, err
+	}
+	if stmt.drops != nil && s.w != nil {
+		stmt.drops(s.w.cache, args)
 	}
 	res, err := s.exec(ctx, stmt, args)
 	if err == nil {
@@ -67,7 +79,7 @@ func (s *session) control(ctx context.Context, query string) error {
 	return err
 }
 
-func (s *session) exec(ctx context.Context, stmt driver.StmtExecContext, args []any) (res sql.Result, err error) {
+func (s *session) exec(ctx context.Context, stmt execStmt, args []any) (res sql.Result, err error) {
 	s.args = s.args[:0]
 	for i, a := range args {
 		v, err := value(a)
@@ -103,11 +115,11 @@ func value(a any) (driver.Value, error) {
 	}
 }
 
-func (s *session) prepared(ctx context.Context, query string) (driver.StmtExecContext, error) {
+func (s *session) prepared(ctx context.Context, query string) (execStmt, error) {
 	if stmt, ok := s.execs[query]; ok {
 		return stmt, nil
 	}
-	var stmt driver.StmtExecContext
+	stmt := execStmt{drops: dropOf(query)}
 	err := s.conn.Raw(func(dc any) error {
 		conn, ok := dc.(driver.ConnPrepareContext)
 		if !ok {
@@ -117,13 +129,13 @@ func (s *session) prepared(ctx context.Context, query string) (driver.StmtExecCo
 		if err != nil {
 			return err
 		}
-		if stmt, ok = prepared.(driver.StmtExecContext); !ok {
+		if stmt.StmtExecContext, ok = prepared.(driver.StmtExecContext); !ok {
 			return errors.Join(errors.New("the driver executes no statements"), prepared.Close())
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("prepare: %w", err)
+		return stmt, fmt.Errorf("prepare: %w", err)
 	}
 	s.execs[query] = stmt
 	return stmt, nil
@@ -185,7 +197,7 @@ func (s *session) close() error {
 	return errors.Join(err, s.conn.Raw(func(any) error {
 		var err error
 		for _, stmt := range s.execs {
-			if c, ok := stmt.(driver.Stmt); ok {
+			if c, ok := stmt.StmtExecContext.(driver.Stmt); ok {
 				err = errors.Join(err, c.Close())
 			}
 		}

@@ -181,7 +181,7 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
-	ses := newSession(conn)
+	ses := newSession(conn, nil)
 	return &reader{ses: ses, q: sqlitedb.New(ses)}, nil
 }
 

@@ -68,7 +68,7 @@ type writer struct {
 	cache *cache
 	log   *eventLog
 	usage *usage
-	q     queries
+	q     *sqlitedb.Queries
 	queue chan *op
 	ended chan struct{}
 	quit  chan struct{}
@@ -95,8 +95,8 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
 	w.cache, w.log, w.usage = newCache(), &eventLog{base: unknownPosition}, newUsage()
-	w.ses = newSession(conn)
-	w.q = queries{Queries: sqlitedb.New(w.ses), w: w}
+	w.ses = newSession(conn, w)
+	w.q = sqlitedb.New(w.ses)
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.served, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -116,6 +116,38 @@ func write[T any](ctx context.Context, s *Store, name string, fn func(context.Co
 		return zero, fmt.Errorf("%s: %w", name, err)
 	}
 	return v, nil
+}
+
+// writeOnly is write for an operation without a value.
+func writeOnly(ctx context.Context, s *Store, name string, fn func(context.Context, *tx) error) error {
+	_, err := write(ctx, s, name, func(ctx context.Context, t *tx) (struct{}, error) { return struct{}{}, fn(ctx, t) })
+	return err
+}
+
+// batch runs a call's items, each with its own verdict. refused returns the result of one
+// that is refused.
+func batch[I, R any](
+	ctx context.Context, s *Store, name string, items []I, run func(*tx, context.Context, I) (R, error), refused func(error) R,
+) ([]R, error) {
+	if err := rules.Bounded(len(items)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return write(ctx, s, name, func(ctx context.Context, t *tx) ([]R, error) {
+		out := make([]R, len(items))
+		for i, item := range items {
+			verdict, fatal := t.item(ctx, len(items), func() (err error) {
+				out[i], err = run(t, ctx, item)
+				return err
+			})
+			if fatal != nil {
+				return nil, fatal
+			}
+			if verdict != nil {
+				out[i] = refused(verdict)
+			}
+		}
+		return out, nil
+	})
 }
 
 func (w *writer) do(ctx context.Context, o *op) error {
@@ -218,7 +250,7 @@ func (w *writer) group(first *op) (following *op) {
 		o.refused = err
 		ran = append(ran, o)
 	}
-	if w.usage.flush(ctx, w.q.Queries) != nil {
+	if w.usage.flush(ctx, w.q) != nil {
 		return w.again(ctx, ran, taken, following)
 	}
 	w.finish(ctx, t, ran)
@@ -348,7 +380,7 @@ func (w *writer) undo(ctx context.Context) {
 	_ = w.ses.control(ctx, rollback)
 }
 
-func (w *writer) writeLog(ctx context.Context) error { return w.log.write(ctx, w.q.Queries) }
+func (w *writer) writeLog(ctx context.Context) error { return w.log.write(ctx, w.q) }
 
 func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 	w.undo(ctx)
@@ -388,7 +420,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 // for the whole operation.
 type tx struct {
 	w    *writer
-	q    queries
+	q    *sqlitedb.Queries
 	conn sqlitedb.DBTX
 	now  int64
 	// suspect describes a clock that is not believed.
@@ -411,7 +443,7 @@ func (t *tx) setTime() (step bool) {
 	return m.Step != nil
 }
 
-func (t *tx) view() view { return view{q: t.q.Queries, conn: t.conn, now: t.now, suspect: t.suspect} }
+func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, suspect: t.suspect} }
 
 // item runs one of n items of a batch and returns its verdict. With a verdict nothing of the
 // item is written. fatal is a failure of the whole call, or a verdict that came too late to
