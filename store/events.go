@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -51,4 +52,18 @@ type EventPage struct {
 	Begin int64
 	// Incarnation is the database's (see Meta).
 	Incarnation int64
+}
+
+// Selects reports whether the filter selects an event, as far as its labels do not decide.
+func (q *EventQuery) Selects(e job.Event) bool {
+	switch {
+	case q.Project != "" && e.Project != q.Project,
+		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
+		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
+		!q.Schedule.IsZero() && e.Schedule != q.Schedule,
+		q.Ended && (!e.To.Terminal() || e.To == e.From):
+		return false
+	default:
+		return true
+	}
 }

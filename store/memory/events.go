@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -53,25 +52,12 @@ func (t *tx) events(q store.EventQuery, p store.EventPage) store.EventPage {
 			break
 		}
 		p.Next = e.Position
-		if wanted(q, e) && t.labeled(q.Labels, e.Job) {
+		if q.Selects(e) && t.labeled(q.Labels, e.Job) {
 			p.Events = append(p.Events, e)
 		}
 	}
 	p.More = p.Next < p.End
 	return p
-}
-
-func wanted(q store.EventQuery, e job.Event) bool {
-	switch {
-	case q.Project != "" && e.Project != q.Project,
-		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
-		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
-		!q.Schedule.IsZero() && e.Schedule != q.Schedule,
-		q.Ended && (!e.To.Terminal() || e.To == e.From):
-		return false
-	default:
-		return true
-	}
 }
 
 // labeled reports whether a job has all these labels now.

@@ -194,9 +194,7 @@ func (b *applying) writeIndependent(ctx context.Context, part []int) error {
 	}
 	b.writeEffects(ctx, plans)
 	b.settle(ctx, plans)
-	if err := b.writeContent(ctx, plans); err != nil {
-		return err
-	}
+	b.writeContent(ctx, plans)
 	if err := b.writeStates(ctx, plans); err != nil {
 		return err
 	}
@@ -315,21 +313,17 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 }
 
 // writeContent writes the changes of the requests themselves.
-func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
+func (b *applying) writeContent(ctx context.Context, plans []*planned) {
 	var params pgdb.SetContentsParams
 	for _, p := range plans {
-		if p.Content == nil {
-			continue
-		}
-		if err := addContent(&params, p.Job, *p.Content); err != nil {
-			return err
+		if p.Content != nil {
+			addContent(&params, p.Job, *p.Content)
 		}
 	}
 	if len(params.Jobs) > 0 {
 		b.exec(ctx, statement("content", (*pgdb.Queries).SetContents, params))
 		b.writeRecipients(ctx, plans)
 	}
-	return nil
 }
 
 // writeStates writes the state rows and the events, and records what runnable rows need.

@@ -24,11 +24,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		if err := t.lockCount(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
 			return result{}, err
 		}
-		p, err := insertConnectionParams(c, t.now)
-		if err != nil {
-			return result{}, err
-		}
-		n, err := t.q.InsertConnection(ctx, p)
+		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
 		if err != nil {
 			return result{}, err
 		}

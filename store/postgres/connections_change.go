@@ -27,23 +27,13 @@ import (
 func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
 	return write(ctx, s, "change connection", func(ctx context.Context, t *tx) (store.Connection, error) {
 		r := &connectionChange{tx: t, ConnectionChange: c}
-		if err := r.lock(ctx); err != nil {
+		if err := inSequence(ctx, r.lock, r.refuseInUse); err != nil {
 			return store.Connection{}, err
 		}
-		if err := r.refuseInUse(ctx); err != nil {
-			return store.Connection{}, err
-		}
-		p, err := setConnectionParams(r.next)
-		if err != nil {
-			return store.Connection{}, err
-		}
-		if err := t.q.SetConnection(ctx, p); err != nil {
+		if err := t.q.SetConnection(ctx, setConnectionParams(r.next)); err != nil {
 			return store.Connection{}, fmt.Errorf("connection: %w", err)
 		}
-		if err := r.credential(ctx); err != nil {
-			return store.Connection{}, err
-		}
-		if err := r.runnable(ctx); err != nil {
+		if err := inSequence(ctx, r.credential, r.runnable); err != nil {
 			return store.Connection{}, err
 		}
 		return t.view().connection(ctx, c.ID)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -146,13 +145,9 @@ func unnamed(e job.Effect) bool {
 }
 
 func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
-	fp, err := toFingerprint(r.Fingerprint)
+	labels, fp, err := store.DecodeTerms(r.Labels, r.Fingerprint)
 	if err != nil {
 		return job.Spec{}, err
-	}
-	labels, err := toLabels(r.Labels)
-	if err != nil {
-		return job.Spec{}, fmt.Errorf("labels: %w", err)
 	}
 	return job.Spec{
 		ID: toID(r.JobHead.JobID), Project: r.JobHead.Project, Key: r.IdemKey,
@@ -166,24 +161,6 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone,
 		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent), Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt.UTC(),
 	}, nil
-}
-
-func toLabels(text []byte) (map[string]string, error) {
-	var labels map[string]string
-	if err := json.Unmarshal(text, &labels); err != nil {
-		return nil, err
-	}
-	if len(labels) == 0 {
-		return nil, nil
-	}
-	return labels, nil
-}
-
-func toFingerprint(b []byte) (job.Fingerprint, error) {
-	if len(b) == 0 {
-		return job.Fingerprint{}, nil
-	}
-	return job.ParseFingerprint(b)
 }
 
 func toStatus(st pgdb.JobHead) job.Status {
@@ -235,34 +212,32 @@ func toObservation(o pgdb.Observation) job.Observation {
 	}
 }
 
-func insertConnectionParams(n store.NewConnection, now time.Time) (pgdb.InsertConnectionParams, error) {
+func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
 	c := n.Connection
-	labels, err := fromLabels(c.Labels)
 	p := pgdb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy,
-		Labels: labels,
+		Labels: store.EncodeLabels(c.Labels),
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
 		p.CredentialExpiresAt = fromTime(s.Expires)
 	}
-	return p, err
+	return p
 }
 
-func setConnectionParams(c store.Connection) (pgdb.SetConnectionParams, error) {
-	labels, err := fromLabels(c.Labels)
+func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
 	return pgdb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
-		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy, Labels: labels,
-	}, err
+		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy, Labels: store.EncodeLabels(c.Labels),
+	}
 }
 
 func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
@@ -283,13 +258,9 @@ func toSealed(r pgdb.NewestCredentialRow) store.Sealed {
 
 func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error) {
 	c := r.Connection
-	fp, err := toFingerprint(c.Fingerprint)
+	labels, fp, err := store.DecodeTerms(c.Labels, c.Fingerprint)
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
-	}
-	labels, err := toLabels(c.Labels)
-	if err != nil {
-		return store.Connection{}, fmt.Errorf("connection %s: labels: %w", toID(c.ID), err)
 	}
 	conn := store.Connection{
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
@@ -309,7 +280,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 }
 
 // jobColumns transposes new jobs to the columns of their insert.
-func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsParams, error) {
+func jobColumns(jobs []creation, before int64, now time.Time) pgdb.InsertJobsParams {
 	p := pgdb.InsertJobsParams{Now: now, Before: before}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
 	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.OwnEffectKeys, &p.Traces)
@@ -321,10 +292,6 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 	for i := range jobs {
 		n := &jobs[i]
 		s := &n.snapshot
-		labels, err := fromLabels(s.Labels)
-		if err != nil {
-			return p, fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-		}
 		p.Ids = append(p.Ids, fromID(s.ID))
 		p.Projects = append(p.Projects, s.Project)
 		p.IdemKeys = append(p.IdemKeys, s.Key)
@@ -337,7 +304,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 		p.MaxBackoffs = append(p.MaxBackoffs, micros(s.Retry.MaxBackoff))
 		p.AttemptTimeouts = append(p.AttemptTimeouts, micros(s.Retry.AttemptTimeout))
 		p.Policies = append(p.Policies, int16(s.Policy))
-		p.Labels = append(p.Labels, labels)
+		p.Labels = append(p.Labels, store.EncodeLabels(s.Labels))
 		p.TimeZones = append(p.TimeZones, s.TimeZone)
 		p.ReplyTos = append(p.ReplyTos, optionalID(s.ReplyTo))
 		p.Schedules = append(p.Schedules, optionalID(s.Schedule))
@@ -356,7 +323,7 @@ func jobColumns(jobs []creation, before int64, now time.Time) (pgdb.InsertJobsPa
 		p.PredecessorEnds = append(p.PredecessorEnds, int16(s.PredecessorEnd))
 		p.Histories = append(p.Histories, n.history)
 	}
-	return p, nil
+	return p
 }
 
 // columns allocates columns of rows elements, in one piece for all columns of a type.
@@ -365,12 +332,4 @@ func columns[T any](rows int, of ...*[]T) {
 	for i, c := range of {
 		*c = all[i*rows : i*rows : (i+1)*rows]
 	}
-}
-
-func fromLabels(labels map[string]string) (string, error) {
-	if len(labels) == 0 {
-		return "{}", nil
-	}
-	text, err := json.Marshal(labels)
-	return string(text), err
 }

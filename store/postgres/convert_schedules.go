@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -31,33 +30,31 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 		PostponedUntil: toTime(r.PostponedUntil), RefusedDecisions: r.RefusedDecisions,
 	}
 	var err error
-	if s.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
-		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
-	}
-	if s.Labels, err = toLabels(r.Labels); err != nil {
+	if s.Labels, s.Fingerprint, err = store.DecodeTerms(r.Labels, r.Fingerprint); err != nil {
 		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
 	}
 	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
 }
 
 // scheduleTexts returns the parts of a schedule that are stored as text.
-func scheduleTexts(s store.Schedule) (labels, buffered, skips string, err error) {
-	if labels, err = fromLabels(s.Labels); err != nil {
-		return "", "", "", fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-	}
+func scheduleTexts(s store.Schedule) (buffered, skips, catchUp string, err error) {
 	if buffered, err = s.BufferedText(); err != nil {
 		return "", "", "", err
 	}
-	skips, err = s.SkipsText()
-	return labels, buffered, skips, err
+	if skips, err = s.SkipsText(); err != nil {
+		return "", "", "", err
+	}
+	catchUp, err = s.CatchUpText()
+	return buffered, skips, catchUp, err
 }
 
 func insertScheduleParams(s store.Schedule) (pgdb.InsertScheduleParams, error) {
-	labels, buffered, skips, err := scheduleTexts(s)
+	buffered, skips, _, err := scheduleTexts(s)
 	return pgdb.InsertScheduleParams{
 		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, KeyDigest: digestOf(s.Project, s.Key), Fingerprint: s.Fingerprint.Bytes(),
 		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
-		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName, Labels: labels,
+		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
+		Labels:             store.EncodeLabels(s.Labels),
 		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
 		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips,
 		LedgerBegin: s.LedgerBegin, CreatedAt: s.Created, UpdatedAt: s.Updated, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
@@ -66,12 +63,11 @@ func insertScheduleParams(s store.Schedule) (pgdb.InsertScheduleParams, error) {
 }
 
 func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetScheduleParams, error) {
-	labels, buffered, skips, err := scheduleTexts(s)
-	catchUp, wrong := s.CatchUpText()
-	err = errors.Join(err, wrong)
+	buffered, skips, catchUp, err := scheduleTexts(s)
 	return pgdb.SetScheduleParams{
 		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
-		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName, Labels: labels,
+		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
+		Labels:             store.EncodeLabels(s.Labels),
 		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
 		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips, Run: s.Run,
 		Fired: s.Counts.Fired, SkippedByOverlap: s.Counts.SkippedByOverlap, SkippedByPerson: s.Counts.SkippedByPerson,
@@ -83,11 +79,7 @@ func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetSchedulePara
 }
 
 func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error {
-	_, buffered, skips, err := scheduleTexts(s)
-	if err != nil {
-		return err
-	}
-	catchUp, err := s.CatchUpText()
+	buffered, skips, catchUp, err := scheduleTexts(s)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -268,14 +267,10 @@ func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution)
 }
 
 // addContent adds the changes of the request itself; unset fields are not changed.
-func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
+func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) {
 	labels := ""
 	if c.Labels != nil {
-		text, err := json.Marshal(c.Labels)
-		if err != nil {
-			return fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-		}
-		labels = string(text)
+		labels = store.EncodeLabels(c.Labels)
 	}
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Payloads = append(p.Payloads, c.Payload)
@@ -302,5 +297,4 @@ func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
 	}
 	p.NewTimeZones = append(p.NewTimeZones, c.TimeZone != nil)
 	p.TimeZones = append(p.TimeZones, zone)
-	return nil
 }

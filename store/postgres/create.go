@@ -419,11 +419,7 @@ func (b *creating) insert(ctx context.Context) error {
 		}
 		b.out[n.item] = store.Created{Snapshot: *s, Created: true}
 	}
-	p, err := jobColumns(b.jobs, before, b.now)
-	if err != nil {
-		return err
-	}
-	b.exec(ctx, statement("jobs", (*pgdb.Queries).InsertJobs, p))
+	b.exec(ctx, statement("jobs", (*pgdb.Queries).InsertJobs, jobColumns(b.jobs, before, b.now)))
 	b.addRecipients(ctx)
 	b.makeRunnable(ctx, ready, nil)
 	return nil

@@ -121,7 +121,7 @@ func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, 
 	if q.After < log.begin {
 		return p, store.ErrCursorExpired
 	}
-	wanted := slices.DeleteFunc(log.entries, func(e logpage.Entry) bool { return !selects(&q, &e) })
+	wanted := slices.DeleteFunc(log.entries, func(e logpage.Entry) bool { return !q.Selects(e.Event) })
 	if wanted, err = v.labeled(ctx, wanted, q.Labels); err != nil {
 		return p, err
 	}
@@ -188,34 +188,16 @@ func (v view) log(ctx context.Context, project string, after int64, scan int) (r
 	return out, nil
 }
 
-// selects reports whether an event passes a filter, apart from labels.
-func selects(q *store.EventQuery, e *logpage.Entry) bool {
-	switch {
-	case len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job):
-		return false
-	case len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection):
-		return false
-	case !q.Schedule.IsZero() && e.Schedule != q.Schedule:
-		return false
-	default:
-		return !q.Ended || e.To.Terminal() && e.To != e.From
-	}
-}
-
 // labeled keeps the events of jobs that have all these labels.
 func (v view) labeled(ctx context.Context, entries []logpage.Entry, labels map[string]string) ([]logpage.Entry, error) {
 	if len(labels) == 0 || len(entries) == 0 {
 		return entries, nil
 	}
-	text, err := fromLabels(labels)
-	if err != nil {
-		return nil, fmt.Errorf("labels: %w", err)
-	}
 	ids := make([]job.ID, len(entries))
 	for i := range entries {
 		ids[i] = entries[i].Job
 	}
-	rows, err := v.q.LabeledJobs(ctx, pgdb.LabeledJobsParams{Ids: fromIDs(distinct(ids)), Labels: text})
+	rows, err := v.q.LabeledJobs(ctx, pgdb.LabeledJobsParams{Ids: fromIDs(distinct(ids)), Labels: store.EncodeLabels(labels)})
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}

@@ -53,15 +53,11 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
-		labels, err := fromLabels(item.Labels)
-		if err != nil {
-			return store.ScheduleItem{}, fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-		}
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
 		return item, t.q.InsertItem(ctx, pgdb.InsertItemParams{
 			Project: of.Project, ID: fromID(item.ID), ScheduleID: of.ID, IdemKey: item.Key, Fingerprint: item.Fingerprint.Bytes(), Version: item.Version,
-			State: int16(item.State), Place: place, Payload: fromBytes(item.Payload), PayloadKind: item.PayloadKind, Labels: labels,
+			State: int16(item.State), Place: place, Payload: fromBytes(item.Payload), PayloadKind: item.PayloadKind, Labels: store.EncodeLabels(item.Labels),
 			CreatedAt: item.Created, UpdatedAt: item.Updated, CreatedBy: item.CreatedBy, UpdatedBy: item.UpdatedBy,
 		})
 	})
@@ -232,10 +228,6 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 
 // setItem writes a changed item, and the places of others.
 func (t *tx) setItem(ctx context.Context, project string, i store.ScheduleItem, place int64, others []store.QueuedItem) error {
-	labels, err := fromLabels(i.Labels)
-	if err != nil {
-		return fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-	}
 	if i.State == store.ItemWaiting {
 		p := pgdb.PlaceItemsParams{Ids: []pgtype.UUID{fromID(i.ID)}, Places: []int64{place}}
 		for _, o := range others {
@@ -246,7 +238,7 @@ func (t *tx) setItem(ctx context.Context, project string, i store.ScheduleItem, 
 		}
 	}
 	n, err := t.q.SetItem(ctx, pgdb.SetItemParams{
-		Project: project, Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: labels,
+		Project: project, Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: store.EncodeLabels(i.Labels),
 		Reason: i.Reason, UpdatedAt: i.Updated, EndedAt: fromTime(i.Ended), UpdatedBy: i.UpdatedBy, ID: fromID(i.ID),
 		WasVersion: i.Version - 1,
 	})
@@ -326,10 +318,7 @@ func toItem(r pgdb.ScheduleItem) (store.ScheduleItem, error) {
 		Created: r.CreatedAt.UTC(), Updated: r.UpdatedAt.UTC(), Ended: toTime(r.EndedAt), CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 	}
 	var err error
-	if i.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
-		return i, fmt.Errorf("item %s: %w", i.ID, err)
-	}
-	if i.Labels, err = toLabels(r.Labels); err != nil {
+	if i.Labels, i.Fingerprint, err = store.DecodeTerms(r.Labels, r.Fingerprint); err != nil {
 		return i, fmt.Errorf("item %s: %w", i.ID, err)
 	}
 	return i, nil

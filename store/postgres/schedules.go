@@ -128,7 +128,7 @@ func (v view) walkSchedules(ctx context.Context, q store.ScheduleQuery) (ids []j
 			return nil, next, err
 		}
 		for _, r := range rows {
-			labels, err := toLabels(r.Labels)
+			labels, _, err := store.DecodeTerms(r.Labels, nil)
 			if err != nil {
 				return nil, next, err
 			}

@@ -31,11 +31,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		if err := t.view().counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
 			return result{}, err
 		}
-		p, err := insertConnectionParams(c, t.now)
-		if err != nil {
-			return result{}, err
-		}
-		if err := t.q.InsertConnection(ctx, p); err != nil {
+		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {
 			return result{}, err
 		}
 		if len(c.Connection.Labels) > 0 {

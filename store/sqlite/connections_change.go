@@ -18,15 +18,7 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 		if err := r.judge(ctx); err != nil {
 			return store.Connection{}, err
 		}
-		writeAll := func() error {
-			if err := r.write(ctx); err != nil {
-				return err
-			}
-			if err := r.credential(ctx); err != nil {
-				return err
-			}
-			return named("runnable rows", r.runnable(ctx))
-		}
+		writeAll := func() error { return inSequence(ctx, r.write, r.credential, r.runnable) }
 		var err error
 		if c.Delete || c.Credential != nil { // an old credential is not left in the file
 			err = t.overwriting(ctx, writeAll)
@@ -81,13 +73,12 @@ func (r *connectionChange) judge(ctx context.Context) error {
 // write writes the connection's row, and the rows by which its labels are found.
 func (r *connectionChange) write(ctx context.Context) error {
 	id := fromID(r.ID)
-	p, err := setConnectionParams(r.next, r.bucket.At)
-	if err == nil && r.Labels != nil {
-		err = r.q.DropConnectionLabels(ctx, id)
+	if r.Labels != nil {
+		if err := r.q.DropConnectionLabels(ctx, id); err != nil {
+			return named("labels", err)
+		}
 	}
-	if err == nil {
-		err = r.q.SetConnection(ctx, p)
-	}
+	err := r.q.SetConnection(ctx, setConnectionParams(r.next, r.bucket.At))
 	if err == nil && r.Labels != nil {
 		err = r.q.InsertConnectionLabels(ctx, id)
 	}

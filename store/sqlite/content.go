@@ -17,11 +17,7 @@ func (c *change) content(ctx context.Context) error {
 		return nil
 	}
 	if to != nil && to.Labels != nil {
-		labels, err := fromLabels(to.Labels)
-		if err != nil {
-			return fmt.Errorf("%w: %w", store.ErrIllegal, err)
-		}
-		c.job.Labels = labels
+		c.job.Labels = store.EncodeLabels(to.Labels)
 	}
 	if to != nil {
 		c.terms(*to)

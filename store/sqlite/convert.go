@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -116,19 +115,15 @@ func metaOf(m sqlitedb.Meta) store.Meta {
 }
 
 // newRows returns the rows of a job that is stored for the first time.
-func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
+func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState) {
 	s := n.Spec
-	labels, err := fromLabels(s.Labels)
-	if err != nil {
-		return sqlitedb.Job{}, sqlitedb.JobState{}, err
-	}
 	created := s.Created.UnixMicro()
 	j := sqlitedb.Job{
 		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: fromID(s.Connection),
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
 		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
-		Policy: int64(s.Policy), Labels: labels, TimeZone: s.TimeZone,
+		Policy: int64(s.Policy), Labels: store.EncodeLabels(s.Labels), TimeZone: s.TimeZone,
 		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: created, Payload: fromBytes(s.Payload),
 		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent), Trace: optionalText(s.Trace),
@@ -139,7 +134,7 @@ func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState, error) {
 		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
 		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
 	}
-	return j, st, nil
+	return j, st
 }
 
 func insertStateParams(st sqlitedb.JobState) sqlitedb.InsertStateParams {
@@ -186,13 +181,9 @@ func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.RunnableRowsRow) (sqlitedb.Jo
 }
 
 func toSpec(j sqlitedb.Job, st sqlitedb.JobState) (job.Spec, error) {
-	fp, err := toFingerprint(j.Fingerprint)
+	labels, fp, err := store.DecodeTerms(j.Labels, j.Fingerprint)
 	if err != nil {
 		return job.Spec{}, fmt.Errorf("job %s: %w", toID(j.ID), err)
-	}
-	labels, err := toLabels(j.Labels)
-	if err != nil {
-		return job.Spec{}, fmt.Errorf("job %s: labels: %w", toID(j.ID), err)
 	}
 	return job.Spec{
 		ID: toID(j.ID), Project: j.Project, Key: j.IdemKey, Connection: toID(j.ConnectionID),
@@ -207,35 +198,6 @@ func toSpec(j sqlitedb.Job, st sqlitedb.JobState) (job.Spec, error) {
 		SkipIfPresent: fromDuration(j.SkipIfPresent), Trace: j.Trace.String,
 		Fingerprint: fp, Created: fromMicros(j.CreatedAt),
 	}, nil
-}
-
-func fromLabels(labels map[string]string) (string, error) {
-	if len(labels) == 0 {
-		return "{}", nil
-	}
-	text, err := json.Marshal(labels)
-	if err != nil {
-		return "", fmt.Errorf("labels: %w", err)
-	}
-	return string(text), nil
-}
-
-func toLabels(text string) (map[string]string, error) {
-	if text == "{}" {
-		return nil, nil
-	}
-	var labels map[string]string
-	if err := json.Unmarshal([]byte(text), &labels); err != nil {
-		return nil, err
-	}
-	return labels, nil
-}
-
-func toFingerprint(b []byte) (job.Fingerprint, error) {
-	if len(b) == 0 {
-		return job.Fingerprint{}, nil
-	}
-	return job.ParseFingerprint(b)
 }
 
 func toStatus(st sqlitedb.JobState) job.Status {
@@ -453,26 +415,24 @@ func onlySucceeded(st, old sqlitedb.JobState) bool {
 		texts(st) == texts(old) && numbers(st) == numbers(old) && times(st) == times(old)
 }
 
-func insertConnectionParams(n store.NewConnection, now int64) (sqlitedb.InsertConnectionParams, error) {
+func insertConnectionParams(n store.NewConnection, now int64) sqlitedb.InsertConnectionParams {
 	c := n.Connection
-	labels, err := fromLabels(c.Labels)
 	p := sqlitedb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
-		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy, Labels: labels,
+		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
 		p.CredentialExpiresAt = toMicros(s.Expires)
 	}
-	return p, err
+	return p
 }
 
-func setConnectionParams(c store.Connection, bucketAt int64) (sqlitedb.SetConnectionParams, error) {
-	labels, err := fromLabels(c.Labels)
+func setConnectionParams(c store.Connection, bucketAt int64) sqlitedb.SetConnectionParams {
 	return sqlitedb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int64(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
@@ -480,8 +440,8 @@ func setConnectionParams(c store.Connection, bucketAt int64) (sqlitedb.SetConnec
 		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
 		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: toMicros(c.CredentialExpires),
 		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted), UpdatedBy: c.UpdatedBy,
-		Labels: labels,
-	}, err
+		Labels: store.EncodeLabels(c.Labels),
+	}
 }
 
 func insertCredentialParams(id job.ID, s store.Sealed, now int64) sqlitedb.InsertCredentialParams {
@@ -503,13 +463,9 @@ func toSealed(r sqlitedb.NewestCredentialRow) store.Sealed {
 // toConnection returns a connection with the holds on its hold keys: the oldest refused
 // credential, the longest rate limit.
 func toConnection(c sqlitedb.Connection, holds []sqlitedb.ConnectionHoldsRow) (store.Connection, error) {
-	fp, err := toFingerprint(c.Fingerprint)
+	labels, fp, err := store.DecodeTerms(c.Labels, c.Fingerprint)
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
-	}
-	labels, err := toLabels(c.Labels)
-	if err != nil {
-		return store.Connection{}, fmt.Errorf("connection %s: labels: %w", toID(c.ID), err)
 	}
 	conn := store.Connection{
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,

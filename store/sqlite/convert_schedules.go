@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -27,10 +26,7 @@ func toSchedule(r sqlitedb.Schedule) (store.Schedule, error) {
 		PostponedUntil: fromNullMicros(r.PostponedUntil), RefusedDecisions: r.RefusedDecisions,
 	}
 	var err error
-	if s.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
-		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
-	}
-	if s.Labels, err = toLabels(r.Labels); err != nil {
+	if s.Labels, s.Fingerprint, err = store.DecodeTerms(r.Labels, r.Fingerprint); err != nil {
 		return s, fmt.Errorf("schedule %s: %w", s.ID, err)
 	}
 	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
@@ -48,12 +44,9 @@ func fromSchedule(s store.Schedule) (sqlitedb.Schedule, error) {
 		CreatedAt: s.Created.UnixMicro(), UpdatedAt: s.Updated.UnixMicro(), DeletedAt: toMicros(s.Deleted),
 		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy, Queued: toBool(s.Queued), NoContent: s.Counts.NoContent,
 		SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount, RefusedInRow: s.RefusedInRow,
-		HeldUntil: toMicros(s.HeldUntil),
+		HeldUntil: toMicros(s.HeldUntil), Labels: store.EncodeLabels(s.Labels),
 	}
 	var err error
-	if r.Labels, err = fromLabels(s.Labels); err != nil {
-		return r, fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
-	}
 	if r.Buffered, err = s.BufferedText(); err != nil {
 		return r, err
 	}

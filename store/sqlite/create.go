@@ -43,10 +43,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if made, err = t.awaitReply(ctx, made); err != nil {
 		return store.Created{}, err
 	}
-	j, st, err := newRows(made)
-	if err != nil {
-		return store.Created{}, fmt.Errorf("%w: %w", store.ErrIllegal, err)
-	}
+	j, st := newRows(made)
 	took, err := t.bind(ctx, j, n)
 	if err != nil {
 		return store.Created{}, err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -70,7 +69,7 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 		}
 		for _, e := range entries {
 			p.Next = e.Position
-			ok, err := wanted(q, e.Event), error(nil)
+			ok, err := q.Selects(e.Event), error(nil)
 			if ok && len(q.Labels) > 0 {
 				ok, err = jobs.have(ctx, q.Labels, e.Job)
 			}
@@ -124,9 +123,9 @@ func (l labeled) have(ctx context.Context, labels map[string]string, id job.ID) 
 	if err != nil {
 		return false, err
 	}
-	has, err := toLabels(text)
+	has, _, err := store.DecodeTerms(text, nil)
 	if err != nil {
-		return false, fmt.Errorf("job %s: labels: %w", id, err)
+		return false, fmt.Errorf("job %s: %w", id, err)
 	}
 	ok := true
 	for name, value := range labels {
@@ -135,17 +134,4 @@ func (l labeled) have(ctx context.Context, labels map[string]string, id job.ID) 
 	}
 	l.known[id] = ok
 	return ok, nil
-}
-
-func wanted(q store.EventQuery, e job.Event) bool {
-	switch {
-	case q.Project != "" && e.Project != q.Project,
-		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
-		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
-		!q.Schedule.IsZero() && e.Schedule != q.Schedule,
-		q.Ended && (!e.To.Terminal() || e.To == e.From):
-		return false
-	default:
-		return true
-	}
 }

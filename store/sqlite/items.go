@@ -50,12 +50,9 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
-		if row, err = fromItem(item, place); err != nil {
-			return store.ScheduleItem{}, err
-		}
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
-		if err := t.q.InsertItem(ctx, sqlitedb.InsertItemParams(row)); err != nil {
+		if err := t.q.InsertItem(ctx, sqlitedb.InsertItemParams(fromItem(item, place))); err != nil {
 			return store.ScheduleItem{}, err
 		}
 		return item, t.w.usage.add(ctx, t, of.Project, 0, int64(len(item.Payload)))
@@ -203,16 +200,13 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
-		if row, err = fromItem(next, place); err != nil {
-			return store.ScheduleItem{}, err
-		}
 		for _, o := range others {
 			if err := t.q.PlaceItem(ctx, sqlitedb.PlaceItemParams{Place: o.Place, ID: fromID(o.ID)}); err != nil {
 				return store.ScheduleItem{}, fmt.Errorf("place: %w", err)
 			}
 		}
 		next.Position = queue.Position(next.ID)
-		err = t.wiping(ctx, func() error { return one(t.q.SetItem(ctx, setItemParams(row))) })
+		err = t.wiping(ctx, func() error { return one(t.q.SetItem(ctx, setItemParams(fromItem(next, place)))) })
 		if err != nil {
 			return store.ScheduleItem{}, err
 		}
@@ -294,23 +288,19 @@ func toItem(r sqlitedb.ScheduleItem) (store.ScheduleItem, error) {
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 	}
 	var err error
-	if i.Fingerprint, err = job.ParseFingerprint(r.Fingerprint); err != nil {
-		return i, fmt.Errorf("item %s: %w", i.ID, err)
-	}
-	if i.Labels, err = toLabels(r.Labels); err != nil {
+	if i.Labels, i.Fingerprint, err = store.DecodeTerms(r.Labels, r.Fingerprint); err != nil {
 		return i, fmt.Errorf("item %s: %w", i.ID, err)
 	}
 	return i, nil
 }
 
-func fromItem(i store.ScheduleItem, place int64) (sqlitedb.ScheduleItem, error) {
-	labels, err := fromLabels(i.Labels)
+func fromItem(i store.ScheduleItem, place int64) sqlitedb.ScheduleItem {
 	return sqlitedb.ScheduleItem{
 		ID: fromID(i.ID), ScheduleID: fromID(i.Schedule), IdemKey: i.Key, Fingerprint: i.Fingerprint.Bytes(), Version: i.Version,
-		State: int64(i.State), Place: place, Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: labels,
-		FiringName: i.Firing, JobID: fromOptionalID(i.Job), Reason: i.Reason, CreatedAt: i.Created.UnixMicro(),
+		State: int64(i.State), Place: place, Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind,
+		Labels: store.EncodeLabels(i.Labels), FiringName: i.Firing, JobID: fromOptionalID(i.Job), Reason: i.Reason, CreatedAt: i.Created.UnixMicro(),
 		UpdatedAt: i.Updated.UnixMicro(), EndedAt: toMicros(i.Ended), CreatedBy: i.CreatedBy, UpdatedBy: i.UpdatedBy,
-	}, err
+	}
 }
 
 func setItemParams(r sqlitedb.ScheduleItem) sqlitedb.SetItemParams {
