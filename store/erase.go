@@ -223,3 +223,15 @@ func (p ErasePlace) String() string {
 	}
 	return string(text)
 }
+
+// After returns where an erasure goes on after a step at this place, or that it is done. more
+// reports that the phase has more to do.
+func (p ErasePlace) After(more bool) (next string, done bool) {
+	if !more {
+		p = ErasePlace{Project: p.Project, Phase: p.Phase + 1}
+	}
+	if p.Phase == EraseDone {
+		return "", true
+	}
+	return p.String(), false
+}

@@ -170,6 +170,18 @@ func (p RetainPlace) String() string {
 	return string(text)
 }
 
+// After returns where a pass goes on after a step at this place, or that it is done. more
+// reports that the phase has more to do.
+func (p RetainPlace) After(more bool) (next string, done bool) {
+	if !more {
+		p = RetainPlace{Phase: p.Phase + 1}
+	}
+	if p.Phase == PhaseDone {
+		return "", true
+	}
+	return p.String(), false
+}
+
 // Unanswered leaves out the jobs that must stay because a job that is not removed with them
 // replies to them. replies are all replies to the jobs.
 func Unanswered(jobs []job.ID, replies []Reply) []job.ID {

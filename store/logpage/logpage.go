@@ -17,9 +17,11 @@
 package logpage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -350,4 +352,20 @@ func pickAt[T any](r *reader, all []T, n uint64) (v T) {
 		return v
 	}
 	return all[n]
+}
+
+// ByProject divides events into pages: by project, in their order, as many as a page may have.
+func ByProject(entries []Entry) [][]Entry {
+	if slices.ContainsFunc(entries, func(e Entry) bool { return e.Project != entries[0].Project }) {
+		entries = slices.Clone(entries)
+		slices.SortStableFunc(entries, func(x, y Entry) int { return cmp.Compare(x.Project, y.Project) })
+	}
+	var out [][]Entry
+	for begin, i := 0, 1; i <= len(entries); i++ {
+		if i == len(entries) || i == begin+MaxEvents || entries[i].Project != entries[begin].Project {
+			out = append(out, entries[begin:i])
+			begin = i
+		}
+	}
+	return out
 }

@@ -32,7 +32,7 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 // applyBatch writes changes of several callers in one transaction. Common successes need no
 // judge (see succeed.go), unless something turns out otherwise.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
-	var l *locking
+	var l *lockedRows
 	jobs, notified := touched(items)
 	// The owner of an object is only known in the transaction, and has to be locked with the
 	// others.
@@ -42,11 +42,11 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		common = nil
 	}
 	return writeAfter(ctx, s, "apply", func(ctx context.Context, t *tx) {
-		if l = new(locking); !named && len(common) == 0 {
+		if l = new(lockedRows); !named && len(common) == 0 {
 			t.queueLocks(ctx, l, jobs, notified)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
-		b := &applying{
+		b := &changeApplier{
 			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), runnable: make(runnableRows),
 		}
 		if len(common) > 0 {
@@ -82,7 +82,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 }
 
 // judge writes changes whose jobs are locked.
-func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]objectOwner) error {
+func (b *changeApplier) judge(ctx context.Context, which []int, owners map[job.ID]objectOwner) error {
 	if err := b.keepConnections(ctx, which); err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]obj
 	return nil
 }
 
-// applying is a batch of changes in progress.
-type applying struct {
+// changeApplier is a batch of changes in progress.
+type changeApplier struct {
 	*tx
 	items  []store.Change
 	out    []store.Applied
@@ -142,8 +142,8 @@ func touched(items []store.Change) (ids, notified []job.ID) {
 	return ids, notified
 }
 
-// planned is a change that will be written: the job before and after it.
-type planned struct {
+// plannedChange is a change that will be written: the job before and after it.
+type plannedChange struct {
 	rules.Plan
 	index  int
 	old    *lockedJob
@@ -161,7 +161,7 @@ type outcome struct {
 }
 
 // writeIndependent writes changes that share no job and no object.
-func (b *applying) writeIndependent(ctx context.Context, part []int) error {
+func (b *changeApplier) writeIndependent(ctx context.Context, part []int) error {
 	changes := make([]store.Change, len(part))
 	for n, i := range part {
 		changes[n] = b.items[i]
@@ -170,7 +170,7 @@ func (b *applying) writeIndependent(ctx context.Context, part []int) error {
 	if err != nil {
 		return err
 	}
-	var plans []*planned
+	var plans []*plannedChange
 	for n, i := range part {
 		p, err := b.plan(changes[n], owners)
 		switch {
@@ -206,7 +206,7 @@ func (b *applying) writeIndependent(ctx context.Context, part []int) error {
 
 // takeEffectKeys takes the effect keys that changes bring, and drops the changes whose effect
 // key is used.
-func (b *applying) takeEffectKeys(ctx context.Context, plans []*planned) ([]*planned, error) {
+func (b *changeApplier) takeEffectKeys(ctx context.Context, plans []*plannedChange) ([]*plannedChange, error) {
 	var p pgdb.TakeEffectKeysParams
 	for _, c := range plans {
 		if c.Content != nil && c.Content.OwnEffectKey != "" {
@@ -220,7 +220,7 @@ func (b *applying) takeEffectKeys(ctx context.Context, plans []*planned) ([]*pla
 	if err != nil {
 		return nil, fmt.Errorf("effect keys: %w", err)
 	}
-	return slices.DeleteFunc(plans, func(c *planned) bool {
+	return slices.DeleteFunc(plans, func(c *plannedChange) bool {
 		taken := c.Content != nil && c.Content.OwnEffectKey != "" && !slices.Contains(rows, fromID(c.Job))
 		if taken {
 			b.out[c.index].Err = store.ErrEffectKeyTaken
@@ -230,7 +230,7 @@ func (b *applying) takeEffectKeys(ctx context.Context, plans []*planned) ([]*pla
 }
 
 // plan judges one change.
-func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned, error) {
+func (b *changeApplier) plan(c store.Change, owners map[job.ID]objectOwner) (*plannedChange, error) {
 	old, ok := b.locked[c.Job]
 	if !ok {
 		return nil, store.ErrNotFound
@@ -245,7 +245,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	if err != nil {
 		return nil, err
 	}
-	p := &planned{Plan: plan, old: old, job: plan.Next, ruling: old.resolution}
+	p := &plannedChange{Plan: plan, old: old, job: plan.Next, ruling: old.resolution}
 	if err := b.planEffect(p, owner); err != nil {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 }
 
 // settle writes the results of earlier attempts. The newest one's is written with the state.
-func (b *applying) settle(ctx context.Context, plans []*planned) {
+func (b *changeApplier) settle(ctx context.Context, plans []*plannedChange) {
 	settled := pgdb.SettleAttemptsParams{Now: &b.now}
 	var kept pgdb.CountAnswersParams
 	closed := pgdb.CloseAttemptsParams{Now: &b.now}
@@ -285,10 +285,10 @@ func (b *applying) settle(ctx context.Context, plans []*planned) {
 }
 
 // record stores the looks and the rulings that led to the decisions.
-func (b *applying) record(ctx context.Context, plans []*planned) error {
+func (b *changeApplier) record(ctx context.Context, plans []*plannedChange) error {
 	var looks pgdb.InsertObservationsParams
 	rulings := pgdb.InsertResolutionsParams{Now: b.now}
-	byJob := make(map[job.ID]*planned)
+	byJob := make(map[job.ID]*plannedChange)
 	for _, p := range plans {
 		if p.Decision.Observed != nil {
 			addObservation(&looks, p.Job, *p.Decision.Observed)
@@ -313,7 +313,7 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 }
 
 // writeContent writes the changes of the requests themselves.
-func (b *applying) writeContent(ctx context.Context, plans []*planned) {
+func (b *changeApplier) writeContent(ctx context.Context, plans []*plannedChange) {
 	var params pgdb.SetContentsParams
 	for _, p := range plans {
 		if p.Content != nil {
@@ -327,7 +327,7 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) {
 }
 
 // writeStates writes the state rows and the events, and records what runnable rows need.
-func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
+func (b *changeApplier) writeStates(ctx context.Context, plans []*plannedChange) error {
 	states := pgdb.SetStatesParams{Now: b.now}
 	add := func(j job.Job, ruling int64, effect *job.Effect, newest outcome, e job.Event) error {
 		history, err := b.note(eventOf(&j, e))
@@ -377,7 +377,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 
 // ends adds the jobs whose gates open, those whose moves waiting jobs need, together with
 // these waiting jobs, and the connections that have capacity again.
-func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
+func (b *changeApplier) ends(states *pgdb.SetStatesParams, plans []*plannedChange) {
 	var gates, notified, waiting, freed []job.ID
 	for _, p := range plans {
 		if p.OpensGate {
@@ -401,7 +401,7 @@ func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
 }
 
 // noteRunnable records what a change means for the runnable rows and for waiting workers.
-func (b *applying) noteRunnable(p *planned) {
+func (b *changeApplier) noteRunnable(p *plannedChange) {
 	to := p.job.State
 	was, is := runnableKey{p.old.Connection, p.old.HoldKey}, runnableKey{p.job.Connection, p.job.HoldKey}
 	if was != is {
@@ -441,8 +441,8 @@ func (b *applying) noteRunnable(p *planned) {
 // notifyReplies updates the jobs that wait for a job that has ended, or that goes on after
 // its end. If it has SUCCEEDED, they may start. The states are written already: a reply that
 // is submitted from now on waits for this transaction, and an earlier one was seen.
-func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
-	moved := make(map[job.ID]*planned, len(plans))
+func (b *changeApplier) notifyReplies(ctx context.Context, plans []*plannedChange) {
+	moved := make(map[job.ID]*plannedChange, len(plans))
 	for _, p := range plans {
 		moved[p.Job] = p
 	}
@@ -471,7 +471,7 @@ func (b *applying) notifyReplies(ctx context.Context, plans []*planned) {
 
 // answer records the jobs as they are after their changes. It reads the effects and the
 // rulings that rows only refer to.
-func (b *applying) answer(ctx context.Context, plans []*planned) error {
+func (b *changeApplier) answer(ctx context.Context, plans []*plannedChange) error {
 	at := make(map[job.ID]*store.Applied, len(plans))
 	var referring []job.ID
 	for _, p := range plans {
@@ -494,7 +494,7 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 }
 
 // writeRecipients stores the recipients of new payloads.
-func (b *applying) writeRecipients(ctx context.Context, plans []*planned) {
+func (b *changeApplier) writeRecipients(ctx context.Context, plans []*plannedChange) {
 	var old []pgtype.UUID
 	var p pgdb.AddRecipientsParams
 	for _, c := range plans {

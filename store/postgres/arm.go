@@ -30,15 +30,15 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 
 // armBatch arms items of several callers in one transaction: two round trips.
 func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	var l *locking
+	var l *lockedRows
 	all := every(len(items))
 	ids := jobsOf(items, all)
 	return writeAfter(ctx, s, "arm", func(ctx context.Context, t *tx) {
-		l = new(locking)
+		l = new(lockedRows)
 		t.queueLocks(ctx, l, ids, nil)
 		t.queueHolds(ctx, l, ids)
 	}, func(ctx context.Context, t *tx) ([]store.Armed, error) {
-		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
+		b := &jobArmer{tx: t, items: items, out: make([]store.Armed, len(items))}
 		return b.out, b.judge(ctx, l, all)
 	})
 }
@@ -62,7 +62,7 @@ func jobsOf(items []store.Arm, which []int) []job.ID {
 }
 
 // judge arms items, or refuses them, on their locked rows.
-func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
+func (b *jobArmer) judge(ctx context.Context, l *lockedRows, which []int) error {
 	ids := jobsOf(b.items, which)
 	jobs, err := b.locked(l, ids)
 	if err != nil {
@@ -100,8 +100,8 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 	})
 }
 
-// arming is a batch of arms in progress.
-type arming struct {
+// jobArmer is a batch of arms in progress.
+type jobArmer struct {
 	*tx
 	items []store.Arm
 	out   []store.Armed
@@ -129,7 +129,7 @@ func gateOf(a store.Arm, st *lockedJob) gateKey {
 
 // touches returns an item's job, its cool-downs, and the content of its gate. The substitute
 // for an unknown account is only known later, and is not distinguished here.
-func (b *arming) touches(i int) []any {
+func (b *jobArmer) touches(i int) []any {
 	a := b.items[i]
 	out := []any{a.Job}
 	for _, d := range b.downs[a.Job] {
@@ -161,7 +161,7 @@ type intent struct {
 }
 
 // armIndependent arms items that share no job, no cool-down and no content.
-func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, part []int) error {
+func (b *jobArmer) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, part []int) error {
 	var intents []*intent
 	for _, i := range part {
 		a := b.items[i]
@@ -187,7 +187,7 @@ func (b *arming) armIndependent(ctx context.Context, jobs map[job.ID]*lockedJob,
 }
 
 // coolDowns finds the cool-downs of the jobs, and locks their last arms.
-func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*lockedJob) error {
+func (b *jobArmer) coolDowns(ctx context.Context, l *lockedRows, jobs map[job.ID]*lockedJob) error {
 	var owners []job.ID
 	for _, h := range l.holds {
 		j, ok := jobs[toID(h.JobID)]
@@ -223,7 +223,7 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 }
 
 // recordArms queues the last arms of cool-downs.
-func (b *arming) recordArms(ctx context.Context, intents []*intent) {
+func (b *jobArmer) recordArms(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
 		for _, d := range rules.CoolDownsOf(in.Arm, b.downs[in.Job]) {
@@ -235,7 +235,7 @@ func (b *arming) recordArms(ctx context.Context, intents []*intent) {
 }
 
 // held returns which of the jobs have a held hold key.
-func (b *arming) held(l *locking) map[job.ID]bool {
+func (b *jobArmer) held(l *lockedRows) map[job.ID]bool {
 	out := make(map[job.ID]bool, len(l.holds))
 	for _, h := range l.holds {
 		out[toID(h.JobID)] = rules.Hold{Paused: h.Held, LimitedUntil: h.RateLimitedUntil}.Held(b.now)
@@ -244,7 +244,7 @@ func (b *arming) held(l *locking) map[job.ID]bool {
 }
 
 // armable returns the job as an intent finds it.
-func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
+func (b *jobArmer) armable(j *lockedJob, held bool) rules.Armable {
 	s := j.snapshot(b.now)
 	return rules.Armable{
 		Snapshot: &s, ClaimedAt: j.claimedAt, Held: held, Suspension: b.suspension(),
@@ -254,7 +254,7 @@ func (b *arming) armable(j *lockedJob, held bool) rules.Armable {
 }
 
 // takeGates returns the intents that have their gates now.
-func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
+func (b *jobArmer) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
 	intents, err := b.lookAgain(ctx, intents)
 	if err != nil {
 		return nil, err
@@ -276,10 +276,7 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 	if err != nil {
 		return nil, fmt.Errorf("gates: %w", err)
 	}
-	taken := make(map[job.ID]bool, len(rows))
-	for _, id := range rows {
-		taken[toID(id)] = true
-	}
+	taken := setOf(rows)
 	var owners map[gateKey]job.ID
 	if len(taken) < len(p.Jobs) {
 		if owners, err = b.gateOwners(ctx, p.Accounts, p.Fingerprints); err != nil {
@@ -298,7 +295,7 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 }
 
 // gateOwners returns the jobs that have the gates.
-func (b *arming) gateOwners(ctx context.Context, accounts []string, fingerprints [][]byte) (map[gateKey]job.ID, error) {
+func (b *jobArmer) gateOwners(ctx context.Context, accounts []string, fingerprints [][]byte) (map[gateKey]job.ID, error) {
 	rows, err := b.q.GateOwners(ctx, pgdb.GateOwnersParams{Accounts: accounts, Fingerprints: fingerprints})
 	if err != nil {
 		return nil, fmt.Errorf("gates: %w", err)
@@ -311,7 +308,7 @@ func (b *arming) gateOwners(ctx context.Context, accounts []string, fingerprints
 }
 
 // lookAgain locks the arms of the contents, and returns the intents whose looks stand.
-func (b *arming) lookAgain(ctx context.Context, intents []*intent) ([]*intent, error) {
+func (b *jobArmer) lookAgain(ctx context.Context, intents []*intent) ([]*intent, error) {
 	var buckets []int64
 	for _, in := range intents {
 		if in.gate != (gateKey{}) {
@@ -348,7 +345,7 @@ func (b *arming) lookAgain(ctx context.Context, intents []*intent) ([]*intent, e
 }
 
 // countArms queues the arms of gated contents.
-func (b *arming) countArms(ctx context.Context, intents []*intent) {
+func (b *jobArmer) countArms(ctx context.Context, intents []*intent) {
 	var buckets []int64
 	for _, in := range intents {
 		if in.gate != (gateKey{}) {
@@ -366,7 +363,7 @@ func (s *Store) ContentArms(ctx context.Context, c store.GatedContent) (int64, e
 }
 
 // write queues the moves of the jobs to SENDING, with the attempts and the events.
-func (b *arming) write(ctx context.Context, intents []*intent) error {
+func (b *jobArmer) write(ctx context.Context, intents []*intent) error {
 	for _, in := range intents {
 		from := job.Claimed
 		if in.Rearm {

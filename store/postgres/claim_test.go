@@ -97,7 +97,7 @@ func changeSlowly(s *Store, snap job.Snapshot, c store.Content, changed, commit 
 		return err
 	}
 	_, err = write(context.Background(), s, "apply", func(ctx context.Context, t *tx) (store.Applied, error) {
-		b := &applying{
+		b := &changeApplier{
 			tx: t, items: []store.Change{{Job: snap.ID, Version: snap.Version, Decision: d, Content: &c}},
 			out: make([]store.Applied, 1), runnable: make(runnableRows),
 		}

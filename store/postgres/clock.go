@@ -159,31 +159,13 @@ func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
 	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
 }
 
-// clockWatcher compares the beliefs of the servers.
-type clockWatcher struct {
-	end  context.CancelFunc
-	done sync.WaitGroup
-}
-
-func (s *Store) watchClock() *clockWatcher {
-	ctx, end := context.WithCancel(context.Background())
-	w := &clockWatcher{end: end}
+// watchClock compares the beliefs of the servers; tests do so themselves. Other calls report a
+// failure of the database too. A failure of a step is reported where it happens.
+func (s *Store) watchClock() *background {
 	if !s.real() {
-		return w // tests call the comparison themselves
+		return nil
 	}
-	w.done.Go(func() {
-		for sleep(ctx, watchEvery) {
-			// Other calls report a failure of the database too. A failure of a step is
-			// reported where it happens.
-			_ = s.compareClocks(ctx)
-		}
-	})
-	return w
-}
-
-func (w *clockWatcher) close() {
-	w.end()
-	w.done.Wait()
+	return repeat(watchEvery, func(ctx context.Context) { _ = s.compareClocks(ctx) })
 }
 
 // compareClocks stores this server's belief, or looks for what ends its suspicion.

@@ -302,7 +302,7 @@ func TestReadBackWaits(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			b := &arming{tx: tx, items: []store.Arm{a}, out: make([]store.Armed, 1)}
+			b := &jobArmer{tx: tx, items: []store.Arm{a}, out: make([]store.Armed, 1)}
 			if err := b.armIndependent(ctx, jobs, nil, []int{0}); err != nil {
 				return nil, err
 			}

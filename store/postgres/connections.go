@@ -16,31 +16,29 @@ import (
 // CreateConnection implements store.Store. Of concurrent calls with one key, one
 // inserts; the others wait for it and then read what it bound.
 func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (store.Connection, bool, error) {
-	type result struct {
-		conn    store.Connection
-		created bool
-	}
-	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
+	created := false
+	conn, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (store.Connection, error) {
+		created = false
 		if err := t.lockCount(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
-			return result{}, err
+			return store.Connection{}, err
 		}
 		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
 		if err != nil {
-			return result{}, err
+			return store.Connection{}, err
 		}
-		id, created := c.Connection.ID, n == 1
+		id := c.Connection.ID
+		created = n == 1
 		if created {
 			err = t.completeConnection(ctx, c) // refuses one too many: the key comes first
 		} else {
 			id, err = t.connectionOf(ctx, c)
 		}
 		if err != nil {
-			return result{}, err
+			return store.Connection{}, err
 		}
-		conn, err := t.view().connection(ctx, id)
-		return result{conn: conn, created: created}, err
+		return t.view().connection(ctx, id)
 	})
-	return r.conn, r.created, err
+	return conn, created && err == nil, err
 }
 
 // connectionOf returns the connection that a key is bound to.

@@ -157,7 +157,7 @@ func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool,
 
 // keepConnections keeps the connections of jobs that changes restart after an end: on a
 // deleted connection no job may restart.
-func (b *applying) keepConnections(ctx context.Context, which []int) error {
+func (b *changeApplier) keepConnections(ctx context.Context, which []int) error {
 	var conns []job.ID
 	for _, i := range which {
 		if j, ok := b.locked[b.items[i].Job]; ok && rules.Restarts(b.items[i], j.State) {

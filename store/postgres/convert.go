@@ -75,6 +75,15 @@ func toIDs(ids []pgtype.UUID) []job.ID {
 	return out
 }
 
+// setOf returns the set of ids.
+func setOf(ids []pgtype.UUID) map[job.ID]bool {
+	out := make(map[job.ID]bool, len(ids))
+	for _, id := range ids {
+		out[toID(id)] = true
+	}
+	return out
+}
+
 // fromBytes keeps empty bytes apart from NULL.
 func fromBytes(b []byte) []byte {
 	if b == nil {

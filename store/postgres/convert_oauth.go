@@ -9,17 +9,10 @@ import (
 )
 
 func startLoginParams(l store.Login, expires time.Time) pgdb.StartLoginParams {
-	p := pgdb.StartLoginParams{
-		State: l.State, Project: l.Project, Actor: l.Actor, App: l.App, Target: l.Target, KeyID: l.KeyID,
-		Sealed: l.Sealed, RedirectUrl: l.RedirectURL, ReturnUrl: l.ReturnURL, ExpiresAt: expires,
+	return pgdb.StartLoginParams{
+		State: l.State, Project: l.Project, Actor: l.Actor, App: l.App, Target: fromBytes(l.Target), KeyID: l.KeyID,
+		Sealed: fromBytes(l.Sealed), RedirectUrl: l.RedirectURL, ReturnUrl: l.ReturnURL, ExpiresAt: expires,
 	}
-	if p.Target == nil {
-		p.Target = []byte{}
-	}
-	if p.Sealed == nil {
-		p.Sealed = []byte{}
-	}
-	return p
 }
 
 func toLogin(r pgdb.OauthLogin) store.Login {

@@ -64,7 +64,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 			asked.queueClaimLocks(ctx, t, items)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
-		b := &creating{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
+		b := &jobCreator{tx: t, items: items, out: make([]store.Created, len(items)), reads: asked}
 		if err := b.take(ctx, noReplies); err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 }
 
 // take finds the jobs to store. In a batch without replies their keys are bound already.
-func (b *creating) take(ctx context.Context, noReplies bool) error {
+func (b *jobCreator) take(ctx context.Context, noReplies bool) error {
 	if err := b.look(ctx); err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ type creation struct {
 	history  []byte
 }
 
-// creating is one batch in progress.
-type creating struct {
+// jobCreator is one batch in progress.
+type jobCreator struct {
 	*tx
 	items []store.NewJob
 	out   []store.Created
@@ -212,7 +212,7 @@ type creating struct {
 }
 
 // look finds the items that could be stored, as if each came after the one before it.
-func (b *creating) look(ctx context.Context) error {
+func (b *jobCreator) look(ctx context.Context) error {
 	conns := b.reads.prospects()
 	others, err := b.predecessors(ctx)
 	if err != nil {
@@ -248,7 +248,7 @@ func (b *creating) look(ctx context.Context) error {
 
 // predecessors returns the jobs that others of the batch reply to. The jobs that wait for
 // each are counted when the keys are bound.
-func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
+func (b *jobCreator) predecessors(ctx context.Context) (map[job.ID]rules.Predecessor, error) {
 	var ids, conns []job.ID
 	for i := range b.items {
 		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
@@ -274,7 +274,7 @@ func (b *creating) predecessors(ctx context.Context) (map[job.ID]rules.Predecess
 }
 
 // bindings returns the bindings of the keys of the jobs that could be stored.
-func (b *creating) bindings() pgdb.BindKeysParams {
+func (b *jobCreator) bindings() pgdb.BindKeysParams {
 	items := make([]store.NewJob, len(b.jobs))
 	for i, n := range b.jobs {
 		items[i] = b.items[n.item]
@@ -284,11 +284,8 @@ func (b *creating) bindings() pgdb.BindKeysParams {
 
 // bind keeps the jobs that got their keys. A key that was bound for a job which cannot be
 // stored shows that its connection was created or deleted concurrently.
-func (b *creating) bind() error {
-	won := make(map[job.ID]bool, len(b.reads.bound))
-	for _, id := range b.reads.bound {
-		won[toID(id)] = true
-	}
+func (b *jobCreator) bind() error {
+	won := setOf(b.reads.bound)
 	b.jobs = slices.DeleteFunc(b.jobs, func(n creation) bool { return !won[n.snapshot.ID] })
 	for i := range b.jobs {
 		delete(won, b.jobs[i].snapshot.ID)
@@ -301,7 +298,7 @@ func (b *creating) bind() error {
 
 // takeEffectKeys takes the callers' own effect keys for the jobs that got their keys, and
 // frees the keys of jobs whose effect key is used.
-func (b *creating) takeEffectKeys(ctx context.Context) error {
+func (b *jobCreator) takeEffectKeys(ctx context.Context) error {
 	var p pgdb.TakeEffectKeysParams
 	for _, n := range b.jobs {
 		if item := &b.items[n.item]; item.Spec.OwnEffectKey != "" {
@@ -315,10 +312,7 @@ func (b *creating) takeEffectKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("effect keys: %w", err)
 	}
-	took := make(map[job.ID]bool, len(rows))
-	for _, id := range rows {
-		took[toID(id)] = true
-	}
+	took := setOf(rows)
 	return b.giveBack(ctx, func(n creation) error {
 		if s := &b.items[n.item].Spec; s.OwnEffectKey != "" && !took[s.ID] {
 			return store.ErrEffectKeyTaken
@@ -328,7 +322,7 @@ func (b *creating) takeEffectKeys(ctx context.Context) error {
 }
 
 // boundReplies refuses jobs that would wait for a job for which store.MaxReplies jobs wait.
-func (b *creating) boundReplies(ctx context.Context) error {
+func (b *jobCreator) boundReplies(ctx context.Context) error {
 	var ids []job.ID
 	for _, n := range b.jobs {
 		if to := n.snapshot.WaitsFor; !to.IsZero() {
@@ -361,7 +355,7 @@ func (b *creating) boundReplies(ctx context.Context) error {
 
 // giveBack drops refused jobs, with those of the batch that reply to them, and frees their
 // keys.
-func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) error {
+func (b *jobCreator) giveBack(ctx context.Context, refuse func(creation) error) error {
 	var back pgdb.RemoveKeysParams
 	var effects pgdb.GiveBackEffectKeysParams
 	failed := make(map[keyOf]error)
@@ -400,7 +394,7 @@ func (b *creating) giveBack(ctx context.Context, refuse func(creation) error) er
 }
 
 // insert writes the jobs, their first events, and their runnable rows.
-func (b *creating) insert(ctx context.Context) error {
+func (b *jobCreator) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
@@ -427,7 +421,7 @@ func (b *creating) insert(ctx context.Context) error {
 
 // addRecipients stores the recipients of the jobs' payloads, behind the statement that stores
 // the jobs.
-func (b *creating) addRecipients(ctx context.Context) {
+func (b *jobCreator) addRecipients(ctx context.Context) {
 	var p pgdb.AddRecipientsParams
 	for i := range b.jobs {
 		n := &b.jobs[i]
@@ -441,7 +435,7 @@ func (b *creating) addRecipients(ctx context.Context) {
 
 // answer completes the items that were not stored: those whose key was bound before get the
 // job that it is bound to.
-func (b *creating) answer(ctx context.Context) error {
+func (b *jobCreator) answer(ctx context.Context) error {
 	var digests [][]byte
 	for i := range b.items {
 		if n := &b.items[i]; !b.out[i].Created {

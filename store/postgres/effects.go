@@ -26,7 +26,7 @@ type objectOwner struct {
 }
 
 // owners returns, for each change that brings an effect, the owner of its object.
-func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.ID]objectOwner, error) {
+func (b *changeApplier) owners(ctx context.Context, changes []store.Change) (map[job.ID]objectOwner, error) {
 	var p pgdb.EffectOwnersParams
 	ids := make(map[job.ID]string)
 	for _, c := range changes {
@@ -103,7 +103,7 @@ func ownerOf(c store.Change, owners map[job.ID]objectOwner) (rules.Owner, error)
 }
 
 // planEffect records the effect row to write for a change.
-func (b *applying) planEffect(p *planned, owner rules.Owner) error {
+func (b *changeApplier) planEffect(p *plannedChange, owner rules.Owner) error {
 	e := p.Decision.Effect
 	if e == nil {
 		return nil
@@ -120,7 +120,7 @@ func (b *applying) planEffect(p *planned, owner rules.Owner) error {
 }
 
 // writeEffects writes the effects; a job that loses an object loses it first.
-func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
+func (b *changeApplier) writeEffects(ctx context.Context, plans []*plannedChange) {
 	effects := pgdb.InsertEffectsParams{Now: b.now}
 	var shared pgdb.ShareEffectsParams
 	var replaced []job.ID
@@ -146,7 +146,7 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 }
 
 // rowEffect returns the effect in the job's own row after the change.
-func (p *planned) rowEffect() *job.Effect {
+func (p *plannedChange) rowEffect() *job.Effect {
 	switch {
 	case p.effect == nil:
 		return p.old.effect

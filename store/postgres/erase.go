@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -23,15 +22,15 @@ import (
 //   - a connection is removed once it was deleted, and no job of its project is left: no
 //     transaction stores a job on a deleted one.
 
-// erasing is what an erasure adds to a removal.
-type erasing struct{ actor string }
+// erasureRequest is what an erasure adds to a removal.
+type erasureRequest struct{ actor string }
 
 // erasure returns a removal on request.
-func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
+func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retentionStep, error) {
 	if err := t.refuseClosed(); err != nil {
 		return nil, err
 	}
-	r := &retaining{tx: t, most: int32(rules.Page(limit)), erasing: &erasing{actor}}
+	r := &retentionStep{tx: t, most: int32(rules.Page(limit)), erasureRequest: &erasureRequest{actor}}
 	r.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
 	var err error
 	r.droppedTo, err = t.q.ShareRetention(ctx)
@@ -57,7 +56,7 @@ func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.Erased
 }
 
 // judge locks the job to erase, if it may be erased.
-func (r *retaining) judge(ctx context.Context, p store.EraseParams) (pgdb.LockEndedRow, error) {
+func (r *retentionStep) judge(ctx context.Context, p store.EraseParams) (pgdb.LockEndedRow, error) {
 	var none pgdb.LockEndedRow
 	st, err := r.q.LockToErase(ctx, fromID(p.Job))
 	switch {
@@ -84,8 +83,8 @@ func (r *retaining) judge(ctx context.Context, p store.EraseParams) (pgdb.LockEn
 }
 
 // leaveErased writes the records of erased jobs. Retention leaves none.
-func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
-	if r.erasing == nil {
+func (r *retentionStep) leaveErased(ctx context.Context, jobs []job.ID) error {
+	if r.erasureRequest == nil {
 		return nil
 	}
 	snaps, err := r.view().snapshots(ctx, jobs, false)
@@ -93,7 +92,7 @@ func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
 		return err
 	}
 	for _, id := range jobs {
-		p := insertErasedJobParams(store.EraseOf(snaps[id], r.now, r.erasing.actor))
+		p := insertErasedJobParams(store.EraseOf(snaps[id], r.now, r.erasureRequest.actor))
 		r.queue(ctx, statement("record", (*pgdb.Queries).InsertErasedJob, p))
 	}
 	if err := r.flush(ctx); err != nil {
@@ -150,7 +149,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 		if err != nil {
 			return store.ProjectErasure{}, err
 		}
-		e := &projectErasure{retaining: r, place: place, project: p.Project}
+		e := &projectErasure{retentionStep: r, place: place, project: p.Project}
 		if err := e.refuse(ctx); err != nil {
 			return store.ProjectErasure{}, err
 		}
@@ -161,7 +160,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 
 // projectErasure is one step of a pass over a project in progress.
 type projectErasure struct {
-	*retaining
+	*retentionStep
 	place   store.ErasePlace
 	project string
 	out     store.ProjectErasure
@@ -190,18 +189,10 @@ func (e *projectErasure) step(ctx context.Context) error {
 		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
 	}
 	more, err := parts[e.place.Phase](ctx)
-	if err != nil || e.out.Done {
-		return err
+	if err == nil && !e.out.Done {
+		e.out.Next, e.out.Done = e.place.After(more)
 	}
-	if !more {
-		e.place = store.ErasePlace{Project: e.project, Phase: e.place.Phase + 1}
-	}
-	if e.place.Phase == store.EraseDone {
-		e.out.Done = true
-		return nil
-	}
-	e.out.Next = e.place.String()
-	return nil
+	return err
 }
 
 // schedules deletes schedules, so that they make no jobs.
@@ -216,7 +207,7 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		s.State = store.ScheduleDeleted
-		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasing.actor}); err != nil {
+		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
 			return false, fmt.Errorf("schedule: %w", err)
 		}
 	}
@@ -246,12 +237,12 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 }
 
 func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
-	e.retaining.place = e.place.Jobs
-	if at := &e.retaining.place; at.Project != e.project {
+	e.retentionStep.place = e.place.Jobs
+	if at := &e.retentionStep.place; at.Project != e.project {
 		*at = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project}
 	}
-	more, err = e.retaining.jobs(ctx)
-	e.out.Jobs, e.place.Jobs = e.retaining.out.Jobs, e.retaining.place
+	more, err = e.retentionStep.jobs(ctx)
+	e.out.Jobs, e.place.Jobs = e.retentionStep.out.Jobs, e.retentionStep.place
 	return more, err
 }
 
@@ -360,7 +351,7 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	}
 	e.out.Logins, e.out.APIKeys = int(logins), int(keys)
 	return false, e.q.SetProjectErased(ctx, pgdb.SetProjectErasedParams{
-		ErasedAt: someTime(e.now), ErasedBy: e.erasing.actor, ID: e.project,
+		ErasedAt: someTime(e.now), ErasedBy: e.erasureRequest.actor, ID: e.project,
 	})
 }
 
@@ -370,16 +361,12 @@ func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
 		return nil
 	}
 	ids := fromIDs(distinct(jobs))
-	if err := e.q.RemoveLabelsOf(ctx, pgdb.RemoveLabelsOfParams{Project: e.project, Ids: ids}); err != nil {
-		return fmt.Errorf("labels: %w", err)
-	}
-	for _, remove := range []func(context.Context, []pgtype.UUID) error{
-		e.q.RemoveCoolDownsOf, e.q.LockClaimLockRows, e.q.LockConnectionRows, e.q.RemoveRunnableOf, e.q.RemoveCredentialsOf,
-		e.q.RemoveRenewalsOf, e.q.RemoveClaimLocksOf,
-	} {
-		if err := remove(ctx, ids); err != nil {
-			return err
-		}
+	err := inSequence(ctx,
+		with(e.q.RemoveLabelsOf, pgdb.RemoveLabelsOfParams{Project: e.project, Ids: ids}), with(e.q.RemoveCoolDownsOf, ids),
+		with(e.q.LockClaimLockRows, ids), with(e.q.LockConnectionRows, ids), with(e.q.RemoveRunnableOf, ids),
+		with(e.q.RemoveCredentialsOf, ids), with(e.q.RemoveRenewalsOf, ids), with(e.q.RemoveClaimLocksOf, ids))
+	if err != nil {
+		return err
 	}
 	n, err := e.q.RemoveConnections(ctx, ids)
 	if err == nil && n != int64(len(ids)) {

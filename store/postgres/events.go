@@ -201,10 +201,7 @@ func (v view) labeled(ctx context.Context, entries []logpage.Entry, labels map[s
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
-	has := make(map[job.ID]bool, len(rows))
-	for _, id := range rows {
-		has[toID(id)] = true
-	}
+	has := setOf(rows)
 	return slices.DeleteFunc(entries, func(e logpage.Entry) bool { return !has[e.Job] }), nil
 }
 

@@ -82,14 +82,9 @@ func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID
 			return nil, err
 		}
 		f := &firer{tx: t, p: p, end: time.Now().Add(fireTime), some: some, refused: refused}
-		for _, step := range []func(context.Context) error{f.lock, f.facts, f.decide, f.write} {
-			err := step(ctx)
-			ids, more = f.ids, f.more
-			if err != nil {
-				return nil, err
-			}
-		}
-		return f.out, nil
+		err := inSequence(ctx, f.lock, f.facts, f.decide, f.write)
+		ids, more = f.ids, f.more
+		return f.out, err
 	})
 	return out, ids, more, err
 }
@@ -406,7 +401,7 @@ func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Cre
 	if len(items) == 0 {
 		return nil, nil
 	}
-	b := &creating{tx: f.tx, items: items, out: make([]store.Created, len(items)), reads: new(batchReads)}
+	b := &jobCreator{tx: f.tx, items: items, out: make([]store.Created, len(items)), reads: new(batchReads)}
 	b.reads.queueProspects(ctx, f.tx, items)
 	if err := f.flush(ctx); err != nil {
 		return nil, err

@@ -33,27 +33,34 @@ WHERE c.oid = ANY (ARRAY['jobs', 'job_keys', 'job_state', 'attempts', 'effects',
 	AND pg_relation_size(c.oid) / current_setting('block_size')::bigint > $1 * greatest(c.relpages, $2)
 ORDER BY c.oid`
 
-// watcher analyzes tables that have grown.
-type watcher struct {
+// background is work that is repeated until it is closed.
+type background struct {
 	end  context.CancelFunc
 	done sync.WaitGroup
 }
 
-func (s *Store) watchGrowth() *watcher {
+func repeat(every time.Duration, work func(context.Context)) *background {
 	ctx, end := context.WithCancel(context.Background())
-	w := &watcher{end: end}
-	w.done.Go(func() {
-		for sleep(ctx, grownEvery) {
-			// Other calls report a failure of the database too. The next comparison follows.
-			_, _ = s.analyseGrown(ctx)
+	b := &background{end: end}
+	b.done.Go(func() {
+		for sleep(ctx, every) {
+			work(ctx)
 		}
 	})
-	return w
+	return b
 }
 
-func (w *watcher) close() {
-	w.end()
-	w.done.Wait()
+func (b *background) close() {
+	if b != nil {
+		b.end()
+		b.done.Wait()
+	}
+}
+
+// watchGrowth analyzes tables that have grown. Other calls report a failure of the database
+// too, and the next comparison follows.
+func (s *Store) watchGrowth() *background {
+	return repeat(grownEvery, func(ctx context.Context) { _, _ = s.analyseGrown(ctx) })
 }
 
 // analyseGrown analyzes the tables that have grown, and returns them. A table that is being

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/rules"
 )
@@ -66,10 +65,6 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 		if err != nil {
 			return nil, fmt.Errorf("due looks: %w", err)
 		}
-		ids := make([]job.ID, len(rows))
-		for i, id := range rows {
-			ids[i] = toID(id)
-		}
-		return t.leased(ctx, ids)
+		return t.leased(ctx, toIDs(rows))
 	})
 }

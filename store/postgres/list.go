@@ -423,7 +423,7 @@ func (s *Store) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (
 		if err != nil {
 			return out, err
 		}
-		c := &counting{view: v, listing: l, by: by, group: group, out: &out, groups: make(map[store.JobGroup]int64)}
+		c := &jobCounter{view: v, listing: l, by: by, group: group, out: &out, groups: make(map[store.JobGroup]int64)}
 		for _, state := range q.CountedStates() {
 			out.States[state] = store.StateCount{}
 		}
@@ -453,8 +453,8 @@ var groupColumns = map[store.GroupBy]string{
 	store.ByErrorKind:  "NULL::uuid AS g1, 0::smallint AS g2, s.error_kind AS g3",
 }
 
-// counting is a count under way.
-type counting struct {
+// jobCounter is a count under way.
+type jobCounter struct {
 	view
 	listing *listing
 	by      store.GroupBy
@@ -464,7 +464,7 @@ type counting struct {
 }
 
 // named counts among the jobs that an index names.
-func (c *counting) named(ctx context.Context, driver string) error {
+func (c *jobCounter) named(ctx context.Context, driver string) error {
 	l := c.listing
 	where, args := l.where(store.Place{}, l.indexed, l.rest, l.inStates())
 	_, err := c.add(ctx, fmt.Sprintf(`WITH d AS MATERIALIZED (%s)
@@ -474,7 +474,7 @@ func (c *counting) named(ctx context.Context, driver string) error {
 }
 
 // state counts the jobs of a state that its part of the index has.
-func (c *counting) state(ctx context.Context, state job.State) error {
+func (c *jobCounter) state(ctx context.Context, state job.State) error {
 	l, most, rest := c.listing, store.CountLooked, "true"
 	if len(l.rest) > 0 {
 		rest = strings.Join(l.rest, " AND ")
@@ -492,7 +492,7 @@ func (c *counting) state(ctx context.Context, state job.State) error {
 }
 
 // add reads counts by state and group, and returns how many jobs were read.
-func (c *counting) add(ctx context.Context, text string, args []any) (looked int64, err error) {
+func (c *jobCounter) add(ctx context.Context, text string, args []any) (looked int64, err error) {
 	rows, err := c.conn.Query(ctx, text, args...)
 	if err != nil {
 		return 0, err

@@ -33,7 +33,7 @@ func (j *lockedJob) snapshot(now time.Time) job.Snapshot {
 }
 
 // changed returns the job as a change leaves it, without its effect and its ruling.
-func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
+func (j *lockedJob) changed(p *plannedChange, now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: p.job, Now: now}
 	attempts := slices.Clone(j.attempts)
 	for _, a := range p.Settle {
@@ -46,8 +46,8 @@ func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	return s
 }
 
-// locking is what a transaction reads of jobs that it is about to change.
-type locking struct {
+// lockedRows is what a transaction reads of jobs that it is about to change.
+type lockedRows struct {
 	rows     []pgdb.JobHead
 	attempts []pgdb.AttemptViewsRow
 	holds    []pgdb.HoldsRow
@@ -55,27 +55,27 @@ type locking struct {
 
 // queueLocks queues locks of jobs by id, with the jobs that wait for those in notified, and
 // the read of their attempts.
-func (t *tx) queueLocks(ctx context.Context, l *locking, ids, notified []job.ID) {
+func (t *tx) queueLocks(ctx context.Context, l *lockedRows, ids, notified []job.ID) {
 	p := pgdb.LockJobsParams{Ids: fromIDs(ids), Notified: fromIDs(notified)}
 	t.queue(ctx, query("jobs", (*pgdb.Queries).LockJobs, p, &l.rows))
 	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, p.Ids, &l.attempts))
 }
 
 // queueFree is queueLocks without waiting: jobs that others have locked are missing.
-func (t *tx) queueFree(ctx context.Context, l *locking, ids []job.ID) {
+func (t *tx) queueFree(ctx context.Context, l *lockedRows, ids []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, query("jobs", (*pgdb.Queries).LockFree, of, &l.rows))
 	t.queue(ctx, query("attempts", (*pgdb.Queries).AttemptViews, of, &l.attempts))
 }
 
 // queueHolds queues the read of the jobs' hold keys, once they are locked.
-func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
+func (t *tx) queueHolds(ctx context.Context, l *lockedRows, ids []job.ID) {
 	t.queue(ctx, query("holds", (*pgdb.Queries).Holds, fromIDs(ids), &l.holds))
 }
 
 // locked returns the locked jobs. A job to be changed must be before this transaction in the
 // log.
-func (t *tx) locked(l *locking, ids []job.ID) (map[job.ID]*lockedJob, error) {
+func (t *tx) locked(l *lockedRows, ids []job.ID) (map[job.ID]*lockedJob, error) {
 	jobs := l.jobs()
 	for _, id := range ids {
 		if j, ok := jobs[id]; ok {
@@ -87,7 +87,7 @@ func (t *tx) locked(l *locking, ids []job.ID) (map[job.ID]*lockedJob, error) {
 	return jobs, nil
 }
 
-func (l *locking) jobs() map[job.ID]*lockedJob {
+func (l *lockedRows) jobs() map[job.ID]*lockedJob {
 	out := make(map[job.ID]*lockedJob, len(l.rows))
 	for _, r := range l.rows {
 		j := toLockedJob(r)
@@ -108,7 +108,7 @@ func (l *locking) jobs() map[job.ID]*lockedJob {
 
 // reread locks jobs that this transaction may have changed already.
 func (t *tx) reread(ctx context.Context, ids []job.ID) (map[job.ID]*lockedJob, error) {
-	var l locking
+	var l lockedRows
 	t.queueLocks(ctx, &l, ids, nil)
 	if err := t.flush(ctx); err != nil {
 		return nil, err

@@ -88,24 +88,24 @@ func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool)
 	if err := job.CheckNamespace(namespace); err != nil {
 		return fmt.Errorf("set namespace: %w", err)
 	}
-	_, err := write(ctx, s, "set namespace", func(ctx context.Context, t *tx) (struct{}, error) {
+	err := writeOnly(ctx, s, "set namespace", func(ctx context.Context, t *tx) error {
 		// It first waits for transactions that may arm, and delays new ones (see
 		// keepNamespace).
 		if _, err := t.conn.Exec(ctx, "SELECT FROM meta WHERE id = 1 FOR UPDATE"); err != nil {
-			return struct{}{}, fmt.Errorf("lock: %w", err)
+			return fmt.Errorf("lock: %w", err)
 		}
 		m, err := t.q.GetMeta(ctx)
 		if err != nil || m.Namespace == namespace {
-			return struct{}{}, err
+			return err
 		}
 		armed, err := t.q.ArmedEver(ctx)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if armed && !(copied && m.Quarantined != "") {
-			return struct{}{}, &store.NamespaceError{Have: m.Namespace}
+			return &store.NamespaceError{Have: m.Namespace}
 		}
-		return struct{}{}, t.q.SetNamespace(ctx, namespace)
+		return t.q.SetNamespace(ctx, namespace)
 	})
 	if err == nil {
 		s.namespace.Store(&namespace)

@@ -178,11 +178,7 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 		if err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
-		ids := make([]job.ID, len(rows))
-		for i, id := range rows {
-			ids[i] = toID(id)
-		}
-		return v.withConnections(ctx, ids)
+		return v.withConnections(ctx, toIDs(rows))
 	})
 }
 

@@ -77,30 +77,13 @@ func (t *tx) writeLog(ctx context.Context) {
 	}
 	t.execRows(ctx, len(t.log.texts.Jobs), statement("texts of events", (*pgdb.Queries).InsertTexts, t.log.texts))
 	p := pgdb.InsertPagesParams{Now: t.now}
-	for _, entries := range pagesOf(t.log.entries) {
+	for _, entries := range logpage.ByProject(t.log.entries) {
 		first, last := &entries[0], &entries[len(entries)-1]
 		p.Positions, p.Firsts = append(p.Positions, last.Position), append(p.Firsts, first.Position)
 		p.Projects, p.Events = append(p.Projects, first.Project), append(p.Events, int64(len(entries)))
 		p.Starts, p.Bodies = append(p.Starts, logpage.EncodeStarts(entries)), append(p.Bodies, logpage.Encode(entries))
 	}
 	t.exec(ctx, statement("pages of the log", (*pgdb.Queries).InsertPages, p))
-}
-
-// pagesOf returns events by project, in their order, as many as a page may have.
-func pagesOf(entries []logpage.Entry) [][]logpage.Entry {
-	one := !slices.ContainsFunc(entries, func(e logpage.Entry) bool { return e.Project != entries[0].Project })
-	if !one {
-		entries = slices.Clone(entries)
-		slices.SortStableFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Project, y.Project) })
-	}
-	var out [][]logpage.Entry
-	for begin, i := 0, 1; i <= len(entries); i++ {
-		if i == len(entries) || i == begin+logpage.MaxEvents || entries[i].Project != entries[begin].Project {
-			out = append(out, entries[begin:i])
-			begin = i
-		}
-	}
-	return out
 }
 
 // eventOf returns an event of a job, before it has its position and its time.

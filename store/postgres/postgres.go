@@ -95,8 +95,8 @@ type Store struct {
 	// settleMu lets one session at a time store a change of the database's identity.
 	settleMu sync.Mutex
 
-	growth  *watcher
-	watched *clockWatcher
+	growth  *background
+	watched *background
 	waker   *waker
 
 	closeOnce sync.Once

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -35,26 +34,26 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 		return store.Retained{}, fmt.Errorf("retain: %w", err)
 	}
 	return write(ctx, s, "retain", func(ctx context.Context, t *tx) (store.Retained, error) {
-		r := &retaining{tx: t, RetainParams: p, place: place, most: int32(rules.Page(p.Limit))}
+		r := &retentionStep{tx: t, RetainParams: p, place: place, most: int32(rules.Page(p.Limit))}
 		err := r.step(ctx)
 		return r.out, err
 	})
 }
 
-// retaining is one step in progress.
-type retaining struct {
+// retentionStep is one step in progress.
+type retentionStep struct {
 	*tx
 	store.RetainParams
 	place     store.RetainPlace
 	most      int32
 	droppedTo int64
 	out       store.Retained
-	// erasing is set for a removal on request.
-	erasing *erasing
+	// erasureRequest is set for a removal on request.
+	erasureRequest *erasureRequest
 }
 
 // step does one part of the pass, and sets where the next one begins.
-func (r *retaining) step(ctx context.Context) error {
+func (r *retentionStep) step(ctx context.Context) error {
 	if err := r.refuseClosed(); err != nil {
 		return err
 	}
@@ -66,22 +65,12 @@ func (r *retaining) step(ctx context.Context) error {
 		store.PhaseFirings: r.firings,
 	}
 	more, err := parts[r.place.Phase](ctx)
-	if err != nil {
-		return err
-	}
-	if !more {
-		r.place = store.RetainPlace{Phase: r.place.Phase + 1}
-	}
-	if r.place.Phase == store.PhaseDone {
-		r.out.Done = true
-		return nil
-	}
-	r.out.Next = r.place.String()
-	return nil
+	r.out.Next, r.out.Done = r.place.After(more)
+	return err
 }
 
 // take makes this server the one that cleans, if no other one does.
-func (r *retaining) take(ctx context.Context) error {
+func (r *retentionStep) take(ctx context.Context) error {
 	rows, err := r.q.TakeRetention(ctx)
 	if err != nil {
 		return fmt.Errorf("lease: %w", err)
@@ -104,7 +93,7 @@ func (r *retaining) take(ctx context.Context) error {
 }
 
 // events moves the log's beginning, once a pass, and drops pages.
-func (r *retaining) events(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) events(ctx context.Context) (more bool, err error) {
 	log, err := r.q.LogBounds(ctx)
 	if err != nil {
 		return false, fmt.Errorf("log: %w", err)
@@ -135,7 +124,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 }
 
 // raise moves the log's beginning behind the events that are no longer kept.
-func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
+func (r *retentionStep) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
 	from, err := store.Newest(log.EventsFrom, log.Last, func(at int64) (int64, bool, error) {
 		e, err := r.q.NewestPage(ctx, at)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -156,7 +145,7 @@ func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, er
 }
 
 // jobs removes some ended jobs of one project.
-func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) jobs(ctx context.Context) (more bool, err error) {
 	if r.Keep.Jobs == 0 {
 		return false, nil
 	}
@@ -184,8 +173,8 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 }
 
 // nextProject continues with the next project. An erasure has one.
-func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
-	if r.erasing != nil {
+func (r *retentionStep) nextProject(ctx context.Context) (more bool, err error) {
+	if r.erasureRequest != nil {
 		return false, nil
 	}
 	project, err := r.q.NextProject(ctx, r.place.Project)
@@ -200,7 +189,7 @@ func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
 }
 
 // remove removes those of the locked jobs to which no job replies.
-func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error {
+func (r *retentionStep) remove(ctx context.Context, rows []pgdb.LockEndedRow) error {
 	ids, ended := make([]job.ID, len(rows)), make(map[job.ID]time.Time, len(rows))
 	for i, row := range rows {
 		ids[i] = toID(row.JobID)
@@ -228,7 +217,7 @@ func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error 
 }
 
 // removeKeys removes the jobs' keys, or sets how long they are kept.
-func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.ID]time.Time) error {
+func (r *retentionStep) removeKeys(ctx context.Context, ids []job.ID, ended map[job.ID]time.Time) error {
 	rows, err := r.q.KeysOf(ctx, fromIDs(ids))
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
@@ -238,7 +227,7 @@ func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.
 	for _, row := range rows {
 		keep, ends := r.KeepKey(row.Connector, fromMicros(row.KeyWindow))
 		from := ended[toID(row.ID)]
-		if r.erasing != nil {
+		if r.erasureRequest != nil {
 			from = r.now
 		}
 		until := from.Add(keep)
@@ -275,17 +264,14 @@ func digestOf(project, key string) []byte {
 }
 
 // removeRows removes all rows of jobs but their keys.
-func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
+func (r *retentionStep) removeRows(ctx context.Context, jobs []job.ID) error {
 	ids := fromIDs(jobs)
-	for _, remove := range []func(context.Context, []pgtype.UUID) error{
-		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.KeepObjects, r.q.RemoveEffects, r.q.RemoveHistories,
-	} {
-		if err := remove(ctx, ids); err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-	}
-	if err := r.q.RemoveTexts(ctx, pgdb.RemoveTextsParams{Ids: ids, DroppedTo: r.droppedTo}); err != nil {
-		return fmt.Errorf("texts: %w", err)
+	err := inSequence(ctx,
+		with(r.q.RemoveAttempts, ids), with(r.q.RemoveObservations, ids), with(r.q.RemoveResolutions, ids),
+		with(r.q.KeepObjects, ids), with(r.q.RemoveEffects, ids), with(r.q.RemoveHistories, ids),
+		with(r.q.RemoveTexts, pgdb.RemoveTextsParams{Ids: ids, DroppedTo: r.droppedTo}))
+	if err != nil {
+		return fmt.Errorf("rows: %w", err)
 	}
 	states, err := r.q.RemoveStates(ctx, ids)
 	if err != nil {
@@ -303,36 +289,27 @@ func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 }
 
 // keys forgets keys that have outlived their jobs for long enough.
-func (r *retaining) keys(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) keys(ctx context.Context) (more bool, err error) {
 	n, err := r.q.ForgetKeys(ctx, pgdb.ForgetKeysParams{Now: &r.now, MaxRows: r.most})
-	if err != nil {
-		return false, fmt.Errorf("keys: %w", err)
-	}
 	r.out.Keys = int(n)
-	return n == int64(r.most), nil
+	return n == int64(r.most), named("keys", err)
 }
 
 // objects forgets the objects of removed jobs that no look can find any more.
-func (r *retaining) objects(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) objects(ctx context.Context) (more bool, err error) {
 	first, err := r.q.FirstStart(ctx, r.now)
 	if err != nil {
 		return false, fmt.Errorf("starts: %w", err)
 	}
 	n, err := r.q.ForgetObjects(ctx, pgdb.ForgetObjectsParams{Before: first.Add(-store.LookSlack), MaxRows: r.most})
-	if err != nil {
-		return false, fmt.Errorf("objects: %w", err)
-	}
 	r.out.Objects = int(n)
-	return n == int64(r.most), nil
+	return n == int64(r.most), named("objects", err)
 }
 
 // firings removes firings that were decided long ago, and raises the begin of their
 // schedules' ledgers. It skips schedules that another transaction has locked.
-func (r *retaining) firings(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) firings(ctx context.Context) (more bool, err error) {
 	n, err := r.q.PruneFirings(ctx, pgdb.PruneFiringsParams{Before: r.now.Add(-store.FiringsKept), MaxRows: r.most})
-	if err != nil {
-		return false, fmt.Errorf("firings: %w", err)
-	}
 	r.out.Firings = int(n)
-	return n == int64(r.most), nil
+	return n == int64(r.most), named("firings", err)
 }

@@ -128,7 +128,7 @@ func TestRetainMeetsReply(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		_, err := write(context.Background(), f.stores[1], "test", func(ctx context.Context, t *tx) (struct{}, error) {
-			b := &creating{tx: t, items: []store.NewJob{n}, out: make([]store.Created, 1), reads: new(batchReads)}
+			b := &jobCreator{tx: t, items: []store.NewJob{n}, out: make([]store.Created, 1), reads: new(batchReads)}
 			b.reads.queueProspects(ctx, t, b.items)
 			take := func(ctx context.Context) error { return b.take(ctx, false) }
 			for _, step := range []func(context.Context) error{t.flush, take, b.insert} {

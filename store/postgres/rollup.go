@@ -21,7 +21,7 @@ import (
 
 // Roll implements store.Store.
 func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
-	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rolling, error) { return v.roll(ctx, p) })
+	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rollStep, error) { return v.roll(ctx, p) })
 	if err != nil {
 		return store.Rolled{}, err
 	}
@@ -34,8 +34,8 @@ func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, err
 	return write(ctx, s, "roll", func(ctx context.Context, t *tx) (store.Rolled, error) { return t.roll(ctx, p, next) })
 }
 
-// rolling is the part of the log that one step counts, and what it removes.
-type rolling struct {
+// rollStep is the part of the log that one step counts, and what it removes.
+type rollStep struct {
 	busy     bool
 	roll     *store.Roll
 	from, to int64
@@ -45,12 +45,12 @@ type rolling struct {
 	old      []pgdb.RemoveRollupsParams
 }
 
-func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
+func (v view) roll(ctx context.Context, p store.RollParams) (*rollStep, error) {
 	place, err := v.q.RollPlace(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("place: %w", err)
 	}
-	r := &rolling{roll: store.NewRoll(), from: place.Position, to: place.Position, at: place.At}
+	r := &rollStep{roll: store.NewRoll(), from: place.Position, to: place.Position, at: place.At}
 	if place.Owner.Valid && toID(place.Owner) != p.Owner && place.LeaseUntil.After(v.now) {
 		r.busy = true
 		return r, nil
@@ -153,7 +153,7 @@ func (v view) past(ctx context.Context, rows []store.RollEvent) (map[int][]store
 }
 
 // oldRollups finds the widths that have buckets to remove.
-func (v view) oldRollups(ctx context.Context, r *rolling) error {
+func (v view) oldRollups(ctx context.Context, r *rollStep) error {
 	if v.suspect.Suspends {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (v view) oldRollups(ctx context.Context, r *rolling) error {
 	return nil
 }
 
-func (t *tx) roll(ctx context.Context, p store.RollParams, next *rolling) (store.Rolled, error) {
+func (t *tx) roll(ctx context.Context, p store.RollParams, next *rollStep) (store.Rolled, error) {
 	n, err := t.q.MoveRoll(ctx, pgdb.MoveRollParams{
 		Position: next.to, At: next.at, Owner: fromID(p.Owner), LeaseUntil: soon(t.now, p.Lease), Was: next.from, Now: t.now,
 	})

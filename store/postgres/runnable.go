@@ -66,7 +66,7 @@ func (t *tx) makeRunnable(ctx context.Context, rows runnableRows, freed []job.ID
 
 // shareClaimLocks prevents claims from counting the jobs under way of a connection while one
 // of them ends. It takes all claim locks together, in the lock order.
-func (b *applying) shareClaimLocks(ctx context.Context) {
+func (b *changeApplier) shareClaimLocks(ctx context.Context) {
 	conns := slices.Clone(b.freed)
 	for _, j := range b.locked {
 		if j.State.InFlight() {
@@ -77,7 +77,7 @@ func (b *applying) shareClaimLocks(ctx context.Context) {
 }
 
 // finish writes the runnable rows.
-func (b *applying) finish(ctx context.Context) error {
+func (b *changeApplier) finish(ctx context.Context) error {
 	if b.saturated {
 		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
 		if err != nil {

@@ -291,7 +291,7 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration, except []jo
 }
 
 // noteSchedule records the schedule of a job whose change may release a firing.
-func (b *applying) noteSchedule(p *planned) {
+func (b *changeApplier) noteSchedule(p *plannedChange) {
 	if !p.job.Schedule.IsZero() && store.MayRelease(p.old.State, p.job.State) {
 		b.schedules = append(b.schedules, p.job.Schedule)
 	}
@@ -299,7 +299,7 @@ func (b *applying) noteSchedule(p *planned) {
 
 // wakeSchedules makes schedules due whose buffered firings may have waited for changes of
 // jobs. A decision in progress has not seen the changes: its schedule is left to the waker.
-func (b *applying) wakeSchedules(ctx context.Context) {
+func (b *changeApplier) wakeSchedules(ctx context.Context) {
 	if len(b.schedules) == 0 {
 		return
 	}

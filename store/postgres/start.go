@@ -21,7 +21,7 @@ import (
 //     go first.
 
 // starts returns the jobs of the batch to be started, by their runnable rows.
-func (b *creating) starts() map[runnableKey][]*creation {
+func (b *jobCreator) starts() map[runnableKey][]*creation {
 	var out map[runnableKey][]*creation
 	if b.suspension().Suspended() {
 		return nil
@@ -47,7 +47,7 @@ type nextDue struct {
 }
 
 // start claims the jobs of the batch that may start immediately.
-func (b *creating) start(ctx context.Context) error {
+func (b *jobCreator) start(ctx context.Context) error {
 	starts := b.starts()
 	if starts == nil {
 		return nil
@@ -85,7 +85,7 @@ func (b *creating) start(ctx context.Context) error {
 
 // starter takes the free claim locks of connections that do not bound their claims per
 // minute.
-func (b *creating) starter() (*claimer, error) {
+func (b *jobCreator) starter() (*claimer, error) {
 	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), locks: make(map[job.ID]*claimLock)}
 	free := make(map[job.ID]bool, len(b.reads.free))
 	for _, f := range b.reads.free {
@@ -109,7 +109,7 @@ func (b *creating) starter() (*claimer, error) {
 
 // dueNext reads the due jobs of the rows, in one round trip with earlier queued statements.
 // Each statement sees what those before it have written or locked.
-func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creation) (d nextDue, err error) {
+func (b *jobCreator) dueNext(ctx context.Context, starts map[runnableKey][]*creation) (d nextDue, err error) {
 	rows := pgdb.DueAmongParams{Now: &b.now}
 	// The jobs of this transaction are the newest in the log.
 	lock := pgdb.LockDueParams{Now: &b.now, Base: math.MaxInt64}
@@ -126,7 +126,7 @@ func (b *creating) dueNext(ctx context.Context, starts map[runnableKey][]*creati
 }
 
 // ours reports whether the first due jobs of a row are jobs to be started.
-func (b *creating) ours(starts []*creation, due []pgdb.LockDueRow) bool {
+func (b *jobCreator) ours(starts []*creation, due []pgdb.LockDueRow) bool {
 	mine := make(map[pgtype.UUID]bool, len(starts))
 	for _, n := range starts {
 		mine[fromID(n.snapshot.ID)] = true
@@ -141,7 +141,7 @@ func (b *creating) ours(starts []*creation, due []pgdb.LockDueRow) bool {
 
 // takeAll leases the jobs of one runnable row, each as its caller requested, and recounts the
 // row.
-func (b *creating) takeAll(ctx context.Context, c *claimer, k runnableKey, starts []*creation, due []pgdb.LockDueRow) error {
+func (b *jobCreator) takeAll(ctx context.Context, c *claimer, k runnableKey, starts []*creation, due []pgdb.LockDueRow) error {
 	at := make(map[job.ID]*creation, len(starts))
 	for _, n := range starts {
 		at[n.snapshot.ID] = n

@@ -71,7 +71,7 @@ func nothingElse(d *job.Decision) bool {
 }
 
 // applyCommon writes the common successes of a batch, and judges the others.
-func (b *applying) applyCommon(ctx context.Context, l *locking, common, others []int) error {
+func (b *changeApplier) applyCommon(ctx context.Context, l *lockedRows, common, others []int) error {
 	p, err := b.succeed(ctx, common, len(others) == 0)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (b *applying) applyCommon(ctx context.Context, l *locking, common, others [
 // succeed writes common successes. Either all of them can be written, or the transaction
 // begins again. If they are alone, it takes their claim locks itself, and reads together what
 // they may have to start or to free.
-func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
+func (b *changeApplier) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
 	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Alone: alone}
 	at := make(map[pgtype.UUID]int, len(which))
 	events := make([]logpage.Entry, len(which))
@@ -136,7 +136,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 	for _, r := range rows {
 		n := at[r.JobID]
 		i, old := which[n], toSending(r)
-		done := &planned{Plan: rules.Plan{Change: b.items[i], Settlement: rules.Settlement{Settle: b.items[i].Decision.Settle}}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
+		done := &plannedChange{Plan: rules.Plan{Change: b.items[i], Settlement: rules.Settlement{Settle: b.items[i].Decision.Settle}}, old: old, job: old.Decided(b.items[i].Decision, b.now)}
 		effect := *done.Decision.Effect
 		effect.At = b.now
 		b.out[i].Snapshot = old.changed(done, b.now)
@@ -153,7 +153,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 }
 
 // afterSuccess reads what may follow for other rows, once the claim locks are taken.
-func (b *applying) afterSuccess(ctx context.Context, done []pgtype.UUID) {
+func (b *changeApplier) afterSuccess(ctx context.Context, done []pgtype.UUID) {
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		r, err := pgdb.New(db).AfterSuccess(ctx, done)
 		if err != nil {

@@ -92,15 +92,15 @@ func (w *waker) close() {
 // wakeSchedule makes a schedule with a buffered firing due, after the transactions that
 // decide about it or change it now.
 func (s *Store) wakeSchedule(ctx context.Context, id job.ID) {
-	_, _ = write(ctx, s, "wake schedule", func(ctx context.Context, t *tx) (struct{}, error) {
+	_ = writeOnly(ctx, s, "wake schedule", func(ctx context.Context, t *tx) error {
 		if _, err := t.q.LockSchedule(ctx, fromID(id)); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				err = nil
 			}
-			return struct{}{}, err
+			return err
 		}
 		n, err := t.q.WakeSchedule(ctx, pgdb.WakeScheduleParams{ID: fromID(id), Now: &t.now})
 		t.hint[store.WatchSchedules] = n > 0
-		return struct{}{}, err
+		return err
 	})
 }

@@ -34,8 +34,7 @@ type memory struct {
 	saved    witness.Seen
 	reporter witness.Reporter
 
-	end  context.CancelFunc
-	done sync.WaitGroup
+	repeated *background
 }
 
 // recall reads the note of this database before it is compared with its description. The file
@@ -74,14 +73,9 @@ func (s *Store) watchNewest(ctx context.Context) error {
 	if err := s.note(ctx); err != nil {
 		return err
 	}
-	ctx, m.end = context.WithCancel(context.Background())
-	m.done.Go(func() {
-		for sleep(ctx, noteEvery) {
-			// Other calls report a failure of the database too, and a failure of the folder
-			// is reported. The next note follows.
-			_ = s.note(ctx)
-		}
-	})
+	// Other calls report a failure of the database too, and a failure of the folder is reported.
+	// The next note follows.
+	m.repeated = repeat(noteEvery, func(ctx context.Context) { _ = s.note(ctx) })
 	return nil
 }
 
@@ -124,10 +118,9 @@ func (m *memory) save(now witness.Seen) (err error) {
 // endNotes makes a last note.
 func (s *Store) endNotes() {
 	m := s.memory
-	if m == nil || m.end == nil {
+	if m == nil || m.repeated == nil {
 		return
 	}
-	m.end()
-	m.done.Wait()
+	m.repeated.close()
 	_ = s.note(context.Background()) // only a help: the note before stays
 }

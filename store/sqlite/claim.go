@@ -166,7 +166,7 @@ func (c *claimer) take(ctx context.Context, j sqlitedb.Job, was sqlitedb.JobStat
 		return err
 	}
 	a := c.intent(l)
-	if a != nil && !c.careful {
+	if a != nil && !c.savepoints {
 		l.Armed, err = c.atOnce(ctx, was, h, &l.Snapshot, a)
 		a = nil
 	}

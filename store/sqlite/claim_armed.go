@@ -37,7 +37,7 @@ func (c *claimer) inSteps(ctx context.Context, was sqlitedb.JobState, h *cachedJ
 	}
 	var out *store.Armed
 	// It is one item of several, so that a refusal is undone alone.
-	_, fatal := c.item(ctx, 2, func() error {
+	_, fatal := c.runItem(ctx, 2, func() error {
 		armed, err := c.arm(ctx, *a)
 		if err == nil {
 			out = &armed

@@ -13,43 +13,40 @@ import (
 
 // CreateConnection implements store.Store.
 func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (store.Connection, bool, error) {
-	type result struct {
-		conn    store.Connection
-		created bool
-	}
-	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
+	created := false
+	conn, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (store.Connection, error) {
+		created = false
 		if c.Key != "" {
 			row, err := t.q.ConnectionByKey(ctx, sqlitedb.ConnectionByKeyParams{Project: c.Connection.Project, IdemKey: c.Key})
 			if err == nil {
-				conn, err := t.view().withHolds(ctx, row)
-				return result{conn: conn}, err
+				return t.view().withHolds(ctx, row)
 			}
 			if !errors.Is(err, sql.ErrNoRows) {
-				return result{}, err
+				return store.Connection{}, err
 			}
 		}
 		if err := t.view().counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
-			return result{}, err
+			return store.Connection{}, err
 		}
 		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {
-			return result{}, err
+			return store.Connection{}, err
 		}
 		if len(c.Connection.Labels) > 0 {
 			if err := t.q.InsertConnectionLabels(ctx, fromID(c.Connection.ID)); err != nil {
-				return result{}, fmt.Errorf("labels: %w", err)
+				return store.Connection{}, fmt.Errorf("labels: %w", err)
 			}
 		}
 		if c.Sealed != nil {
 			sealed := *c.Sealed
 			sealed.Version = 1
 			if err := t.q.InsertCredential(ctx, insertCredentialParams(c.Connection.ID, sealed, t.now)); err != nil {
-				return result{}, fmt.Errorf("credential: %w", err)
+				return store.Connection{}, fmt.Errorf("credential: %w", err)
 			}
 		}
-		conn, err := t.view().connection(ctx, fromID(c.Connection.ID))
-		return result{conn: conn, created: true}, err
+		created = true
+		return t.view().connection(ctx, fromID(c.Connection.ID))
 	})
-	return r.conn, r.created, err
+	return conn, created && err == nil, err
 }
 
 // Connection implements store.Store.

@@ -20,8 +20,8 @@ import (
 //   - SQLite overwrites what an erasure removes with zeros: a deleted row cannot be read from
 //     the file afterwards. It costs writes, so other removals do not do it.
 
-// erasing is what an erasure adds to a removal.
-type erasing struct{ actor string }
+// erasureRequest is what an erasure adds to a removal.
+type erasureRequest struct{ actor string }
 
 // overwriting runs fn while SQLite overwrites what is deleted.
 func (t *tx) overwriting(ctx context.Context, fn func() error) (err error) {
@@ -44,11 +44,11 @@ func (t *tx) pragma(ctx context.Context, text string) error {
 }
 
 // erasure returns a removal on request.
-func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
+func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retentionStep, error) {
 	if err := t.refuseClosed(ctx); err != nil {
 		return nil, err
 	}
-	r := &retaining{tx: t, most: page(limit), end: time.Now().Add(stepTime), erasing: &erasing{actor}}
+	r := &retentionStep{tx: t, most: page(limit), end: time.Now().Add(stepTime), erasureRequest: &erasureRequest{actor}}
 	r.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
 	var err error
 	r.meta, err = t.q.GetMeta(ctx)
@@ -74,7 +74,7 @@ func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.Erased
 }
 
 // judge finds the job to erase, if it may be erased.
-func (r *retaining) judge(ctx context.Context, p store.EraseParams) (sqlitedb.EndedJobRow, error) {
+func (r *retentionStep) judge(ctx context.Context, p store.EraseParams) (sqlitedb.EndedJobRow, error) {
 	id := fromID(p.Job)
 	var none sqlitedb.EndedJobRow
 	st, err := r.q.GetState(ctx, id)
@@ -101,15 +101,15 @@ func (r *retaining) judge(ctx context.Context, p store.EraseParams) (sqlitedb.En
 }
 
 // leaveErased writes the record of an erased job. Retention leaves none.
-func (r *retaining) leaveErased(ctx context.Context, id []byte) error {
-	if r.erasing == nil {
+func (r *retentionStep) leaveErased(ctx context.Context, id []byte) error {
+	if r.erasureRequest == nil {
 		return nil
 	}
 	snap, err := r.view().snapshot(ctx, id)
 	if err != nil {
 		return err
 	}
-	e := store.EraseOf(snap, fromMicros(r.now), r.erasing.actor)
+	e := store.EraseOf(snap, fromMicros(r.now), r.erasureRequest.actor)
 	if err := r.q.InsertErasedJob(ctx, insertErasedJobParams(e)); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 		if err != nil {
 			return store.ProjectErasure{}, err
 		}
-		e := &projectErasure{retaining: r, place: place, project: p.Project}
+		e := &projectErasure{retentionStep: r, place: place, project: p.Project}
 		if err := e.refuse(ctx); err != nil {
 			return store.ProjectErasure{}, err
 		}
@@ -176,7 +176,7 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 
 // projectErasure is one step of a pass over a project in progress.
 type projectErasure struct {
-	*retaining
+	*retentionStep
 	place   store.ErasePlace
 	project string
 	out     store.ProjectErasure
@@ -204,18 +204,10 @@ func (e *projectErasure) step(ctx context.Context) error {
 		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
 	}
 	more, err := parts[e.place.Phase](ctx)
-	if err != nil || e.out.Done {
-		return err
+	if err == nil && !e.out.Done {
+		e.out.Next, e.out.Done = e.place.After(more)
 	}
-	if !more {
-		e.place = store.ErasePlace{Project: e.project, Phase: e.place.Phase + 1}
-	}
-	if e.place.Phase == store.EraseDone {
-		e.out.Done = true
-		return nil
-	}
-	e.out.Next = e.place.String()
-	return nil
+	return err
 }
 
 // schedules deletes schedules, so that they make no jobs.
@@ -230,7 +222,7 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		s.State = store.ScheduleDeleted
-		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasing.actor}); err != nil {
+		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasureRequest.actor}); err != nil {
 			return false, fmt.Errorf("schedule: %w", err)
 		}
 	}
@@ -277,12 +269,12 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 }
 
 func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
-	e.retaining.place = e.place.Jobs
-	if at := &e.retaining.place; at.Project != e.project || !slices.Contains(terminal, at.State) {
+	e.retentionStep.place = e.place.Jobs
+	if at := &e.retentionStep.place; at.Project != e.project || !slices.Contains(terminal, at.State) {
 		*at = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project, State: terminal[0]}
 	}
-	more, err = e.retaining.jobs(ctx)
-	e.out.Jobs, e.place.Jobs = e.retaining.out.Jobs, e.retaining.place
+	more, err = e.retentionStep.jobs(ctx)
+	e.out.Jobs, e.place.Jobs = e.retentionStep.out.Jobs, e.retentionStep.place
 	return more, err
 }
 
@@ -409,21 +401,14 @@ func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	}
 	e.out.Logins, e.out.APIKeys = int(logins), int(keys)
 	return false, e.q.SetProjectErased(ctx, sqlitedb.SetProjectErasedParams{
-		ErasedAt: someMicros(e.now), ErasedBy: e.erasing.actor, ID: e.project,
+		ErasedAt: someMicros(e.now), ErasedBy: e.erasureRequest.actor, ID: e.project,
 	})
 }
 
 // connection removes all data of a deleted connection.
 func (e *projectErasure) connection(ctx context.Context, id []byte) error {
-	if err := e.q.RemoveConnectionLabels(ctx, sqlitedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}); err != nil {
-		return fmt.Errorf("labels: %w", err)
-	}
-	for _, remove := range []func(context.Context, []byte) error{
-		e.q.DropRunnableOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.RemoveCoolDown, e.q.BlankConnection,
-	} {
-		if err := remove(ctx, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	labels := sqlitedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}
+	return inSequence(ctx,
+		with(e.q.RemoveConnectionLabels, labels), with(e.q.DropRunnableOf, id), with(e.q.DropCredentials, id),
+		with(e.q.RemoveRenewal, id), with(e.q.RemoveCoolDown, id), with(e.q.BlankConnection, id))
 }

@@ -97,7 +97,7 @@ func (f *firer) all(ctx context.Context, ids [][]byte) error {
 		verdict := r.Err
 		if verdict == nil {
 			var fatal error
-			verdict, fatal = f.item(ctx, len(ids), func() (err error) {
+			verdict, fatal = f.runItem(ctx, len(ids), func() (err error) {
 				one, err = f.write(ctx, row, r)
 				return err
 			})

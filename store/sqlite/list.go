@@ -364,7 +364,7 @@ func (s *Store) Count(ctx context.Context, q store.JobQuery, by store.GroupBy) (
 		if err != nil {
 			return out, err
 		}
-		c := &counting{view: v, listing: l, by: by, group: group, out: &out, groups: make(map[string]int64)}
+		c := &jobCounter{view: v, listing: l, by: by, group: group, out: &out, groups: make(map[string]int64)}
 		for _, state := range q.CountedStates() {
 			out.States[state] = store.StateCount{}
 		}
@@ -386,8 +386,8 @@ var groupColumns = map[store.GroupBy]string{
 	store.ByNothing: "NULL", store.ByConnection: "s.connection_id", store.ByClass: "s.class", store.ByErrorKind: "s.error_kind",
 }
 
-// counting is a count under way.
-type counting struct {
+// jobCounter is a count under way.
+type jobCounter struct {
 	view
 	listing *listing
 	by      store.GroupBy
@@ -397,7 +397,7 @@ type counting struct {
 }
 
 // named counts among the jobs that an index names.
-func (c *counting) named(ctx context.Context, driver clause) error {
+func (c *jobCounter) named(ctx context.Context, driver clause) error {
 	l := c.listing
 	cond := all(slices.Concat(l.indexed, l.rest, inStates(l.q.States)))
 	_, err := c.add(ctx, fmt.Sprintf(`SELECT s.state, %s, count(*), count(*)
@@ -407,7 +407,7 @@ func (c *counting) named(ctx context.Context, driver clause) error {
 }
 
 // state counts the jobs of a state that its part of the index has.
-func (c *counting) state(ctx context.Context, state job.State) error {
+func (c *jobCounter) state(ctx context.Context, state job.State) error {
 	l, part, most := c.listing, statePart(state), store.CountLooked
 	rest, cond := all(l.rest), all(l.indexed)
 	var text string
@@ -437,7 +437,7 @@ func (c *counting) state(ctx context.Context, state job.State) error {
 }
 
 // add reads counts by state and group, and returns how many jobs were read.
-func (c *counting) add(ctx context.Context, text string, args []any) (looked int64, err error) {
+func (c *jobCounter) add(ctx context.Context, text string, args []any) (looked int64, err error) {
 	rows, err := c.conn.QueryContext(ctx, text, args...)
 	if err != nil {
 		return 0, err
@@ -462,7 +462,7 @@ func (c *counting) add(ctx context.Context, text string, args []any) (looked int
 }
 
 // list returns the groups that were counted.
-func (c *counting) list() []store.JobGroup {
+func (c *jobCounter) list() []store.JobGroup {
 	var out []store.JobGroup
 	for text, n := range c.groups {
 		g := store.JobGroup{Count: n}

@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -92,7 +90,7 @@ func (l *eventLog) write(ctx context.Context, q *sqlitedb.Queries) error {
 			return fmt.Errorf("texts of events: %w", err)
 		}
 	}
-	for _, entries := range pagesOf(l.entries) {
+	for _, entries := range logpage.ByProject(l.entries) {
 		first, last := &entries[0], &entries[len(entries)-1]
 		err := q.InsertPage(ctx, sqlitedb.InsertPageParams{
 			Position: last.Position, First: first.Position, Project: first.Project, At: last.At.UnixMicro(),
@@ -103,20 +101,4 @@ func (l *eventLog) write(ctx context.Context, q *sqlitedb.Queries) error {
 		}
 	}
 	return nil
-}
-
-// pagesOf returns events by project, in their order, as many as a page may have.
-func pagesOf(entries []logpage.Entry) [][]logpage.Entry {
-	if slices.ContainsFunc(entries, func(e logpage.Entry) bool { return e.Project != entries[0].Project }) {
-		entries = slices.Clone(entries)
-		slices.SortStableFunc(entries, func(x, y logpage.Entry) int { return cmp.Compare(x.Project, y.Project) })
-	}
-	var out [][]logpage.Entry
-	for begin, i := 0, 1; i <= len(entries); i++ {
-		if i == len(entries) || i == begin+logpage.MaxEvents || entries[i].Project != entries[begin].Project {
-			out = append(out, entries[begin:i])
-			begin = i
-		}
-	}
-	return out
 }

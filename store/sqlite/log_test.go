@@ -128,7 +128,7 @@ func TestLogOfRefusals(t *testing.T) {
 		wantErr(t, err, refused)
 		_, err = write(t.Context(), s, "items", func(ctx context.Context, tx *tx) (struct{}, error) {
 			for i := range 3 {
-				_, fatal := tx.item(ctx, 3, func() error {
+				_, fatal := tx.runItem(ctx, 3, func() error {
 					note(tx, randomID())
 					if i == 1 {
 						tx.w.ses.dirty = dirty

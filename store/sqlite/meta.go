@@ -86,13 +86,10 @@ func (s *Store) takeOver(ctx context.Context) error {
 			// was copied.
 			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
-		if err := t.q.SetOpened(ctx, openedParams(identity, mark.generation, reason, incarnation)); err != nil {
-			return none, err
-		}
-		if err := t.q.EndClaimLeases(ctx, someMicros(t.now)); err != nil {
-			return none, err
-		}
-		if err := t.q.EndLookLeases(ctx, someMicros(t.now)); err != nil {
+		err = inSequence(ctx,
+			with(t.q.SetOpened, openedParams(identity, mark.generation, reason, incarnation)),
+			with(t.q.EndClaimLeases, someMicros(t.now)), with(t.q.EndLookLeases, someMicros(t.now)))
+		if err != nil {
 			return none, err
 		}
 		t.w.ses.dirty = true // the number of changed rows does not show it
@@ -211,14 +208,9 @@ func (s *Store) Release(ctx context.Context) error {
 			return err
 		}
 		if m.Quarantined != "" {
-			if err := t.raiseFences(ctx); err != nil {
+			now := someMicros(t.now)
+			if err := inSequence(ctx, t.raiseFences, with(t.q.SetReleased, now), with(t.q.HoldSchedules, now)); err != nil {
 				return err
-			}
-			if err := t.q.SetReleased(ctx, someMicros(t.now)); err != nil {
-				return err
-			}
-			if err := t.q.HoldSchedules(ctx, someMicros(t.now)); err != nil {
-				return fmt.Errorf("schedules: %w", err)
 			}
 			t.hint[store.WatchSchedules] = true
 		}

@@ -27,10 +27,7 @@ func Migrate(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("migrate %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := migrate(ctx, db); err != nil {
-		return fmt.Errorf("migrate %s: %w", path, err)
-	}
-	return nil
+	return named("migrate "+path, prepareSchema(ctx, db, true))
 }
 
 // SchemaVersion returns the version to which Migrate brings a database.
@@ -58,7 +55,9 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectSQLite3, db, dir)
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+// prepareSchema checks that the schema is the present one, and migrates an older one if it may.
+// It refuses a newer one, because this program would not follow the newer rules.
+func prepareSchema(ctx context.Context, db *sql.DB, migrate bool) error {
 	if err := refuseForeign(ctx, db); err != nil {
 		return err
 	}
@@ -66,8 +65,16 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, p); err != nil {
+	current, target, err := p.GetVersions(ctx)
+	switch {
+	case err != nil:
 		return err
+	case current > target:
+		return fmt.Errorf("%w %d is newer than %d, the newest that this program knows", ErrSchema, current, target)
+	case current < target && !migrate:
+		return fmt.Errorf("%w %d is older than %d: migrate first", ErrSchema, current, target)
+	case current == target:
+		return nil
 	}
 	_, err = p.Up(ctx)
 	return err
@@ -89,43 +96,4 @@ func refuseForeign(ctx context.Context, db *sql.DB) error {
 	default:
 		return nil
 	}
-}
-
-// refuseNewer refuses an old program a database that a newer one has migrated, because it
-// would not follow the newer rules.
-func refuseNewer(ctx context.Context, p *goose.Provider) error {
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if current > target {
-		return fmt.Errorf("%w %d is newer than %d, the newest that this program knows", ErrSchema, current, target)
-	}
-	return nil
-}
-
-// prepareSchema migrates if requested, and otherwise checks that the schema is the present
-// one.
-func (s *Store) prepareSchema(ctx context.Context) error {
-	if s.opts.Migrate {
-		return migrate(ctx, s.db)
-	}
-	if err := refuseForeign(ctx, s.db); err != nil {
-		return err
-	}
-	p, err := provider(s.db)
-	if err != nil {
-		return err
-	}
-	if err := refuseNewer(ctx, p); err != nil {
-		return err
-	}
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if current < target {
-		return fmt.Errorf("%w %d is older than %d: migrate first", ErrSchema, current, target)
-	}
-	return nil
 }

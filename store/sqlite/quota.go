@@ -22,10 +22,10 @@ type usage struct {
 
 func newUsage() *usage { return &usage{waiting: make(map[string]store.StoredJobs)} }
 
-// add records a change. In a careful transaction, where an item may be rolled back alone, it
+// add records a change. In a transaction with savepoints, where an item may be rolled back alone, it
 // writes the change immediately.
 func (u *usage) add(ctx context.Context, t *tx, project string, jobs, bytes int64) error {
-	if t.careful {
+	if t.savepoints {
 		return named(useOfProject, t.q.AddUse(ctx, sqlitedb.AddUseParams{Project: project, Jobs: jobs, Bytes: bytes}))
 	}
 	t.w.ses.dirty = true

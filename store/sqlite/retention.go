@@ -39,14 +39,14 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 		return store.Retained{}, fmt.Errorf("retain: %w", err)
 	}
 	return write(ctx, s, "retain", func(ctx context.Context, t *tx) (store.Retained, error) {
-		r := &retaining{tx: t, RetainParams: p, place: place, most: page(p.Limit), end: time.Now().Add(stepTime)}
+		r := &retentionStep{tx: t, RetainParams: p, place: place, most: page(p.Limit), end: time.Now().Add(stepTime)}
 		err := r.step(ctx)
 		return r.out, err
 	})
 }
 
-// retaining is one step in progress.
-type retaining struct {
+// retentionStep is one step in progress.
+type retentionStep struct {
 	*tx
 	store.RetainParams
 	place store.RetainPlace
@@ -57,14 +57,14 @@ type retaining struct {
 	out  store.Retained
 	// removed has the jobs that this step has removed.
 	removed map[job.ID]bool
-	// erasing is set for a removal on request.
-	erasing *erasing
+	// erasureRequest is set for a removal on request.
+	erasureRequest *erasureRequest
 }
 
-func (r *retaining) over() bool { return time.Now().After(r.end) }
+func (r *retentionStep) over() bool { return time.Now().After(r.end) }
 
 // step does one part of the pass, and sets where the next one begins.
-func (r *retaining) step(ctx context.Context) (err error) {
+func (r *retentionStep) step(ctx context.Context) (err error) {
 	if err := r.refuseClosed(ctx); err != nil {
 		return err
 	}
@@ -76,22 +76,12 @@ func (r *retaining) step(ctx context.Context) (err error) {
 		store.PhaseFirings: r.firings,
 	}
 	more, err := parts[r.place.Phase](ctx)
-	if err != nil {
-		return err
-	}
-	if !more {
-		r.place = store.RetainPlace{Phase: r.place.Phase + 1}
-	}
-	if r.place.Phase == store.PhaseDone {
-		r.out.Done = true
-		return nil
-	}
-	r.out.Next = r.place.String()
-	return nil
+	r.out.Next, r.out.Done = r.place.After(more)
+	return err
 }
 
 // events moves the log's beginning, once a pass, and drops events.
-func (r *retaining) events(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) events(ctx context.Context) (more bool, err error) {
 	from := r.meta.EventsFrom
 	if r.After == "" && r.Keep.Events > 0 {
 		if from, err = r.raise(ctx); err != nil {
@@ -129,7 +119,7 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 }
 
 // raise moves the log's beginning behind the events that are no longer kept.
-func (r *retaining) raise(ctx context.Context) (int64, error) {
+func (r *retentionStep) raise(ctx context.Context) (int64, error) {
 	last, err := r.q.LastPosition(ctx)
 	if err != nil {
 		return 0, err
@@ -153,7 +143,7 @@ func (r *retaining) raise(ctx context.Context) (int64, error) {
 
 // jobs removes some ended jobs of one project and state: the order of the index. An
 // erasure has one project.
-func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) jobs(ctx context.Context) (more bool, err error) {
 	if r.Keep.Jobs == 0 {
 		return false, nil
 	}
@@ -188,7 +178,7 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 var terminal = []job.State{job.Succeeded, job.Failed, job.Canceled, job.Expired}
 
 // nextJobs continues with the next state, or with the next project.
-func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) nextJobs(ctx context.Context) (more bool, err error) {
 	r.place = store.RetainPlace{Phase: store.PhaseJobs, Project: r.place.Project, State: r.place.State}
 	for _, state := range terminal {
 		if r.place.Project != "" && state > r.place.State {
@@ -196,7 +186,7 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 			return true, nil
 		}
 	}
-	if r.erasing != nil {
+	if r.erasureRequest != nil {
 		return false, nil
 	}
 	r.place.Project, err = r.q.NextProject(ctx, r.place.Project)
@@ -214,7 +204,7 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 // reply kept it: the place has passed a predecessor that ended first, and one that ended
 // last may be a row of the same page. The step's time does not end a thread, so that the
 // same calls remove the same jobs.
-func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error {
+func (r *retentionStep) thread(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	for range stepJobs {
 		if r.removed[toID(row.JobID)] {
 			return nil
@@ -243,7 +233,7 @@ func (r *retaining) thread(ctx context.Context, row sqlitedb.EndedJobRow) error 
 }
 
 // remove removes all data of a job. Its key may outlive it.
-func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error {
+func (r *retentionStep) remove(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	id := row.JobID
 	if err := r.leaveErased(ctx, id); err != nil {
 		return fmt.Errorf("erased job: %w", err)
@@ -257,21 +247,13 @@ func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error 
 			return fmt.Errorf("effect: %w", err)
 		}
 	}
-	for _, remove := range []func(context.Context, []byte) error{
-		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.RemoveEffect, r.q.RemoveHistory,
-	} {
-		if err := remove(ctx, id); err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-	}
-	if err := r.q.RemoveTexts(ctx, sqlitedb.RemoveTextsParams{JobID: id, DroppedTo: r.meta.DroppedTo}); err != nil {
-		return fmt.Errorf("texts: %w", err)
-	}
-	if err := r.q.RemoveState(ctx, id); err != nil {
-		return fmt.Errorf("state: %w", err)
-	}
-	if err := r.q.RemoveJob(ctx, id); err != nil {
-		return fmt.Errorf("job: %w", err)
+	err := inSequence(ctx,
+		with(r.q.RemoveAttempts, id), with(r.q.RemoveObservations, id), with(r.q.RemoveResolutions, id),
+		with(r.q.RemoveEffect, id), with(r.q.RemoveHistory, id),
+		with(r.q.RemoveTexts, sqlitedb.RemoveTextsParams{JobID: id, DroppedTo: r.meta.DroppedTo}),
+		with(r.q.RemoveState, id), with(r.q.RemoveJob, id))
+	if err != nil {
+		return fmt.Errorf("rows: %w", err)
 	}
 	if err := r.w.usage.add(ctx, r.tx, row.Project, -1, -row.Bytes); err != nil {
 		return err
@@ -284,14 +266,14 @@ func (r *retaining) remove(ctx context.Context, row sqlitedb.EndedJobRow) error 
 	return nil
 }
 
-func (r *retaining) removeKey(ctx context.Context, row sqlitedb.EndedJobRow) error {
+func (r *retentionStep) removeKey(ctx context.Context, row sqlitedb.EndedJobRow) error {
 	conn, err := r.getConnection(ctx, row.ConnectionID)
 	if err != nil {
 		return fmt.Errorf("connection: %w", err)
 	}
 	keep, ends := r.KeepKey(conn.Connector, fromDuration(conn.KeyWindow))
 	from := row.EndedAt.Int64
-	if r.erasing != nil {
+	if r.erasureRequest != nil {
 		from = r.now
 	}
 	until := from + micros(keep)
@@ -308,7 +290,7 @@ func (r *retaining) removeKey(ctx context.Context, row sqlitedb.EndedJobRow) err
 }
 
 // keys forgets keys that have outlived their jobs for long enough.
-func (r *retaining) keys(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) keys(ctx context.Context) (more bool, err error) {
 	rows, err := r.q.KeysOver(ctx, sqlitedb.KeysOverParams{Now: someMicros(r.now), MaxRows: r.most})
 	if err != nil {
 		return false, fmt.Errorf("keys: %w", err)
@@ -325,7 +307,7 @@ func (r *retaining) keys(ctx context.Context) (more bool, err error) {
 }
 
 // objects forgets the objects of removed jobs that no look can find any more.
-func (r *retaining) objects(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) objects(ctx context.Context) (more bool, err error) {
 	first, err := r.firstStart(ctx)
 	if err != nil {
 		return false, fmt.Errorf("starts: %w", err)
@@ -347,7 +329,7 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 
 // firings removes firings that were decided long ago, and raises the begin of their
 // schedules' ledgers.
-func (r *retaining) firings(ctx context.Context) (more bool, err error) {
+func (r *retentionStep) firings(ctx context.Context) (more bool, err error) {
 	before := r.now - micros(store.FiringsKept)
 	rows, err := r.q.OldFirings(ctx, sqlitedb.OldFiringsParams{Before: before, MaxRows: r.most})
 	if err != nil {
@@ -369,7 +351,7 @@ func (r *retaining) firings(ctx context.Context) (more bool, err error) {
 
 // firstStart returns the time of the oldest first attempt of all jobs that look for their
 // objects; now if there is none.
-func (r *retaining) firstStart(ctx context.Context) (int64, error) {
+func (r *retentionStep) firstStart(ctx context.Context) (int64, error) {
 	first, err := r.q.FirstStart(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r.now, nil

@@ -19,7 +19,7 @@ import (
 
 // Roll implements store.Store.
 func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
-	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rolling, error) { return v.roll(ctx, p) })
+	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rollStep, error) { return v.roll(ctx, p) })
 	if err != nil {
 		return store.Rolled{}, err
 	}
@@ -54,8 +54,8 @@ func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, err
 	})
 }
 
-// rolling is the part of the log that one step counts, and what it removes.
-type rolling struct {
+// rollStep is the part of the log that one step counts, and what it removes.
+type rollStep struct {
 	roll     *store.Roll
 	from, to int64
 	events   int
@@ -65,12 +65,12 @@ type rolling struct {
 	connectors map[job.ID]string
 }
 
-func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
+func (v view) roll(ctx context.Context, p store.RollParams) (*rollStep, error) {
 	place, err := v.q.RollPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &rolling{roll: store.NewRoll(), from: place.Position, to: place.Position, connectors: make(map[job.ID]string)}
+	r := &rollStep{roll: store.NewRoll(), from: place.Position, to: place.Position, connectors: make(map[job.ID]string)}
 	if err := v.oldRollups(ctx, r); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 }
 
 // add counts the next events, up to the bounds of the step.
-func (v view) add(ctx context.Context, r *rolling, entries []logpage.Entry, counts int) error {
+func (v view) add(ctx context.Context, r *rollStep, entries []logpage.Entry, counts int) error {
 	for _, entry := range entries {
 		if r.roll.Len() >= counts {
 			return nil
@@ -130,7 +130,7 @@ func (v view) add(ctx context.Context, r *rolling, entries []logpage.Entry, coun
 }
 
 // connector returns the connector of a connection, empty if it is gone.
-func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, error) {
+func (r *rollStep) connector(ctx context.Context, v view, id job.ID) (string, error) {
 	if name, ok := r.connectors[id]; ok {
 		return name, nil
 	}
@@ -144,7 +144,7 @@ func (r *rolling) connector(ctx context.Context, v view, id job.ID) (string, err
 
 // oldRollups finds the widths that have buckets to remove. None are removed while the clock
 // is suspect.
-func (v view) oldRollups(ctx context.Context, r *rolling) error {
+func (v view) oldRollups(ctx context.Context, r *rollStep) error {
 	if v.suspect.Suspends {
 		return nil
 	}

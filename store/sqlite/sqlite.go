@@ -132,7 +132,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if s.db, err = sql.Open("sqlite", dsn(lock.path)); err != nil {
 		return nil, err
 	}
-	if err := s.prepareSchema(ctx); err != nil {
+	if err := prepareSchema(ctx, s.db, opts.Migrate); err != nil {
 		return nil, err
 	}
 	if err := s.openClock(ctx); err != nil {

@@ -23,7 +23,7 @@ import (
 //     that it changes. A refusal is an answer too: what it saw of the group must be what its
 //     caller reads next;
 //   - when an operation fails later, the transaction is rolled back and the group runs once
-//     more, carefully: each operation, and each item of a batch, in a savepoint of its own,
+//     more with savepoints: each operation, and each item of a batch, in a savepoint of its own,
 //     so that a failure undoes only itself;
 //   - an operation whose caller gave up while it was queued never runs. An operation that has
 //     begun runs to its end, and its caller waits for the commit;
@@ -135,7 +135,7 @@ func batch[I, R any](
 	return write(ctx, s, name, func(ctx context.Context, t *tx) ([]R, error) {
 		out := make([]R, len(items))
 		for i, item := range items {
-			verdict, fatal := t.item(ctx, len(items), func() (err error) {
+			verdict, fatal := t.runItem(ctx, len(items), func() (err error) {
 				out[i], err = run(t, ctx, item)
 				return err
 			})
@@ -212,16 +212,16 @@ func (w *writer) run() {
 				continue
 			}
 			for o != nil {
-				o = w.group(o)
+				o = w.runGroup(o)
 				w.shorten()
 			}
 		}
 	}
 }
 
-// group runs the first operation and those that are queued behind it, commits, and answers.
+// runGroup runs the first operation and those that are queued behind it, commits, and answers.
 // It returns the operation that begins the next group, if it has taken one from the queue.
-func (w *writer) group(first *op) (following *op) {
+func (w *writer) runGroup(first *op) (following *op) {
 	// Operations run without their callers' contexts: ending one must not interrupt the
 	// others' transaction.
 	ctx := context.Background()
@@ -233,15 +233,15 @@ func (w *writer) group(first *op) (following *op) {
 	t := w.newTx(false)
 	var ran []*op
 	taken := 0 // refused ones count too: the others wait for the commit, which must not be delayed forever
-	for o := first; o != nil; o = w.next(taken) {
+	for o := first; o != nil; o = w.nextOp(taken) {
 		taken++
 		if t.setTime() && o != first {
 			following = o
 			break
 		}
-		spoiled, err := w.one(ctx, t, o)
+		spoiled, err := w.runOp(ctx, t, o)
 		if spoiled {
-			return w.again(ctx, append(ran, o), taken, nil)
+			return w.rerunGroup(ctx, append(ran, o), taken, nil)
 		}
 		if err != nil && len(ran) == 0 {
 			o.done <- err // it saw what is durable
@@ -251,7 +251,7 @@ func (w *writer) group(first *op) (following *op) {
 		ran = append(ran, o)
 	}
 	if w.usage.flush(ctx, w.q) != nil {
-		return w.again(ctx, ran, taken, following)
+		return w.rerunGroup(ctx, ran, taken, following)
 	}
 	w.finish(ctx, t, ran)
 	return following
@@ -271,9 +271,9 @@ func (w *writer) begin(ctx context.Context) error {
 	return nil
 }
 
-// one runs an operation at the time that was set. spoiled reports that it failed after it had
+// runOp runs an operation at the time that was set. spoiled reports that it failed after it had
 // written something, or in a way after which SQLite may have ended the transaction.
-func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
+func (w *writer) runOp(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints, mark := t.hint, w.log.mark()
 	w.ses.dirty = false
 	if err = translate(o.run(ctx, t)); err != nil {
@@ -287,9 +287,9 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 	return spoiled, err
 }
 
-// again runs a spoiled group again, each operation in its savepoint, and continues unless the
+// rerunGroup runs a spoiled group again, each operation in its savepoint, and continues unless the
 // next group has its beginning. It returns the operation that begins the next group.
-func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op) *op {
+func (w *writer) rerunGroup(ctx context.Context, ops []*op, taken int, following *op) *op {
 	w.undo(ctx)
 	if err := w.begin(ctx); err != nil {
 		w.abandon(ctx, ops, fmt.Errorf("begin: %w", err))
@@ -304,7 +304,7 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 			following = o
 			break
 		}
-		err, lost := w.careful(ctx, t, o)
+		err, lost := w.runInSavepoint(ctx, t, o)
 		if lost != nil {
 			// SQLite ended the transaction by itself, as it does when the disk is full. What
 			// ran before in this group was rolled back.
@@ -321,7 +321,7 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 			ran = append(ran, o)
 		}
 		if ops = ops[1:]; len(ops) == 0 && following == nil {
-			if fresh = w.next(taken); fresh != nil {
+			if fresh = w.nextOp(taken); fresh != nil {
 				taken++
 				ops = append(ops, fresh)
 			}
@@ -331,8 +331,8 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 	return following
 }
 
-// next returns the next operation of the group, nil when the group must be committed.
-func (w *writer) next(size int) *op {
+// nextOp returns the next operation of the group, nil when the group must be committed.
+func (w *writer) nextOp(size int) *op {
 	for size < maxGroup {
 		select {
 		case o := <-w.queue:
@@ -346,9 +346,9 @@ func (w *writer) next(size int) *op {
 	return nil
 }
 
-// careful runs an operation in its savepoint, at the time that was set. lost reports that the
+// runInSavepoint runs an operation in its savepoint, at the time that was set. lost reports that the
 // transaction itself is gone.
-func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
+func (w *writer) runInSavepoint(ctx context.Context, t *tx, o *op) (err, lost error) {
 	if err := w.ses.control(ctx, "SAVEPOINT op"); err != nil {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
@@ -426,14 +426,14 @@ type tx struct {
 	// suspect describes a clock that is not believed.
 	suspect store.SuspectClock
 	hint    store.WatchKinds
-	// careful reports that operations and items have savepoints.
-	careful bool
+	// savepoints reports that operations and items have savepoints.
+	savepoints bool
 	// overwrites reports that SQLite overwrites what is deleted.
 	overwrites bool
 }
 
-func (w *writer) newTx(careful bool) *tx {
-	return &tx{w: w, q: w.q, conn: w.ses, careful: careful}
+func (w *writer) newTx(savepoints bool) *tx {
+	return &tx{w: w, q: w.q, conn: w.ses, savepoints: savepoints}
 }
 
 // setTime sets the time of an operation, and reports whether the clock requires a step.
@@ -445,12 +445,12 @@ func (t *tx) setTime() (step bool) {
 
 func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, suspect: t.suspect} }
 
-// item runs one of n items of a batch and returns its verdict. With a verdict nothing of the
+// runItem runs one of n items of a batch and returns its verdict. With a verdict nothing of the
 // item is written. fatal is a failure of the whole call, or a verdict that came too late to
 // be returned without a savepoint.
-func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
-	if t.careful {
-		return t.carefulItem(ctx, n, fn)
+func (t *tx) runItem(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
+	if t.savepoints {
+		return t.itemInSavepoint(ctx, n, fn)
 	}
 	ses := t.w.ses
 	before, mark := ses.dirty, t.w.log.mark()
@@ -467,8 +467,8 @@ func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal e
 	return err, nil
 }
 
-// carefulItem runs an item in a savepoint of its own. A single item uses its operation's.
-func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
+// itemInSavepoint runs an item in a savepoint of its own. A single item uses its operation's.
+func (t *tx) itemInSavepoint(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
 	ses, undo := t.w.ses, rollbackOp
 	if n > 1 {
 		undo = "ROLLBACK TO item"
