@@ -12,8 +12,13 @@ func EncodeLabels(labels map[string]string) string {
 	if len(labels) == 0 {
 		return "{}"
 	}
-	text, err := json.Marshal(labels)
-	if err != nil { // texts alone
+	return asJSON(labels)
+}
+
+// asJSON encodes numbers, texts and ids, which cannot fail.
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
 		panic(err)
 	}
 	return string(text)
@@ -33,4 +38,16 @@ func DecodeTerms[T ~string | ~[]byte](labels T, fingerprint []byte) (map[string]
 	}
 	digest, err := job.ParseFingerprint(fingerprint)
 	return out, digest, err
+}
+
+// Converted converts what a query returned.
+func Converted[R, T any](rows []R, err error, to func(R) T) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = to(r)
+	}
+	return out, nil
 }

@@ -216,13 +216,7 @@ func ParseErasePlace(project, text string) (ErasePlace, error) {
 }
 
 // String returns the text that ParseErasePlace reads.
-func (p ErasePlace) String() string {
-	text, err := json.Marshal(p)
-	if err != nil { // numbers, texts and ids
-		panic(err)
-	}
-	return string(text)
-}
+func (p ErasePlace) String() string { return asJSON(p) }
 
 // After returns where an erasure goes on after a step at this place, or that it is done. more
 // reports that the phase has more to do.

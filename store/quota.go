@@ -52,6 +52,14 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 // Count counts a project's objects of one kind.
 type Count func(ctx context.Context) (int64, error)
 
+// Before counts without an object that was inserted just now.
+func (c Count) Before() Count {
+	return func(ctx context.Context) (int64, error) {
+		n, err := c(ctx)
+		return n - 1, err
+	}
+}
+
 // Counts are the counts of Holdings.
 type Counts struct{ Connections, APIKeys, Logins, Schedules Count }
 

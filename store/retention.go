@@ -162,13 +162,7 @@ func ParseRetainPlace(text string) (RetainPlace, error) {
 }
 
 // String returns the text that ParseRetainPlace reads.
-func (p RetainPlace) String() string {
-	text, err := json.Marshal(p)
-	if err != nil { // numbers, texts and ids
-		panic(err)
-	}
-	return string(text)
-}
+func (p RetainPlace) String() string { return asJSON(p) }
 
 // After returns where a pass goes on after a step at this place, or that it is done. more
 // reports that the phase has more to do.

@@ -486,57 +486,41 @@ func (f Firing) check() error {
 	return f.named()
 }
 
-// BufferedText returns Buffered as engines store it; empty: none.
-func (s Schedule) BufferedText() (string, error) {
-	if s.Buffered == nil {
-		return "", nil
+// Texts returns the parts of a schedule that engines store as text; empty: there is none.
+func (s Schedule) Texts() (buffered, skips, catchUp string, err error) {
+	for _, part := range []struct {
+		what string
+		some bool
+		of   any
+		text *string
+	}{
+		{"buffered firing", s.Buffered != nil, s.Buffered, &buffered},
+		{"skips", len(s.Skips) > 0, s.Skips, &skips},
+		{"catch-up", s.CatchUp != (CatchUp{}), s.CatchUp, &catchUp},
+	} {
+		if !part.some {
+			continue
+		}
+		text, err := json.Marshal(part.of)
+		if err != nil {
+			return "", "", "", fmt.Errorf("%w: %s: %w", ErrIllegal, part.what, err)
+		}
+		*part.text = string(text)
 	}
-	text, err := json.Marshal(s.Buffered)
-	if err != nil {
-		return "", fmt.Errorf("%w: buffered firing: %w", ErrIllegal, err)
-	}
-	return string(text), nil
+	return buffered, skips, catchUp, nil
 }
 
-// SkipsText returns Skips as engines store them; empty: none.
-func (s Schedule) SkipsText() (string, error) {
-	if len(s.Skips) == 0 {
-		return "", nil
-	}
-	text, err := json.Marshal(s.Skips)
-	if err != nil {
-		return "", fmt.Errorf("%w: skips: %w", ErrIllegal, err)
-	}
-	return string(text), nil
-}
-
-// CatchUpText returns CatchUp as engines store it; empty: none.
-func (s Schedule) CatchUpText() (string, error) {
-	if s.CatchUp == (CatchUp{}) {
-		return "", nil
-	}
-	text, err := json.Marshal(s.CatchUp)
-	if err != nil {
-		return "", fmt.Errorf("%w: catch-up: %w", ErrIllegal, err)
-	}
-	return string(text), nil
-}
-
-// SetTexts reads the results of BufferedText, SkipsText and CatchUpText.
+// SetTexts reads the results of Texts.
 func (s *Schedule) SetTexts(buffered, skips, catchUp string) error {
-	if catchUp != "" {
-		if err := json.Unmarshal([]byte(catchUp), &s.CatchUp); err != nil {
-			return fmt.Errorf("schedule %s: catch-up: %w", s.ID, err)
+	for _, part := range []struct {
+		what, text string
+		into       any
+	}{{"buffered firing", buffered, &s.Buffered}, {"skips", skips, &s.Skips}, {"catch-up", catchUp, &s.CatchUp}} {
+		if part.text == "" {
+			continue
 		}
-	}
-	if buffered != "" {
-		if err := json.Unmarshal([]byte(buffered), &s.Buffered); err != nil {
-			return fmt.Errorf("schedule %s: buffered firing: %w", s.ID, err)
-		}
-	}
-	if skips != "" {
-		if err := json.Unmarshal([]byte(skips), &s.Skips); err != nil {
-			return fmt.Errorf("schedule %s: skips: %w", s.ID, err)
+		if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+			return fmt.Errorf("schedule %s: %s: %w", s.ID, part.what, err)
 		}
 	}
 	return nil

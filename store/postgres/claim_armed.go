@@ -31,7 +31,7 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 	if c.p.Intent == nil {
 		return nil
 	}
-	p := pgdb.ClaimArmedParams{Now: c.now}
+	var intents []*intent
 	for i := range leased {
 		l := &leased[i]
 		a := c.p.Intent(*l)
@@ -40,7 +40,8 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		}
 		// The job was RETRYING, so each of its attempts has an outcome.
 		j := rules.Armable{
-			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[runnableKey{l.Spec.Connection, l.HoldKey}], Suspension: c.suspension(),
+			Snapshot: &l.Snapshot, ClaimedAt: c.now, Held: c.held[runnableKey{l.Spec.Connection, l.HoldKey}],
+			Suspension: c.suspension(),
 		}
 		if !rules.MayArm(*a, j) {
 			continue
@@ -56,9 +57,10 @@ func (c *claimer) armClaimed(ctx context.Context, leased []store.Leased, due []p
 		if err != nil {
 			return err
 		}
-		addClaimArmed(&p, in, due[i], c.last(), append(history, arm...))
+		in.Version, in.position, in.history = due[i].Version, c.last(), append(history, arm...)
+		intents = append(intents, in)
 	}
-	c.execRows(ctx, len(p.Jobs), statement("arm jobs", (*pgdb.Queries).ClaimArmed, p))
+	c.execRows(ctx, len(intents), statement("arm jobs", (*pgdb.Queries).ClaimArmed, claimArmedColumns(intents, c.now)))
 	return nil
 }
 

@@ -49,11 +49,7 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 
 // completeConnection writes the other rows of a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
-	others := store.Count(func(ctx context.Context) (int64, error) {
-		n, err := t.view().counts(c.Connection.Project).Connections(ctx)
-		return n - 1, err // without the one that was inserted
-	})
-	if err := others.OneMore(ctx, c.Most); err != nil {
+	if err := t.view().counts(c.Connection.Project).Connections.Before().OneMore(ctx, c.Most); err != nil {
 		return err
 	}
 	if err := t.q.InsertClaimRow(ctx, fromID(c.Connection.ID)); err != nil {

@@ -160,15 +160,16 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 	}
 	return job.Spec{
 		ID: toID(r.JobHead.JobID), Project: r.JobHead.Project, Key: r.IdemKey,
-		Connection: toID(r.JobHead.ConnectionID), HoldKey: r.JobHead.HoldKey,
-		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobHead.StartWindow),
+		Connection: toID(r.JobHead.ConnectionID), HoldKey: r.JobHead.HoldKey, PayloadKind: r.PayloadKind,
+		Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobHead.StartWindow),
 		WaitWindow: fromMicros(r.JobHead.WaitWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
 		},
-		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone,
-		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent), Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt.UTC(),
+		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone, ReplyTo: toID(r.ReplyTo),
+		Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent),
+		Trace: toText(r.Trace), Fingerprint: fp, Created: r.CreatedAt.UTC(),
 	}, nil
 }
 
@@ -176,11 +177,11 @@ func toStatus(st pgdb.JobHead) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), Unasked: st.Unasked, StartDeadline: st.StartDeadline.UTC(),
-		NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
-		Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
-		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
-		Updated: st.UpdatedAt.UTC(), Ended: toTime(st.EndedAt),
+		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), Unasked: st.Unasked,
+		StartDeadline: st.StartDeadline.UTC(), NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken),
+		Worker: st.Worker, Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
+		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd), Updated: st.UpdatedAt.UTC(),
+		Ended: toTime(st.EndedAt),
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
@@ -203,13 +204,12 @@ func toAttempt(a pgdb.EveryAttempt) (job.Attempt, error) {
 	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
 		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
-		ClaimedAt: toTime(a.ClaimedAt), ArmedAt: a.ArmedAt.UTC(),
-		SendDeadline: a.SendDeadline.UTC(), AnswerDeadline: a.AnswerDeadline.UTC(),
-		EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest), Frozen: toBytes(a.Frozen),
-		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
-		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
-		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded, Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
+		ClaimedAt: toTime(a.ClaimedAt), ArmedAt: a.ArmedAt.UTC(), SendDeadline: a.SendDeadline.UTC(),
+		AnswerDeadline: a.AnswerDeadline.UTC(), EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest),
+		Frozen: toBytes(a.Frozen), CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
+		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result), Kind: job.FailureKind(a.Kind),
+		Message: a.Message, HTTPStatus: int(a.HttpStatus), BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded,
+		Answer: answer, EndedAt: toTime(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 
@@ -226,10 +226,9 @@ func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertCon
 	p := pgdb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
-		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
-		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy,
-		Labels: store.EncodeLabels(c.Labels),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight), MaxPerMinute: int64(c.MaxPerMinute),
+		CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason, IdemKey: n.Key,
+		Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
@@ -242,10 +241,11 @@ func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
 	return pgdb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
-		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
-		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
-		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy, Labels: store.EncodeLabels(c.Labels),
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt),
+		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
+		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: fromTime(c.CredentialExpires),
+		Version: c.Version, UpdatedAt: c.Updated, DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy,
+		Labels: store.EncodeLabels(c.Labels),
 	}
 }
 

@@ -15,10 +15,11 @@ import (
 
 func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 	s := store.Schedule{
-		ID: toID(r.ID), Project: r.Project, Key: r.IdemKey, Version: r.Version, Revision: r.Revision, Generation: r.Generation,
-		Spec: toBytes(r.Spec), Template: toBytes(r.Template), Policies: toBytes(r.Policies), Connection: toID(r.ConnectionID),
-		DisplayName: r.DisplayName, PauseAfterFailures: int(r.PauseAfterFailures), State: store.ScheduleState(r.State),
-		PauseCause: store.PauseCause(r.PauseCause), Note: r.Note, PausedAt: toTime(r.PausedAt), Cursor: r.CursorAt,
+		ID: toID(r.ID), Project: r.Project, Key: r.IdemKey, Version: r.Version, Revision: r.Revision,
+		Generation: r.Generation, Spec: toBytes(r.Spec), Template: toBytes(r.Template), Policies: toBytes(r.Policies),
+		Connection: toID(r.ConnectionID), DisplayName: r.DisplayName, PauseAfterFailures: int(r.PauseAfterFailures),
+		State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Note: r.Note,
+		PausedAt: toTime(r.PausedAt), Cursor: r.CursorAt,
 		Next: toTime(r.NextAt), Run: r.Run, Counts: store.ScheduleCounts{
 			Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed,
 			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
@@ -36,50 +37,41 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 	return s, s.SetTexts(r.Buffered, r.Skips, r.CatchUp)
 }
 
-// scheduleTexts returns the parts of a schedule that are stored as text.
-func scheduleTexts(s store.Schedule) (buffered, skips, catchUp string, err error) {
-	if buffered, err = s.BufferedText(); err != nil {
-		return "", "", "", err
-	}
-	if skips, err = s.SkipsText(); err != nil {
-		return "", "", "", err
-	}
-	catchUp, err = s.CatchUpText()
-	return buffered, skips, catchUp, err
-}
-
 func insertScheduleParams(s store.Schedule) (pgdb.InsertScheduleParams, error) {
-	buffered, skips, _, err := scheduleTexts(s)
+	buffered, skips, _, err := s.Texts()
 	return pgdb.InsertScheduleParams{
-		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, KeyDigest: digestOf(s.Project, s.Key), Fingerprint: s.Fingerprint.Bytes(),
-		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
-		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
-		Labels:             store.EncodeLabels(s.Labels),
-		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
-		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips,
-		LedgerBegin: s.LedgerBegin, CreatedAt: s.Created, UpdatedAt: s.Updated, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
-		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount,
+		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, KeyDigest: digestOf(s.Project, s.Key),
+		Fingerprint: s.Fingerprint.Bytes(), Version: s.Version, Revision: s.Revision, Generation: s.Generation,
+		Spec: fromBytes(s.Spec), Template: fromBytes(s.Template), Policies: fromBytes(s.Policies),
+		ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
+		Labels: store.EncodeLabels(s.Labels), PauseAfterFailures: int64(s.PauseAfterFailures),
+		State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note, PausedAt: fromTime(s.PausedAt),
+		CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips, LedgerBegin: s.LedgerBegin,
+		CreatedAt: s.Created, UpdatedAt: s.Updated, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy, Queued: s.Queued,
+		NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount,
 	}, err
 }
 
 func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetScheduleParams, error) {
-	buffered, skips, catchUp, err := scheduleTexts(s)
+	buffered, skips, catchUp, err := s.Texts()
 	return pgdb.SetScheduleParams{
-		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec), Template: fromBytes(s.Template),
-		Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection), DisplayName: s.DisplayName,
-		Labels:             store.EncodeLabels(s.Labels),
-		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
-		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips, Run: s.Run,
-		Fired: s.Counts.Fired, SkippedByOverlap: s.Counts.SkippedByOverlap, SkippedByPerson: s.Counts.SkippedByPerson,
-		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LastFiring: lastFiring,
-		UpdatedAt: s.Updated, DeletedAt: fromTime(s.Deleted), UpdatedBy: s.UpdatedBy, ID: fromID(s.ID), WasRevision: s.Revision - 1,
-		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, RefusedInRow: s.RefusedInRow,
-		HeldUntil: fromTime(s.HeldUntil), CatchUp: catchUp,
+		Version: s.Version, Revision: s.Revision, Generation: s.Generation, Spec: fromBytes(s.Spec),
+		Template: fromBytes(s.Template), Policies: fromBytes(s.Policies), ConnectionID: fromID(s.Connection),
+		DisplayName: s.DisplayName, Labels: store.EncodeLabels(s.Labels),
+		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause),
+		Note: s.Note, PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next),
+		Buffered: buffered, Skips: skips, Run: s.Run, Fired: s.Counts.Fired,
+		SkippedByOverlap: s.Counts.SkippedByOverlap, SkippedByPerson: s.Counts.SkippedByPerson,
+		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held,
+		LastFiring: lastFiring, UpdatedAt: s.Updated, DeletedAt: fromTime(s.Deleted), UpdatedBy: s.UpdatedBy,
+		ID: fromID(s.ID), WasRevision: s.Revision - 1, Queued: s.Queued, NoContent: s.Counts.NoContent,
+		SkippedByLimit: s.Counts.SkippedByLimit, RefusedInRow: s.RefusedInRow, HeldUntil: fromTime(s.HeldUntil),
+		CatchUp: catchUp,
 	}, err
 }
 
 func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error {
-	buffered, skips, catchUp, err := scheduleTexts(s)
+	buffered, skips, catchUp, err := s.Texts()
 	if err != nil {
 		return err
 	}

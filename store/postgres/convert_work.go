@@ -45,10 +45,10 @@ func toLockedJob(st pgdb.JobHead) *lockedJob {
 func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobHead{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
-		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
-		Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked, StartWindow: d.StartWindow,
-		WaitWindow: d.WaitWindow, StartDeadline: d.StartDeadline,
-		Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
+		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims,
+		Looks: d.Looks, Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, Unasked: d.Unasked,
+		StartWindow: d.StartWindow, WaitWindow: d.WaitWindow, StartDeadline: d.StartDeadline, Class: d.Class,
+		CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
 		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
 	}
 	spec, err := toSpec(pgdb.SnapshotsRow{
@@ -70,15 +70,17 @@ func newestView(st pgdb.JobHead) *rules.AttemptView {
 		return nil
 	}
 	return &rules.AttemptView{
-		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result), ArmedAt: toTime(st.ArmedAt),
-		Fence: toTime(st.FenceAt), PeerEnded: st.PeerEnded, Handle: toText(st.Handle), EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
+		Number: int(st.Attempt), Round: int(*st.ArmedRound), Result: job.Result(*st.Result),
+		ArmedAt: toTime(st.ArmedAt), Fence: toTime(st.FenceAt), PeerEnded: st.PeerEnded, Handle: toText(st.Handle),
+		EffectKey: toText(st.EffectKey), Digest: string(st.RequestDigest),
 	}
 }
 
 func toView(r pgdb.AttemptViewsRow) rules.AttemptView {
 	return rules.AttemptView{
-		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(), Fence: r.FenceAt.UTC(), PeerEnded: r.PeerEnded,
-		Handle: r.Handle, EffectKey: r.EffectKey, Digest: string(r.RequestDigest),
+		Number: int(r.Number), Round: int(r.Round), Result: job.Result(r.Result), ArmedAt: r.ArmedAt.UTC(),
+		Fence: r.FenceAt.UTC(), PeerEnded: r.PeerEnded, Handle: r.Handle, EffectKey: r.EffectKey,
+		Digest: string(r.RequestDigest),
 	}
 }
 
@@ -110,26 +112,16 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 	return p
 }
 
-// addClaimArmed adds an intent for a due job, with the history of its claim and its arm.
-func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, position int64, history []byte) {
-	a := in.attempt
-	p.Jobs = append(p.Jobs, due.JobID)
-	p.Versions = append(p.Versions, due.Version)
-	p.Positions = append(p.Positions, position)
-	p.Histories = append(p.Histories, history)
-	p.Classes = append(p.Classes, int16(in.next.Class))
-	p.Fences = append(p.Fences, in.next.Fence)
-	p.Workers = append(p.Workers, in.Worker)
-	p.Tokens = append(p.Tokens, fromID(a.ArmToken))
-	p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
-	p.AnswerDeadlines = append(p.AnswerDeadlines, a.AnswerDeadline)
-	p.EffectKeys = append(p.EffectKeys, a.EffectKey)
-	p.Digests = append(p.Digests, fromBytes(a.RequestDigest))
-	p.CredentialVersions = append(p.CredentialVersions, int64(a.CredentialVersion))
-	p.AccountIdentities = append(p.AccountIdentities, a.AccountIdentity)
-	p.Watermarks = append(p.Watermarks, a.Watermark)
-	p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
-	p.Spans = append(p.Spans, a.Span.Bytes())
+// claimArmedColumns is armColumns for claims that arm.
+func claimArmedColumns(intents []*intent, now time.Time) pgdb.ClaimArmedParams {
+	a := armColumns(intents, now)
+	return pgdb.ClaimArmedParams{
+		Now: a.Now, Jobs: a.Jobs, Versions: a.Versions, Positions: a.Positions, Histories: a.Histories, Classes: a.Classes,
+		Fences: a.Fences, Workers: a.Workers, Tokens: a.Tokens, SendDeadlines: a.SendDeadlines,
+		AnswerDeadlines: a.AnswerDeadlines, EffectKeys: a.EffectKeys, Digests: a.Digests,
+		CredentialVersions: a.CredentialVersions, AccountIdentities: a.AccountIdentities, Watermarks: a.Watermarks,
+		Frozens: a.Frozens, Spans: a.Spans,
+	}
 }
 
 // addState adds the row of a job as it is written, with the history of its event. effect is
@@ -206,11 +198,11 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64, histo
 // toSending returns a job as its common success found it.
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobHead{
-		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
-		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime, Unasked: r.Unasked,
-		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class,
-		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
-		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
+		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID,
+		HoldKey: r.HoldKey, State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1,
+		ScheduleTime: r.ScheduleTime, Unasked: r.Unasked, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
+		Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind,
+		ErrorMessage: r.ErrorMessage, ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
 	j.attempts = rules.AttemptViews{{Number: 1, Round: 1, ArmedAt: toTime(r.ArmedAt), Fence: toTime(r.FenceAt), Handle: toText(r.Handle), EffectKey: toText(r.EffectKey)}}
 	return j

@@ -129,10 +129,10 @@ func insertErasedJobParams(e store.ErasedJob) pgdb.InsertErasedJobParams {
 
 func toErasedJob(r pgdb.ErasedJob) store.ErasedJob {
 	out := store.ErasedJob{
-		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class), Attempts: int(r.Attempts),
-		Proof: job.Proof(r.Proof), EffectAt: toTime(r.EffectAt), ObjectDigest: toBytes(r.ObjectDigest),
-		ScheduleTime: r.ScheduleTime.UTC(), Created: r.CreatedAt.UTC(), Ended: r.EndedAt.UTC(), Erased: r.ErasedAt.UTC(),
-		Actor: r.Actor,
+		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class),
+		Attempts: int(r.Attempts), Proof: job.Proof(r.Proof), EffectAt: toTime(r.EffectAt),
+		ObjectDigest: toBytes(r.ObjectDigest), ScheduleTime: r.ScheduleTime.UTC(), Created: r.CreatedAt.UTC(),
+		Ended: r.EndedAt.UTC(), Erased: r.ErasedAt.UTC(), Actor: r.Actor,
 	}
 	copy(out.KeyDigest[:], r.KeyDigest)
 	return out

@@ -27,11 +27,7 @@ var errRestart = errors.New("transaction overtaken")
 // constraints and triggers refuse is a bug of the caller.
 func translate(err error) error {
 	switch {
-	case err == nil, rules.Verdict(err),
-		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
-		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
-		errors.Is(err, store.ErrClockSuspect),
-		errors.Is(err, context.Canceled):
+	case err == nil, rules.Contract(err), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, pgx.ErrNoRows):
 		return store.ErrNotFound

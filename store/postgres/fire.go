@@ -153,11 +153,9 @@ func (f *firer) lock(ctx context.Context) error {
 func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error) {
 	if f.some != nil {
 		some, err := f.q.LockTheseSchedules(ctx, pgdb.LockTheseSchedulesParams{Ids: f.some, Now: f.now})
-		rows := make([]pgdb.LockDueSchedulesRow, len(some))
-		for i, r := range some {
-			rows[i] = pgdb.LockDueSchedulesRow(r)
-		}
-		return rows, err
+		return store.Converted(some, err, func(r pgdb.LockTheseSchedulesRow) pgdb.LockDueSchedulesRow {
+			return pgdb.LockDueSchedulesRow(r)
+		})
 	}
 	most := rules.Page(f.p.Limit)
 	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: f.now, ExceptIds: fromIDs(f.p.Except), MaxRows: int32(most)})

@@ -56,8 +56,9 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
 		return item, t.q.InsertItem(ctx, pgdb.InsertItemParams{
-			Project: of.Project, ID: fromID(item.ID), ScheduleID: of.ID, IdemKey: item.Key, Fingerprint: item.Fingerprint.Bytes(), Version: item.Version,
-			State: int16(item.State), Place: place, Payload: fromBytes(item.Payload), PayloadKind: item.PayloadKind, Labels: store.EncodeLabels(item.Labels),
+			Project: of.Project, ID: fromID(item.ID), ScheduleID: of.ID, IdemKey: item.Key,
+			Fingerprint: item.Fingerprint.Bytes(), Version: item.Version, State: int16(item.State), Place: place,
+			Payload: fromBytes(item.Payload), PayloadKind: item.PayloadKind, Labels: store.EncodeLabels(item.Labels),
 			CreatedAt: item.Created, UpdatedAt: item.Updated, CreatedBy: item.CreatedBy, UpdatedBy: item.UpdatedBy,
 		})
 	})
@@ -85,14 +86,9 @@ func (v view) hasSchedule(ctx context.Context, project string, id job.ID) error 
 // queueOf reads the items of a schedule that have content.
 func queueOf(ctx context.Context, q *pgdb.Queries, schedule pgtype.UUID) (store.Queue, error) {
 	rows, err := q.QueueOf(ctx, schedule)
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
-	}
-	queue := make(store.Queue, len(rows))
-	for i, r := range rows {
-		queue[i] = store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: r.State == int16(store.ItemWaiting)}
-	}
-	return queue, nil
+	return store.Converted(rows, named("queue", err), func(r pgdb.QueueOfRow) store.QueuedItem {
+		return store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: r.State == int16(store.ItemWaiting)}
+	})
 }
 
 // placed returns an item with its position.
@@ -238,9 +234,9 @@ func (t *tx) setItem(ctx context.Context, project string, i store.ScheduleItem, 
 		}
 	}
 	n, err := t.q.SetItem(ctx, pgdb.SetItemParams{
-		Project: project, Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: store.EncodeLabels(i.Labels),
-		Reason: i.Reason, UpdatedAt: i.Updated, EndedAt: fromTime(i.Ended), UpdatedBy: i.UpdatedBy, ID: fromID(i.ID),
-		WasVersion: i.Version - 1,
+		Project: project, Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload),
+		PayloadKind: i.PayloadKind, Labels: store.EncodeLabels(i.Labels), Reason: i.Reason, UpdatedAt: i.Updated,
+		EndedAt: fromTime(i.Ended), UpdatedBy: i.UpdatedBy, ID: fromID(i.ID), WasVersion: i.Version - 1,
 	})
 	if err == nil && n != 1 {
 		err = store.ErrStale
@@ -313,9 +309,10 @@ func (f *firer) endItems(ctx context.Context, p pgdb.EndItemsParams) {
 
 func toItem(r pgdb.ScheduleItem) (store.ScheduleItem, error) {
 	i := store.ScheduleItem{
-		ID: toID(r.ID), Schedule: toID(r.ScheduleID), Key: r.IdemKey, Version: r.Version, State: store.ItemState(r.State),
-		Payload: toBytes(r.Payload), PayloadKind: r.PayloadKind, Firing: r.FiringName, Job: toID(r.JobID), Reason: r.Reason,
-		Created: r.CreatedAt.UTC(), Updated: r.UpdatedAt.UTC(), Ended: toTime(r.EndedAt), CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
+		ID: toID(r.ID), Schedule: toID(r.ScheduleID), Key: r.IdemKey, Version: r.Version,
+		State: store.ItemState(r.State), Payload: toBytes(r.Payload), PayloadKind: r.PayloadKind,
+		Firing: r.FiringName, Job: toID(r.JobID), Reason: r.Reason, Created: r.CreatedAt.UTC(),
+		Updated: r.UpdatedAt.UTC(), Ended: toTime(r.EndedAt), CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
 	}
 	var err error
 	if i.Labels, i.Fingerprint, err = store.DecodeTerms(r.Labels, r.Fingerprint); err != nil {

@@ -39,16 +39,10 @@ func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after store.SealedPlace, limit int) ([]store.SealedAt, error) {
 	return read(ctx, s, "credentials of other keys", func(ctx context.Context, v view) ([]store.SealedAt, error) {
 		rows, err := v.q.CredentialsOfOthers(ctx, pgdb.CredentialsOfOthersParams{
-			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: int32(rules.Page(limit)),
+			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID,
+			MaxRows: int32(rules.Page(limit)),
 		})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.SealedAt, len(rows))
-		for i, r := range rows {
-			out[i] = toSealedAt(r)
-		}
-		return out, nil
+		return store.Converted(rows, err, toSealedAt)
 	})
 }
 
@@ -132,14 +126,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit int) ([]store.APIKey, error) {
 	return read(ctx, s, "list API keys", func(ctx context.Context, v view) ([]store.APIKey, error) {
 		rows, err := v.q.ListAPIKeys(ctx, pgdb.ListAPIKeysParams{After: after, Project: project, MaxRows: int32(rules.Page(limit))})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.APIKey, len(rows))
-		for i, row := range rows {
-			out[i] = toAPIKey(row, v.now)
-		}
-		return out, nil
+		return store.Converted(rows, err, func(row pgdb.ApiKey) store.APIKey { return toAPIKey(row, v.now) })
 	})
 }
 

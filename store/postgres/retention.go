@@ -196,12 +196,11 @@ func (r *retentionStep) remove(ctx context.Context, rows []pgdb.LockEndedRow) er
 		ended[ids[i]] = toTime(row.EndedAt)
 	}
 	found, err := r.q.Replies(ctx, fromIDs(ids))
+	replies, err := store.Converted(found, err, func(f pgdb.RepliesRow) store.Reply {
+		return store.Reply{Job: toID(f.ID), To: toID(f.ReplyTo)}
+	})
 	if err != nil {
 		return fmt.Errorf("replies: %w", err)
-	}
-	replies := make([]store.Reply, len(found))
-	for i, f := range found {
-		replies[i] = store.Reply{Job: toID(f.ID), To: toID(f.ReplyTo)}
 	}
 	ids = store.Unanswered(ids, replies)
 	if len(ids) == 0 {

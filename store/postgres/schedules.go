@@ -48,11 +48,7 @@ func (s *Store) CreateSchedule(ctx context.Context, n store.NewSchedule) (store.
 		if took == 0 {
 			return store.Schedule{}, errRestart // bound concurrently
 		}
-		others := store.Count(func(ctx context.Context) (int64, error) {
-			n, err := t.view().counts(next.Project).Schedules(ctx)
-			return n - 1, err // without the one that was inserted
-		})
-		if err := others.OneMore(ctx, n.Most); err != nil {
+		if err := t.view().counts(next.Project).Schedules.Before().OneMore(ctx, n.Most); err != nil {
 			return store.Schedule{}, err
 		}
 		created = true
@@ -133,8 +129,8 @@ func (v view) walkSchedules(ctx context.Context, q store.ScheduleQuery) (ids []j
 				return nil, next, err
 			}
 			ok := q.Selects(store.Schedule{
-				State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
-				Queued: r.Queued, HeldUntil: toTime(r.HeldUntil),
+				State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause),
+				Connection: toID(r.ConnectionID), Labels: labels, Queued: r.Queued, HeldUntil: toTime(r.HeldUntil),
 			})
 			if ok && len(ids) == rules.Page(q.Limit) {
 				return ids, ids[len(ids)-1], nil

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fireonce/fireonce/store"
 )
@@ -32,12 +33,15 @@ var verdicts = []error{
 
 // Verdict reports whether an error refuses an item, and is no failure of the database.
 func Verdict(err error) bool {
-	for _, v := range verdicts {
-		if errors.Is(err, v) {
-			return true
-		}
+	return slices.ContainsFunc(verdicts, func(v error) bool { return errors.Is(err, v) })
+}
+
+// Contract reports whether an error is the contract's: a verdict, or a failure that it names.
+func Contract(err error) bool {
+	failures := []error{
+		store.ErrUnavailable, store.ErrUnconfirmed, store.ErrCursorExpired, store.ErrQuarantined, store.ErrClockSuspect,
 	}
-	return false
+	return Verdict(err) || slices.ContainsFunc(failures, func(f error) bool { return errors.Is(err, f) })
 }
 
 // Interleave merges lists, each item once and at most most of them, so that no list delays

@@ -81,7 +81,8 @@ func (c *change) judge(ctx context.Context, in store.Change) error {
 	j := rules.Changeable{
 		Job: job.Job{
 			Spec: job.Spec{
-				Connection: toID(c.st.ConnectionID), StartWindow: fromDuration(c.job.StartWindow), WaitWindow: fromDuration(c.old.WaitWindow),
+				Connection: toID(c.st.ConnectionID), StartWindow: fromDuration(c.job.StartWindow),
+				WaitWindow: fromDuration(c.old.WaitWindow),
 			},
 			Status: toStatus(c.old),
 		},
@@ -243,7 +244,8 @@ func (c *change) setState(ctx context.Context) (int64, error) {
 	}
 	return c.q.Succeed(ctx, sqlitedb.SucceedParams{
 		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version, History: history,
-		Message: someText(c.newest.Message), HttpStatus: someMicros(int64(c.newest.HTTPStatus)), BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
+		Message: someText(c.newest.Message), HttpStatus: someMicros(int64(c.newest.HTTPStatus)),
+		BytesWritten: someMicros(c.newest.BytesWritten), Answer: c.newest.Answer.Encode(),
 	})
 }
 

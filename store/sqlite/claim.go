@@ -63,13 +63,12 @@ func (c *claimer) runnable(ctx context.Context) ([]sqlitedb.RunnableRowsRow, err
 		return c.q.RunnableRows(ctx, sqlitedb.RunnableRowsParams{Now: someMicros(c.now), MaxRows: c.left})
 	}
 	rows, err := c.q.RunnableRowsOfOthers(ctx, sqlitedb.RunnableRowsOfOthersParams{
-		Now: someMicros(c.now), Connections: hexList(conns), Projects: asJSON(append([]string{}, projects...)), MaxRows: c.left,
+		Now: someMicros(c.now), Connections: hexList(conns), Projects: asJSON(append([]string{}, projects...)),
+		MaxRows: c.left,
 	})
-	out := make([]sqlitedb.RunnableRowsRow, len(rows))
-	for i, r := range rows {
-		out[i] = sqlitedb.RunnableRowsRow(r)
-	}
-	return out, err
+	return store.Converted(rows, err, func(r sqlitedb.RunnableRowsOfOthersRow) sqlitedb.RunnableRowsRow {
+		return sqlitedb.RunnableRowsRow(r)
+	})
 }
 
 type runnableKey struct {

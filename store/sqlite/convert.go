@@ -119,20 +119,21 @@ func newRows(n job.Job) (sqlitedb.Job, sqlitedb.JobState) {
 	s := n.Spec
 	created := s.Created.UnixMicro()
 	j := sqlitedb.Job{
-		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: fromID(s.Connection),
-		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
-		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
-		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
-		Policy: int64(s.Policy), Labels: store.EncodeLabels(s.Labels), TimeZone: s.TimeZone,
-		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
+		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey,
+		ConnectionID: fromID(s.Connection), HoldKey: s.HoldKey, PayloadKind: s.PayloadKind,
+		StartWindow: micros(s.StartWindow), MaxAttempts: int64(s.Retry.MaxAttempts),
+		MinBackoff: micros(s.Retry.MinBackoff), MaxBackoff: micros(s.Retry.MaxBackoff),
+		AttemptTimeout: micros(s.Retry.AttemptTimeout), Policy: int64(s.Policy), Labels: store.EncodeLabels(s.Labels),
+		TimeZone: s.TimeZone, ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: created, Payload: fromBytes(s.Payload),
 		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent), Trace: optionalText(s.Trace),
 	}
 	st := sqlitedb.JobState{
-		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(n.State), Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(), Unasked: toBool(n.Unasked),
-		StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow), NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class),
-		WaitsFor: fromOptionalID(n.WaitsFor), PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
+		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey, State: int64(n.State),
+		Listed: int64(n.State), Version: n.Version, Round: int64(n.Round), ScheduleTime: n.ScheduleTime.UnixMicro(),
+		Unasked: toBool(n.Unasked), StartDeadline: n.StartDeadline.UnixMicro(), WaitWindow: micros(s.WaitWindow),
+		NextAt: toMicros(n.NextAt), Class: int64(n.Status.Class), WaitsFor: fromOptionalID(n.WaitsFor),
+		PredecessorEnd: int64(n.PredecessorEnd), CreatedAt: created, UpdatedAt: created, StateSince: created,
 	}
 	return j, st
 }
@@ -170,13 +171,13 @@ func fromDue(r sqlitedb.DueJobsRow, ready sqlitedb.RunnableRowsRow) (sqlitedb.Jo
 		OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent, Trace: r.Trace,
 	}
 	return j, sqlitedb.JobState{
-		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
-		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
+		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey, State: r.State,
+		Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
 		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime,
-		Unasked: r.Unasked, StartDeadline: r.StartDeadline, WaitWindow: r.WaitWindow, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
-		CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
-		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, ResolutionID: r.ResolutionID,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Unasked: r.Unasked, StartDeadline: r.StartDeadline, WaitWindow: r.WaitWindow, NextAt: r.NextAt,
+		ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class, CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked,
+		ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage, ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
+		ResolutionID: r.ResolutionID, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -204,11 +205,12 @@ func toStatus(st sqlitedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), Unasked: st.Unasked != 0, StartDeadline: fromMicros(st.StartDeadline),
-		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
-		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
-		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
-		Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
+		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), Unasked: st.Unasked != 0,
+		StartDeadline: fromMicros(st.StartDeadline), NextAt: fromNullMicros(st.NextAt),
+		ClaimToken: toID(st.ClaimToken), Worker: st.Worker, Class: job.Class(st.Class),
+		CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked, WaitsFor: toID(st.WaitsFor),
+		PredecessorEnd: job.State(st.PredecessorEnd), Updated: fromMicros(st.UpdatedAt),
+		Ended: fromNullMicros(st.EndedAt),
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
@@ -301,30 +303,33 @@ func toAttempt(a sqlitedb.Attempt) (job.Attempt, error) {
 		ClaimedAt: fromNullMicros(a.ClaimedAt), ArmedAt: fromMicros(a.ArmedAt),
 		SendDeadline: fromMicros(a.SendDeadline), AnswerDeadline: fromMicros(a.AnswerDeadline),
 		EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest), Frozen: toBytes(a.Frozen),
-		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
-		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
-		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded == 1, Answer: answer, EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
+		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
+		Handle: a.Handle, Result: job.Result(a.Result), Kind: job.FailureKind(a.Kind), Message: a.Message,
+		HTTPStatus: int(a.HttpStatus), BytesWritten: a.BytesWritten, PeerEnded: a.PeerEnded == 1, Answer: answer,
+		EndedAt: fromNullMicros(a.EndedAt), Span: job.ToSpan(a.Span),
 	}, err
 }
 
 // attemptOf returns the newest attempt of a job, as a row of attempts.
 func attemptOf(st sqlitedb.JobState) sqlitedb.Attempt {
 	return sqlitedb.Attempt{
-		JobID: st.JobID, Number: st.Attempt, Round: st.ArmedRound.Int64, ArmToken: st.ArmToken, Worker: st.ArmedBy.String,
-		ClaimedAt: st.ArmedClaimedAt, ArmedAt: st.ArmedAt.Int64, SendDeadline: st.SendDeadline.Int64,
-		AnswerDeadline: st.AnswerDeadline.Int64, FenceAt: st.FenceAt.Int64, EffectKey: st.EffectKey.String,
-		RequestDigest: st.RequestDigest, CredentialVersion: st.CredentialVersion.Int64, AccountIdentity: st.AccountIdentity.String,
-		Watermark: st.Watermark.String, Handle: st.Handle.String, Span: st.Span, Result: st.Result.Int64, Kind: st.Kind.Int64,
-		Message: st.Message.String, HttpStatus: st.HttpStatus.Int64, BytesWritten: st.BytesWritten.Int64,
-		PeerEnded: st.PeerEnded, EndedAt: st.AttemptEndedAt, Answer: st.Answer, Frozen: st.Frozen,
+		JobID: st.JobID, Number: st.Attempt, Round: st.ArmedRound.Int64, ArmToken: st.ArmToken,
+		Worker: st.ArmedBy.String, ClaimedAt: st.ArmedClaimedAt, ArmedAt: st.ArmedAt.Int64,
+		SendDeadline: st.SendDeadline.Int64, AnswerDeadline: st.AnswerDeadline.Int64, FenceAt: st.FenceAt.Int64,
+		EffectKey: st.EffectKey.String, RequestDigest: st.RequestDigest,
+		CredentialVersion: st.CredentialVersion.Int64, AccountIdentity: st.AccountIdentity.String,
+		Watermark: st.Watermark.String, Handle: st.Handle.String, Span: st.Span, Result: st.Result.Int64,
+		Kind: st.Kind.Int64, Message: st.Message.String, HttpStatus: st.HttpStatus.Int64,
+		BytesWritten: st.BytesWritten.Int64, PeerEnded: st.PeerEnded, EndedAt: st.AttemptEndedAt, Answer: st.Answer,
+		Frozen: st.Frozen,
 	}
 }
 
 func toView(a sqlitedb.Attempt) rules.AttemptView {
 	return rules.AttemptView{
 		Number: int(a.Number), Round: int(a.Round), Result: job.Result(a.Result), ArmedAt: fromMicros(a.ArmedAt),
-		Fence: fromMicros(a.FenceAt), PeerEnded: a.PeerEnded == 1, Handle: a.Handle, EffectKey: a.EffectKey, Digest: string(a.RequestDigest),
+		Fence: fromMicros(a.FenceAt), PeerEnded: a.PeerEnded == 1, Handle: a.Handle, EffectKey: a.EffectKey,
+		Digest: string(a.RequestDigest),
 	}
 }
 
@@ -332,8 +337,8 @@ func toViews(rows []sqlitedb.AttemptViewsRow) rules.AttemptViews {
 	out := make(rules.AttemptViews, len(rows), len(rows)+1)
 	for i, r := range rows {
 		out[i] = toView(sqlitedb.Attempt{
-			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, PeerEnded: r.PeerEnded, Handle: r.Handle,
-			EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
+			Number: r.Number, Round: r.Round, Result: r.Result, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt,
+			PeerEnded: r.PeerEnded, Handle: r.Handle, EffectKey: r.EffectKey, RequestDigest: r.RequestDigest,
 		})
 	}
 	return out
@@ -360,9 +365,9 @@ func armParams(a store.Arm, next job.Snapshot, attempt job.Attempt) sqlitedb.Arm
 func claimArmedParams(a sqlitedb.ArmJobParams, version int64, history []byte) sqlitedb.ClaimArmedParams {
 	return sqlitedb.ClaimArmedParams{
 		Class: a.Class, Fence: a.Fence, Now: someMicros(a.Now), Worker: a.Worker, ArmToken: a.ArmToken,
-		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey, RequestDigest: a.RequestDigest,
-		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Span: a.Span,
-		Frozen: a.Frozen, History: history, JobID: a.JobID, Version: version,
+		SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, EffectKey: a.EffectKey,
+		RequestDigest: a.RequestDigest, CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity,
+		Watermark: a.Watermark, Span: a.Span, Frozen: a.Frozen, History: history, JobID: a.JobID, Version: version,
 	}
 }
 
@@ -420,10 +425,10 @@ func insertConnectionParams(n store.NewConnection, now int64) sqlitedb.InsertCon
 	p := sqlitedb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
-		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
-		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
-		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight), MaxPerMinute: int64(c.MaxPerMinute),
+		CoolDown: micros(c.CoolDown), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason, IdemKey: n.Key,
+		Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now, CreatedBy: c.CreatedBy,
+		UpdatedBy: c.CreatedBy, Labels: store.EncodeLabels(c.Labels),
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
@@ -509,7 +514,8 @@ func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64)
 func settleParams(id []byte, s job.Settled, now int64) sqlitedb.SettleAttemptParams {
 	return sqlitedb.SettleAttemptParams{
 		Result: int64(s.Result), Kind: int64(s.Kind), Message: s.Message, HttpStatus: int64(s.HTTPStatus),
-		BytesWritten: s.BytesWritten, PeerEnded: toBool(s.PeerEnded), Handle: s.Handle, Answer: s.Answer.Encode(), Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
+		BytesWritten: s.BytesWritten, PeerEnded: toBool(s.PeerEnded), Handle: s.Handle, Answer: s.Answer.Encode(),
+		Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
 	}
 }
 

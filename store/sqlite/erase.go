@@ -145,10 +145,11 @@ func insertErasedJobParams(e store.ErasedJob) sqlitedb.InsertErasedJobParams {
 
 func toErasedJob(r sqlitedb.ErasedJob) store.ErasedJob {
 	out := store.ErasedJob{
-		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class), Attempts: int(r.Attempts),
-		Proof: job.Proof(r.Proof), EffectAt: fromNullMicros(r.EffectAt), ObjectDigest: toBytes(r.ObjectDigest),
-		ScheduleTime: fromMicros(r.ScheduleTime), Created: fromMicros(r.CreatedAt), Ended: fromMicros(r.EndedAt),
-		Erased: fromMicros(r.ErasedAt), Actor: r.Actor,
+		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class),
+		Attempts: int(r.Attempts), Proof: job.Proof(r.Proof), EffectAt: fromNullMicros(r.EffectAt),
+		ObjectDigest: toBytes(r.ObjectDigest), ScheduleTime: fromMicros(r.ScheduleTime),
+		Created: fromMicros(r.CreatedAt), Ended: fromMicros(r.EndedAt), Erased: fromMicros(r.ErasedAt),
+		Actor: r.Actor,
 	}
 	copy(out.KeyDigest[:], r.KeyDigest)
 	return out

@@ -32,11 +32,7 @@ var ErrSchema = errors.New("schema version")
 func translate(err error) error {
 	var known *sqlite.Error
 	switch {
-	case err == nil, rules.Verdict(err),
-		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
-		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
-		errors.Is(err, store.ErrClockSuspect),
-		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, rules.Contract(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, sql.ErrNoRows):
 		return store.ErrNotFound

@@ -72,14 +72,9 @@ func (v view) scheduleOf(ctx context.Context, project string, id job.ID) (sqlite
 // queue reads the items of a schedule that have content.
 func (v view) queue(ctx context.Context, schedule []byte) (store.Queue, error) {
 	rows, err := v.q.QueueOf(ctx, schedule)
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
-	}
-	queue := make(store.Queue, len(rows))
-	for i, r := range rows {
-		queue[i] = store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: r.State == int64(store.ItemWaiting)}
-	}
-	return queue, nil
+	return store.Converted(rows, named("queue", err), func(r sqlitedb.QueueOfRow) store.QueuedItem {
+		return store.QueuedItem{ID: toID(r.ID), Place: r.Place, Size: r.Size, Waiting: r.State == int64(store.ItemWaiting)}
+	})
 }
 
 // placed returns an item with its position.
@@ -267,7 +262,8 @@ func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemE
 		for _, e := range ends {
 			freed += e.Freed
 			n, err := f.q.EndItem(ctx, sqlitedb.EndItemParams{
-				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason, EndedAt: f.now, ID: fromID(e.ID),
+				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason,
+				EndedAt: f.now, ID: fromID(e.ID),
 			})
 			if err == nil && n != 1 {
 				err = fmt.Errorf("%w: it does not wait", store.ErrIllegal)
@@ -296,9 +292,10 @@ func toItem(r sqlitedb.ScheduleItem) (store.ScheduleItem, error) {
 
 func fromItem(i store.ScheduleItem, place int64) sqlitedb.ScheduleItem {
 	return sqlitedb.ScheduleItem{
-		ID: fromID(i.ID), ScheduleID: fromID(i.Schedule), IdemKey: i.Key, Fingerprint: i.Fingerprint.Bytes(), Version: i.Version,
-		State: int64(i.State), Place: place, Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind,
-		Labels: store.EncodeLabels(i.Labels), FiringName: i.Firing, JobID: fromOptionalID(i.Job), Reason: i.Reason, CreatedAt: i.Created.UnixMicro(),
+		ID: fromID(i.ID), ScheduleID: fromID(i.Schedule), IdemKey: i.Key, Fingerprint: i.Fingerprint.Bytes(),
+		Version: i.Version, State: int64(i.State), Place: place, Payload: fromBytes(i.Payload),
+		PayloadKind: i.PayloadKind, Labels: store.EncodeLabels(i.Labels), FiringName: i.Firing,
+		JobID: fromOptionalID(i.Job), Reason: i.Reason, CreatedAt: i.Created.UnixMicro(),
 		UpdatedAt: i.Updated.UnixMicro(), EndedAt: toMicros(i.Ended), CreatedBy: i.CreatedBy, UpdatedBy: i.UpdatedBy,
 	}
 }

@@ -37,14 +37,7 @@ func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after sto
 		rows, err := v.q.CredentialsOfOthers(ctx, sqlitedb.CredentialsOfOthersParams{
 			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: page(limit),
 		})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.SealedAt, len(rows))
-		for i, r := range rows {
-			out[i] = toSealedAt(r)
-		}
-		return out, nil
+		return store.Converted(rows, err, toSealedAt)
 	})
 }
 
@@ -113,14 +106,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit int) ([]store.APIKey, error) {
 	return read(ctx, s, "list API keys", func(ctx context.Context, v view) ([]store.APIKey, error) {
 		rows, err := v.q.ListAPIKeys(ctx, sqlitedb.ListAPIKeysParams{After: after, Project: project, MaxRows: page(limit)})
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.APIKey, len(rows))
-		for i, row := range rows {
-			out[i] = toAPIKey(row, v.now)
-		}
-		return out, nil
+		return store.Converted(rows, err, func(row sqlitedb.ApiKey) store.APIKey { return toAPIKey(row, v.now) })
 	})
 }
 

@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fireonce/fireonce/gen/sqlitedb"
@@ -29,24 +29,17 @@ func (s *Store) Enlist(_ context.Context, worker string) error {
 	}
 	s.enlisted.mu.Lock()
 	defer s.enlisted.mu.Unlock()
-	for _, name := range s.enlisted.names {
-		if name == worker {
-			return nil
-		}
+	if !slices.Contains(s.enlisted.names, worker) {
+		s.enlisted.names = append(s.enlisted.names, worker)
 	}
-	s.enlisted.names = append(s.enlisted.names, worker)
 	return nil
 }
 
 // list returns the names as a JSON list.
-func (e *enlisted) list() (string, error) {
+func (e *enlisted) list() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.names) == 0 {
-		return "[]", nil
-	}
-	text, err := json.Marshal(e.names)
-	return string(text), err
+	return asJSON(append([]string{}, e.names...))
 }
 
 // Orphans implements store.Store.
@@ -56,12 +49,8 @@ func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]st
 		if err != nil || v.suspension(m).Suspended() {
 			return nil, err
 		}
-		workers, err := s.enlisted.list()
-		if err != nil {
-			return nil, err
-		}
 		ids, err := v.q.OrphanIDs(ctx, sqlitedb.OrphanIDsParams{
-			Workers: workers, AfterAt: someMicros(after.At.UnixMicro()), AfterID: fromID(after.ID), MaxRows: page(limit),
+			Workers: s.enlisted.list(), AfterAt: someMicros(after.At.UnixMicro()), AfterID: fromID(after.ID), MaxRows: page(limit),
 		})
 		if err != nil {
 			return nil, err

@@ -215,7 +215,7 @@ func (v view) rolledTo(ctx context.Context) (time.Time, error) {
 
 func addRollup(c store.RollCount) sqlitedb.AddRollupParams {
 	return sqlitedb.AddRollupParams{
-		Project: c.Project, ConnectionID: fromID(c.Connection), Width: int64(c.Width), StartAt: c.Start, Connector: c.Connector,
-		Class: int64(c.Class), Measure: int64(c.Measure), Bin: int64(c.Bin), Count: c.Count,
+		Project: c.Project, ConnectionID: fromID(c.Connection), Width: int64(c.Width), StartAt: c.Start,
+		Connector: c.Connector, Class: int64(c.Class), Measure: int64(c.Measure), Bin: int64(c.Bin), Count: c.Count,
 	}
 }

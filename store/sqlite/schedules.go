@@ -114,8 +114,9 @@ func (s *Store) ListSchedules(ctx context.Context, q store.ScheduleQuery) (store
 func selects(q store.ScheduleQuery, r sqlitedb.SchedulesPageRow) (bool, error) {
 	labels, _, err := store.DecodeTerms(r.Labels, nil)
 	return q.Selects(store.Schedule{
-		State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause), Connection: toID(r.ConnectionID), Labels: labels,
-		Queued: r.Queued != 0, HeldUntil: fromNullMicros(r.HeldUntil),
+		State: store.ScheduleState(r.State), PauseCause: store.PauseCause(r.PauseCause),
+		Connection: toID(r.ConnectionID), Labels: labels, Queued: r.Queued != 0,
+		HeldUntil: fromNullMicros(r.HeldUntil),
 	}), err
 }
 
