@@ -112,14 +112,17 @@ func categoryOf(name string) string {
 	return ""
 }
 
-// track makes every command set started when its own code begins, and leaves the
-// printing of errors to Run.
+// track makes every command set started when its own code begins, and refuse arguments that its
+// help does not name. It leaves the printing of errors to Run.
 func track(cmd *cli.Command, started *bool) {
 	cmd.DisableSliceFlagSeparator = true // values such as headers contain commas
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error { return noFlag(cmd, err) }
 	if run := cmd.Action; run != nil {
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
 			*started = true
+			if cmd.Args().Present() && cmd.ArgsUsage == "" && cmd != cmd.Root() {
+				return exit.Usagef("unexpected argument %q", cmd.Args().First())
+			}
 			return run(ctx, cmd)
 		}
 	} else {

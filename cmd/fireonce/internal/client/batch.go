@@ -104,9 +104,7 @@ func (b *batcher) send(ctx context.Context) error {
 	if len(b.requests) == 0 {
 		return nil
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := b.Jobs.BatchScheduleJobs(ctx, &fireoncev1.BatchScheduleJobsRequest{Requests: b.requests})
+	resp, err := Ask(ctx, b.Jobs.BatchScheduleJobs, &fireoncev1.BatchScheduleJobsRequest{Requests: b.requests})
 	if err != nil {
 		b.out.progress.Clear()
 		fmt.Fprintf(b.cmd.Root().ErrWriter, "fireonce: lines %d to %d may or may not be stored; give the file again\n",

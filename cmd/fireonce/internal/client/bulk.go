@@ -23,8 +23,7 @@ func bulkCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "cancel", Usage: "stop further sends",
-				Flags: flags(append(bulkFlags(),
-					&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the record"})...),
+				Flags:  flags(append(bulkFlags(), reasonFlag())...),
 				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkCancel) }),
 			},
 			{
@@ -34,13 +33,8 @@ func bulkCommand() *cli.Command {
 			},
 			{
 				Name: "resolve", Usage: "decide about jobs whose outcome is unknown",
-				Flags: flags(append(bulkFlags(), resolveFlags()...)...),
-				Action: action(func(ctx context.Context, c *call) error {
-					if _, err := decisionOf(c.cmd); err != nil {
-						return err
-					}
-					return c.bulk(ctx, bulkResolve)
-				}),
+				Flags:  flags(append(bulkFlags(), resolveFlags()...)...),
+				Action: action(func(ctx context.Context, c *call) error { return c.bulk(ctx, bulkResolve) }),
 			},
 		},
 	}
@@ -77,22 +71,16 @@ func bulkRetry(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkResul
 }
 
 func bulkResolve(ctx context.Context, c *call, q bulkQuery) (*fireoncev1.BulkResult, error) {
-	decision, err := decisionOf(c.cmd)
-	if err != nil {
+	req := &fireoncev1.BulkResolveJobsRequest{Filter: q.filter, AsOfTime: q.asOf, DryRun: q.dry, PageToken: q.token}
+	if err := setFromFlags(c.cmd, req); err != nil {
 		return nil, err
 	}
-	resp, err := c.Jobs.BulkResolveJobs(ctx, &fireoncev1.BulkResolveJobsRequest{
-		Filter: q.filter, AsOfTime: q.asOf, DryRun: q.dry, PageToken: q.token, Decision: decision,
-		Note: c.cmd.String("note"), OverrideReconciler: c.cmd.Bool("override-reconciler"),
-	})
+	resp, err := c.Jobs.BulkResolveJobs(ctx, req)
 	return resp.GetResult(), err
 }
 
 // bulk runs through all pages and sums them up.
 func (c *call) bulk(ctx context.Context, page bulkPage) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	filter, err := c.jobFilter()
 	if err != nil {
 		return err

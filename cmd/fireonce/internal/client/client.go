@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
@@ -149,6 +150,48 @@ func unary(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
+// Ask makes a call that is no stream.
+func Ask[Q, R any](ctx context.Context, method func(context.Context, Q) (R, error), req Q) (R, error) {
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	return method(ctx, req)
+}
+
+// callAndPrint makes a call that is no stream, and prints its answer: as JSON, or as show does.
+func callAndPrint[Q any, R message](
+	ctx context.Context, c *call, method func(context.Context, Q) (R, error), req Q, show func(*call, R),
+) error {
+	resp, err := Ask(ctx, method, req)
+	return printAnswer(c, resp, err, show)
+}
+
+// printAnswer prints an answer.
+func printAnswer[R message](c *call, resp R, err error, show func(*call, R)) error {
+	if err != nil {
+		return err
+	}
+	if c.out.json {
+		return c.out.message(resp)
+	}
+	show(c, resp)
+	return nil
+}
+
+// callOn makes a call about the job, connection or schedule that the arguments name, with what flags
+// say, and prints its answer.
+func callOn[Q proto.Message, R message](
+	ctx context.Context, c *call, noun string, method func(context.Context, Q) (R, error), req Q, show func(*call, R),
+) error {
+	if err := setFromFlags(c.cmd, req); err != nil {
+		return err
+	}
+	req, err := withName(c, noun, req)
+	if err != nil {
+		return err
+	}
+	return callAndPrint(ctx, c, method, req, show)
+}
+
 // flags appends the flags of every client command to a command's own.
 func flags(own ...cli.Flag) []cli.Flag {
 	return append(own, CommonFlags()...)
@@ -159,21 +202,11 @@ func CommonFlags() []cli.Flag {
 	return append(ServerFlags(), OutputFlags()...)
 }
 
-// noArgs refuses arguments of a command that takes none.
-func (c *call) noArgs() error {
-	if c.cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", c.cmd.Args().First())
-	}
-	return nil
-}
-
 // job reads the job that the arguments name.
 func (c *call) job(ctx context.Context, omitPayload bool) (*fireoncev1.GetJobResponse, error) {
-	req, err := ofJob(c, &fireoncev1.GetJobRequest{OmitPayload: omitPayload})
+	req, err := withName(c, "job", &fireoncev1.GetJobRequest{OmitPayload: omitPayload})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	return c.Jobs.GetJob(ctx, req)
+	return Ask(ctx, c.Jobs.GetJob, req)
 }

@@ -1,19 +1,17 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -31,72 +29,74 @@ func changeable(connections *cli.Command) *cli.Command {
 }
 
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
-	const one = "CONNECTION"
-	etag := func() cli.Flag {
-		return &cli.StringFlag{Name: "etag", Usage: "the connection as you saw it, by its `ETAG`; default: as it is now"}
-	}
+	const one, argument = "connection", "CONNECTION"
 	return []*cli.Command{
 		{
-			Name: "update", Usage: "change name, labels, limits or settings", ArgsUsage: one,
+			Name: "update", Usage: "change name, labels, limits or settings", ArgsUsage: argument,
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
 			Flags: flags(append([]cli.Flag{
-				etag(), connectionKeyFlag(),
+				etagFlag(one), keyFlag(one),
 				&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 				&cli.StringSliceFlag{Name: "label", Usage: "all its labels: `NAME=VALUE`; may be repeated"},
 				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
-				&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time; 0: 32", HideDefault: true},
-				&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute; 0: no limit", HideDefault: true},
-				&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d; 0: no limit", HideDefault: true},
-			}, settings...)...),
+			}, append(limitFlags("as it was; 0: 32", "as it was; 0: no limit"), settings...)...)...),
 			Action: action(updateConnection(settings)),
 		},
 		{
-			Name: "rotate", Usage: "replace the credential, and let waiting jobs go on", ArgsUsage: one,
+			Name: "rotate", Usage: "replace the credential, and let waiting jobs go on", ArgsUsage: argument,
 			Description: "Of the same account: the platform is asked where it tells. The old credential is erased. To try one again that\n" +
 				"the platform refused, give it again.",
-			Flags:  flags(append([]cli.Flag{etag(), connectionKeyFlag(), &cli.StringFlag{Name: "connector", Usage: "the connector's `NAME`", Hidden: true}}, secrets...)...),
+			Flags:  flags(append([]cli.Flag{etagFlag(one), keyFlag(one), &cli.StringFlag{Name: "connector", Usage: "the connector's `NAME`", Hidden: true}}, secrets...)...),
 			Action: action(rotateCredential),
 		},
 		{
-			Name: "test", Usage: "check settings and credential without any effect", ArgsUsage: one,
-			Flags: flags(connectionKeyFlag()), Action: action(testConnection),
+			Name: "test", Usage: "check settings and credential without any effect", ArgsUsage: argument,
+			Flags: flags(keyFlag(one)), Action: action(testConnection),
 		},
 		{
-			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: one,
-			Flags:  flags(connectionKeyFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` that is shown"}),
-			Action: action(pauseConnection),
+			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: argument,
+			Flags: flags(keyFlag(one), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` that is shown"}),
+			Action: action(func(ctx context.Context, c *call) error {
+				return callOn(ctx, c, one, c.Connections.PauseConnection, &fireoncev1.PauseConnectionRequest{}, showConnection)
+			}),
 		},
 		{
-			Name: "resume", Usage: "end a pause", ArgsUsage: one,
-			Flags:  flags(connectionKeyFlag(), &cli.BoolFlag{Name: "expire-missed", Usage: "what fell due in the pause expires instead of running now"}),
-			Action: action(resumeConnection),
+			Name: "resume", Usage: "end a pause", ArgsUsage: argument,
+			Flags: flags(keyFlag(one), &cli.BoolFlag{Name: "expire-missed", Usage: "what fell due in the pause expires instead of running now"}),
+			Action: action(func(ctx context.Context, c *call) error {
+				return callOn(ctx, c, one, c.Connections.ResumeConnection, &fireoncev1.ResumeConnectionRequest{}, showConnection)
+			}),
 		},
 		{
-			Name: "delete", Usage: "erase the credential; the history of its jobs stays", ArgsUsage: one,
-			Flags: flags(etag(), connectionKeyFlag()), Action: action(deleteConnection),
+			Name: "delete", Usage: "erase the credential; the history of its jobs stays", ArgsUsage: argument,
+			Flags: flags(etagFlag(one), keyFlag(one)),
+			Action: action(func(ctx context.Context, c *call) error {
+				return callOn(ctx, c, one, c.Connections.DeleteConnection, &fireoncev1.DeleteConnectionRequest{},
+					func(c *call, _ *fireoncev1.DeleteConnectionResponse) { c.out.line("The connection is deleted.") })
+			}),
 		},
 	}
 }
 
 // readConnection returns the connection that the argument names.
 func (c *call) readConnection(ctx context.Context) (*fireoncev1.Connection, error) {
-	req, err := ofConnection(c, &fireoncev1.GetConnectionRequest{})
+	id, key, err := c.argument("connection")
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.GetConnection(ctx, req)
+	return c.connection(ctx, id, key)
+}
+
+// connection reads a connection by its id or its key.
+func (c *call) connection(ctx context.Context, id, key string) (*fireoncev1.Connection, error) {
+	req := named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key)
+	resp, err := Ask(ctx, c.Connections.GetConnection, req)
 	return resp.GetConnection(), err
 }
 
-// amended prints the answer of a call that changed a connection.
-func (c *call) amended(resp message, conn *fireoncev1.Connection) error {
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.connection(conn)
-	return nil
+// showConnection prints the connection of an answer.
+func showConnection[R interface{ GetConnection() *fireoncev1.Connection }](c *call, resp R) {
+	c.out.connection(resp.GetConnection())
 }
 
 func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
@@ -105,59 +105,32 @@ func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		req := &fireoncev1.UpdateConnectionRequest{
-			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{},
-		}
-		if etag := c.cmd.String("etag"); etag != "" {
-			req.Etag = etag
-		}
+		req := named(&fireoncev1.UpdateConnectionRequest{Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}},
+			"connection_id", conn.GetConnectionId(), "")
 		if err := setUpdate(c.cmd, req, conn, settings); err != nil {
 			return err
 		}
-		ctx, cancel := unary(ctx)
-		defer cancel()
-		resp, err := c.Connections.UpdateConnection(ctx, req)
-		if err != nil {
-			return err
-		}
-		return c.amended(resp, resp.GetConnection())
+		return callAndPrint(ctx, c, c.Connections.UpdateConnection, req, showConnection)
 	}
 }
 
 // setUpdate sets the fields and the mask that the flags change.
 func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *fireoncev1.Connection, settings []cli.Flag) error {
 	mask := req.GetUpdateMask()
-	if cmd.IsSet("name") {
-		req.DisplayName, mask.Paths = cmd.String("name"), append(mask.Paths, "display_name")
+	if err := setFromFlags(cmd, req, "name", "display_name", "label", "labels"); err != nil {
+		return err
 	}
-	if cmd.IsSet("label") || cmd.Bool("no-labels") {
-		var err error
-		if req.Labels, err = labels(cmd); err != nil {
+	if err := noLabels(cmd, mask); err != nil {
+		return err
+	}
+	if anySet(cmd, limitFlags("", "")) {
+		req.Limits = cmp.Or(conn.GetLimits(), &fireoncev1.ConnectionLimits{}) // absent limits stay
+		mask.Paths = append(mask.Paths, "limits")
+		if err := setFromFlags(cmd, req.GetLimits()); err != nil {
 			return err
 		}
-		if cmd.Bool("no-labels") && len(req.GetLabels()) > 0 {
-			return exit.Usagef("give --label or --no-labels, not both")
-		}
-		mask.Paths = append(mask.Paths, "labels")
 	}
-	if cmd.IsSet("max-in-flight") || cmd.IsSet("max-per-minute") || cmd.IsSet("cool-down") {
-		// Absent limits stay.
-		req.Limits = &fireoncev1.ConnectionLimits{
-			MaxInFlight: conn.GetLimits().GetMaxInFlight(), MaxPerMinute: conn.GetLimits().GetMaxPerMinute(),
-			CoolDown: conn.GetLimits().GetCoolDown(),
-		}
-		if cmd.IsSet("max-in-flight") {
-			req.Limits.MaxInFlight = int32(cmd.Int("max-in-flight"))
-		}
-		if cmd.IsSet("max-per-minute") {
-			req.Limits.MaxPerMinute = int32(cmd.Int("max-per-minute"))
-		}
-		if cmd.IsSet("cool-down") {
-			req.Limits.CoolDown = durationpb.New(cmd.Duration("cool-down"))
-		}
-		mask.Paths = append(mask.Paths, "limits")
-	}
-	if slices.ContainsFunc(settings, func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) }) {
+	if anySet(cmd, settings) {
 		next := &fireoncev1.Connection{Connector: conn.GetConnector()}
 		if err := setSettings(cmd, next); err != nil {
 			return err
@@ -192,26 +165,17 @@ func rotateCredential(ctx context.Context, c *call) error {
 	if secret == nil {
 		return exit.Usagef("give the new credential, in a file or the environment")
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	// Without --etag it replaces whatever credential there is by now.
-	resp, err := c.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{
-		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: secret, Etag: c.cmd.String("etag"),
-	})
-	if err != nil {
-		return err
-	}
-	return c.amended(resp, resp.GetConnection())
+	req := &fireoncev1.RotateCredentialRequest{Credential: secret, Etag: c.cmd.String("etag")}
+	return callAndPrint(ctx, c, c.Connections.RotateCredential, named(req, "connection_id", conn.GetConnectionId(), ""), showConnection)
 }
 
 func testConnection(ctx context.Context, c *call) error {
-	req, err := ofConnection(c, &fireoncev1.TestConnectionRequest{})
+	req, err := withName(c, "connection", &fireoncev1.TestConnectionRequest{})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.TestConnection(ctx, req)
+	resp, err := Ask(ctx, c.Connections.TestConnection, req)
 	if err != nil {
 		return err
 	}
@@ -230,52 +194,6 @@ func testConnection(ctx context.Context, c *call) error {
 	return err
 }
 
-func pauseConnection(ctx context.Context, c *call) error {
-	req, err := ofConnection(c, &fireoncev1.PauseConnectionRequest{Reason: c.cmd.String("reason")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.PauseConnection(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.amended(resp, resp.GetConnection())
-}
-
-func resumeConnection(ctx context.Context, c *call) error {
-	req, err := ofConnection(c, &fireoncev1.ResumeConnectionRequest{ExpireMissed: c.cmd.Bool("expire-missed")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.ResumeConnection(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.amended(resp, resp.GetConnection())
-}
-
-func deleteConnection(ctx context.Context, c *call) error {
-	req, err := ofConnection(c, &fireoncev1.DeleteConnectionRequest{Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.DeleteConnection(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.line("The connection is deleted.")
-	return nil
-}
-
 func connectorsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "connectors", Usage: "list what this server can send to, and what each connector promises",
@@ -286,18 +204,10 @@ func connectorsCommand() *cli.Command {
 }
 
 func listConnectors(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.ListConnectors(ctx, &fireoncev1.ListConnectorsRequest{})
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
+	return callAndPrint(ctx, c, c.Connections.ListConnectors, &fireoncev1.ListConnectorsRequest{}, showConnectors)
+}
+
+func showConnectors(c *call, resp *fireoncev1.ListConnectorsResponse) {
 	for i, k := range resp.GetConnectors() {
 		if i > 0 {
 			c.out.line("")
@@ -315,5 +225,4 @@ func listConnectors(ctx context.Context, c *call) error {
 			"Settings", k.GetSettingsKind(),
 		)
 	}
-	return nil
 }

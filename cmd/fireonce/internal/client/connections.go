@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
@@ -34,16 +32,16 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
 					&cli.StringFlag{Name: "key", Usage: "the `KEY` by which you find the connection again, and by which a repeat of this call finds it; default: a new one"},
 					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
-					&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "32"},
-					&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
-					&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
-				}, settingsFlags(anyPlatform)...), credentialFlags()...)...),
+				}, append(limitFlags("32", "no limit"), settingsFlags(anyPlatform)...)...), credentialFlags()...)...),
 				Action: action(createConnection),
 			},
 			{
 				Name: "get", Usage: "show a connection", ArgsUsage: "CONNECTION",
 				Description: "CONNECTION is its id, or the key under which it was created, also by a login.",
-				Flags:       flags(connectionKeyFlag()), Action: action(getConnection),
+				Flags:       flags(keyFlag("connection")),
+				Action: action(func(ctx context.Context, c *call) error {
+					return callOn(ctx, c, "connection", c.Connections.GetConnection, &fireoncev1.GetConnectionRequest{}, showConnection)
+				}),
 			},
 			{
 				Name: "list", Usage: "list connections, newest first",
@@ -64,32 +62,28 @@ func connectionsCommand() *cli.Command {
 }
 
 func createConnection(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	req, err := connectionRequest(c.cmd)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.CreateConnection(ctx, req)
+	resp, err := Ask(ctx, c.Connections.CreateConnection, req)
 	if err != nil {
-		if maybeStored(err) {
-			fmt.Fprintf(c.cmd.Root().ErrWriter,
-				"fireonce: the connection may or may not be stored; repeat the call with --key %s\n", req.GetIdempotencyKey())
-		}
-		return err
+		return c.tellRepeat(err, "connection", "key", req.GetIdempotencyKey())
 	}
 	conn := resp.GetConnection()
 	if p, _ := builtin.Find(conn.GetConnector()); p.LaterSecret && conn.GetCredentialFingerprint() == "" {
 		fmt.Fprintln(c.cmd.Root().ErrWriter, "fireonce: the connection has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
 	}
-	if c.out.json {
-		return c.out.message(resp)
+	return printAnswer(c, resp, nil, showConnection)
+}
+
+// limitFlags are the flags for a connection's limits, with what absent ones mean.
+func limitFlags(inFlight, others string) []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: inFlight},
+		&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: others},
+		&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: others},
 	}
-	c.out.connection(conn)
-	return nil
 }
 
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
@@ -103,14 +97,9 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 
 // newConnection reads a new connection from the flags, without its credential.
 func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
-	conn := &fireoncev1.Connection{
-		Connector: cmd.String("connector"), DisplayName: cmd.String("name"),
-	}
-	limits := &fireoncev1.ConnectionLimits{
-		MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
-	}
-	if d := cmd.Duration("cool-down"); d != 0 {
-		limits.CoolDown = durationpb.New(d)
+	conn, limits := &fireoncev1.Connection{Connector: cmd.String("connector"), DisplayName: cmd.String("name")}, &fireoncev1.ConnectionLimits{}
+	if err := setFromFlags(cmd, limits); err != nil {
+		return nil, err
 	}
 	if proto.Size(limits) > 0 { // without any, the request is the one that other clients make
 		conn.Limits = limits
@@ -119,47 +108,18 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 		return nil, err
 	}
 	var err error
-	if conn.Labels, err = labels(cmd); err != nil {
+	if conn.Labels, err = namedValues(cmd, "label"); err != nil {
 		return nil, err
 	}
-	key := cmd.String("key")
-	if key == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("make a key: %w", err)
-		}
-		key = id.String()
-	}
-	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn}, nil
-}
-
-func getConnection(ctx context.Context, c *call) error {
-	req, err := ofConnection(c, &fireoncev1.GetConnectionRequest{})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Connections.GetConnection(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.connection(resp.GetConnection())
-	return nil
+	key, err := keyOrNew(cmd, "key")
+	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn}, err
 }
 
 func listConnections(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	filter, err := connectionFilter(c.cmd)
 	if err != nil {
 		return err
 	}
-	filter.ShowDeleted = c.cmd.Bool("show-deleted")
 	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListConnectionsResponse, error) {
 		return c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{Filter: filter, PageSize: pageSize(c.cmd), PageToken: token})
 	}, func(page *fireoncev1.ListConnectionsResponse) { c.out.connections(page.GetConnections()) })

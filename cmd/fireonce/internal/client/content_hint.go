@@ -21,18 +21,16 @@ func (c *call) hintContent(ctx context.Context, err error, p *fireoncev1.Payload
 	if detailOf(err).GetReason() != fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH || !c.cmd.IsSet("connection") {
 		return
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	id, key := idOrKey(c.cmd.String("connection"))
-	conn, err := c.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key))
+	conn, err := c.connection(ctx, id, key)
 	if err != nil {
 		return
 	}
-	all, err := c.Connections.ListConnectors(ctx, &fireoncev1.ListConnectorsRequest{})
+	all, err := Ask(ctx, c.Connections.ListConnectors, &fireoncev1.ListConnectorsRequest{})
 	if err != nil {
 		return
 	}
-	connector := conn.GetConnection().GetConnector()
+	connector := conn.GetConnector()
 	i := slices.IndexFunc(all.GetConnectors(), func(k *fireoncev1.Connector) bool { return k.GetName() == connector })
 	sent := kindOf(p)
 	if i < 0 || slices.Contains(all.GetConnectors()[i].GetPayloadKinds(), sent) {

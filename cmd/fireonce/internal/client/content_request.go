@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,14 +91,16 @@ func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
 // sendContent makes a call that carries content. The same flags describe a webhook and an HTTP
 // request, and only the server knows the connection. If it refuses a webhook, or has another
 // request under the key, the content is sent as a plain request. A refused call stored nothing.
-func sendContent[T any](c *call, p *fireoncev1.Payload, send func() (T, error)) (T, error) {
-	resp, err := send()
+func sendContent[Q, R any](
+	ctx context.Context, c *call, p *fireoncev1.Payload, method func(context.Context, Q) (R, error), req Q,
+) (R, error) {
+	resp, err := Ask(ctx, method, req)
 	hook := p.GetWebhook()
 	if hook == nil || c.cmd.IsSet("payload-file") || !otherContent(err) {
 		return resp, err
 	}
 	p.Kind = &fireoncev1.Payload_HttpRequest{HttpRequest: plainRequest(hook)}
-	again, other := send()
+	again, other := Ask(ctx, method, req)
 	if otherContent(other) {
 		p.Kind = &fireoncev1.Payload_Webhook{Webhook: hook}
 		return resp, err

@@ -10,8 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 func countCommand() *cli.Command {
@@ -25,32 +23,15 @@ func countCommand() *cli.Command {
 }
 
 func count(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	req := &fireoncev1.CountJobsRequest{}
-	if by := c.cmd.String("by"); by != "" {
-		dimension, ok := fireoncev1.CountDimension_value[enumName("COUNT_DIMENSION_", by)]
-		if !ok || dimension == 0 {
-			return exit.Usagef("--by %q: must be connection, effect-class or error-kind", by)
-		}
-		req.GroupBy = fireoncev1.CountDimension(dimension)
-	}
-	var err error
-	if req.Filter, err = c.jobFilter(); err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Stats.CountJobs(ctx, req)
+	err := setFromFlags(c.cmd, req, "by", "group_by")
 	if err != nil {
 		return err
 	}
-	if c.out.json {
-		return c.out.message(resp)
+	if req.Filter, err = c.jobFilter(); err != nil {
+		return err
 	}
-	c.out.counts(resp)
-	return nil
+	return callAndPrint(ctx, c, c.Stats.CountJobs, req, func(c *call, resp *fireoncev1.CountJobsResponse) { c.out.counts(resp) })
 }
 
 // counts shows the states that have jobs. A count that is only a lower bound has a plus.
@@ -93,29 +74,16 @@ func (p *printer) counts(resp *fireoncev1.CountJobsResponse) {
 
 // series shows counts over time.
 func series(ctx context.Context, c *call) error {
-	cmd := c.cmd
-	bucket, ok := fireoncev1.StatsBucket_value[enumName("STATS_BUCKET_", cmd.String("by"))]
-	if !ok || bucket == 0 {
-		return exit.Usagef("--by %q: must be minute, hour or day", cmd.String("by"))
-	}
 	req := &fireoncev1.QueryStatsRequest{
-		Bucket: fireoncev1.StatsBucket(bucket), StartTime: timestamppb.New(time.Now().Add(-cmd.Duration("window"))),
-		Filter: &fireoncev1.StatsFilter{},
+		StartTime: timestamppb.New(time.Now().Add(-c.cmd.Duration("window"))), Filter: &fireoncev1.StatsFilter{},
 	}
-	if name := cmd.String("connection"); name != "" {
-		req.Filter.ConnectionIds, req.Filter.ConnectionKeys = idsAndKeys([]string{name})
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Stats.QueryStats(ctx, req)
-	if err != nil {
+	if err := setFromFlags(c.cmd, req, "by", "bucket"); err != nil {
 		return err
 	}
-	if c.out.json {
-		return c.out.message(resp)
+	if name := c.cmd.String("connection"); name != "" {
+		req.Filter.ConnectionIds, req.Filter.ConnectionKeys = idsAndKeys([]string{name})
 	}
-	c.out.series(resp)
-	return nil
+	return callAndPrint(ctx, c, c.Stats.QueryStats, req, func(c *call, resp *fireoncev1.QueryStatsResponse) { c.out.series(resp) })
 }
 
 func (p *printer) series(resp *fireoncev1.QueryStatsResponse) {

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/fireonce/fireonce/internal/connector/builtin"
 	"github.com/fireonce/fireonce/internal/connector/platform"
@@ -18,9 +20,39 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: a flag that a platform declares (platform.Flag) sets one field of a
-// message. The field's type decides the type of the flag. Platforms that share a flag share its
-// type.
+// Rules of this file: a flag sets one field of a message, whose type decides how the flag is read.
+// A command's own flag sets the field of its name. A flag that a platform declares (platform.Flag)
+// is made from its field; platforms that share a flag share its type.
+
+// setFromFlags sets the fields of a message from the flags of their names, and from those of others: pairs
+// of a flag and the path of a field. An empty text leaves an enum unspecified. A message with an
+// update mask names the fields in it.
+func setFromFlags(cmd *cli.Command, message proto.Message, others ...string) error {
+	to := message.ProtoReflect()
+	fields := to.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if m := field.Message(); m != nil && m.ParentFile().Package() != "google.protobuf" {
+			continue // no flag has a whole message
+		}
+		others = append(others, strings.ReplaceAll(string(field.Name()), "_", "-"), string(field.Name()))
+	}
+	for pair := range slices.Chunk(others, 2) {
+		flag, path := pair[0], pair[1]
+		if !cmd.IsSet(flag) || path == "etag" && cmd.String(flag) == "" {
+			continue
+		}
+		unset := cmd.Value(flag) == "" && fieldAt(to.Descriptor(), path).Kind() == protoreflect.EnumKind
+		if err := setField(cmd, platform.Flag{Name: flag}, to, path); err != nil && !unset {
+			return err
+		}
+		if m, masked := message.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask }); masked && path != "etag" {
+			head, _, _ := strings.Cut(path, ".")
+			m.GetUpdateMask().Paths = append(m.GetUpdateMask().GetPaths(), head)
+		}
+	}
+	return nil
+}
 
 // memberOf returns the message of a oneof's member. It returns nil if there is no such member.
 func memberOf(oneof protoreflect.OneofDescriptor, name string) protoreflect.MessageDescriptor {
@@ -144,8 +176,18 @@ func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path s
 	switch {
 	case more:
 		return setField(cmd, f, to.Mutable(field).Message(), rest)
+	case field.IsMap():
+		pairs, err := namedValues(cmd, f.Name)
+		for name, value := range pairs {
+			to.Mutable(field).Map().Set(protoreflect.ValueOfString(name).MapKey(), protoreflect.ValueOfString(value))
+		}
+		return err
 	case field.IsList():
-		for _, text := range cmd.StringSlice(f.Name) {
+		texts := cmd.StringSlice(f.Name)
+		if field.Kind() == protoreflect.EnumKind {
+			texts = strings.Split(strings.Join(texts, ","), ",")
+		}
+		for _, text := range texts {
 			v, err := scalar(f, field, text)
 			if err != nil {
 				return err
@@ -154,23 +196,31 @@ func setField(cmd *cli.Command, f platform.Flag, to protoreflect.Message, path s
 		}
 		return nil
 	}
-	var v protoreflect.Value
+	v, err := single(cmd, f, field)
+	if err == nil {
+		to.Set(field, v)
+	}
+	return err
+}
+
+// single reads the value of a field that is no list.
+func single(cmd *cli.Command, f platform.Flag, field protoreflect.FieldDescriptor) (protoreflect.Value, error) {
 	switch field.Kind() {
 	case protoreflect.BoolKind:
-		v = protoreflect.ValueOfBool(cmd.Bool(f.Name))
+		return protoreflect.ValueOfBool(cmd.Bool(f.Name)), nil
 	case protoreflect.Int32Kind:
-		v = protoreflect.ValueOfInt32(int32(cmd.Int(f.Name)))
+		return protoreflect.ValueOfInt32(int32(cmd.Int(f.Name))), nil
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(cmd.Int64(f.Name)), nil
 	case protoreflect.MessageKind:
-		v = protoreflect.ValueOfMessage(durationpb.New(cmd.Duration(f.Name)).ProtoReflect())
-	default:
-		text := cmp.Or(cmd.String(f.Name), f.Default)
-		var err error
-		if v, err = scalar(f, field, text); err != nil {
-			return err
+		if field.Message().Name() == "Timestamp" {
+			at, err := parseTime(f.Name, cmd.String(f.Name))
+			return protoreflect.ValueOfMessage(at.ProtoReflect()), err
 		}
+		return protoreflect.ValueOfMessage(durationpb.New(cmd.Duration(f.Name)).ProtoReflect()), nil
+	default:
+		return scalar(f, field, cmp.Or(cmd.String(f.Name), f.Default))
 	}
-	to.Set(field, v)
-	return nil
 }
 
 // scalar reads a text or an enum.

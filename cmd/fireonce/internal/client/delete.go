@@ -16,28 +16,16 @@ func deleteCommand() *cli.Command {
 		Description: "Payload, labels, key, answers, texts and history go. What stays proves when the job had its effect, and names\n" +
 			"nobody; it is printed, also by a repeat. The key stays bound for as long as that of a job that retention removed.\n" +
 			"Needs the scope jobs:delete.",
-		Flags:  flags(keyFlag(), etagFlag()),
-		Action: action(deleteJob),
+		Flags: flags(keyFlag("job"), etagFlag("job")),
+		Action: action(func(ctx context.Context, c *call) error {
+			return callOn(ctx, c, "job", c.Jobs.DeleteJob, &fireoncev1.DeleteJobRequest{}, showErased)
+		}),
 	}
 }
 
-func deleteJob(ctx context.Context, c *call) error {
-	req, err := ofJob(c, &fireoncev1.DeleteJobRequest{Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	ctx, done := unary(ctx)
-	defer done()
-	resp, err := c.Jobs.DeleteJob(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
+func showErased(c *call, resp *fireoncev1.DeleteJobResponse) {
 	j := resp.GetJob()
 	c.out.line("Job %s was erased at %s by %s. It ended as %s at %s.", plain(j.GetJobId()), j.GetEraseTime().AsTime().Format(time.RFC3339),
 		plain(j.GetActor()), stateName(j.GetState()), j.GetEndTime().AsTime().Format(time.RFC3339))
 	c.out.line("SHA-256 of its key: %s", hex.EncodeToString(j.GetIdempotencyKeyDigest()))
-	return nil
 }

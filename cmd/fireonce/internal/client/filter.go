@@ -1,11 +1,7 @@
 package client
 
 import (
-	"strings"
-
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
@@ -36,82 +32,26 @@ func filterFlags() []cli.Flag {
 }
 
 func (c *call) jobFilter() (*fireoncev1.JobFilter, error) {
-	cmd, filter := c.cmd, &fireoncev1.JobFilter{}
-	for text := range strings.SplitSeq(strings.Join(cmd.StringSlice("state"), ","), ",") {
-		if text == "" && !cmd.IsSet("state") {
-			continue
-		}
-		s, ok := fireoncev1.JobState_value[enumName("JOB_STATE_", text)]
-		if !ok || s == 0 {
-			return nil, exit.Usagef("--state %q: must be one of %s", text, stateNames())
-		}
-		filter.States = append(filter.States, fireoncev1.JobState(s))
-	}
-	var err error
-	if filter.Labels, err = labels(cmd); err != nil {
-		return nil, err
-	}
-	for name, to := range map[string]**timestamppb.Timestamp{
-		"from": &filter.ScheduleTimeFrom, "before": &filter.ScheduleTimeBefore,
-		"created-from": &filter.CreateTimeFrom, "created-before": &filter.CreateTimeBefore,
-		"ended-from": &filter.EndTimeFrom, "ended-before": &filter.EndTimeBefore,
-	} {
-		if !cmd.IsSet(name) {
-			continue
-		}
-		if *to, err = parseTime(name, cmd.String(name)); err != nil {
-			return nil, err
-		}
-	}
-	filter.IdempotencyKeyPrefix, filter.IdempotencyKeyText = cmd.String("key-prefix"), cmd.String("key-text")
-	filter.ExternalId, filter.Recipient = cmd.String("external-id"), cmd.String("recipient")
-	if cmd.IsSet("older-than") {
-		filter.StateAge = durationpb.New(cmd.Duration("older-than"))
-	}
-	for _, text := range cmd.StringSlice("error") {
-		kind, ok := fireoncev1.FailureKind_value[enumName("FAILURE_KIND_", text)]
-		if !ok || kind == 0 {
-			return nil, exit.Usagef("--error %q: no such kind, e.g. auth, permanent, rate-limited, transient, ambiguous", text)
-		}
-		filter.ErrorKinds = append(filter.ErrorKinds, fireoncev1.FailureKind(kind))
-	}
-	for _, text := range cmd.StringSlice("class") {
-		class, ok := fireoncev1.EffectClass_value[enumName("EFFECT_CLASS_", text)]
-		if !ok || class == 0 {
-			return nil, exit.Usagef("--class %q: must be keyed, handle, observable or opaque", text)
-		}
-		filter.EffectClasses = append(filter.EffectClasses, fireoncev1.EffectClass(class))
-	}
-	filter.ConnectionIds, filter.ConnectionKeys = idsAndKeys(cmd.StringSlice("connection"))
-	return filter, nil
+	filter := &fireoncev1.JobFilter{}
+	filter.ConnectionIds, filter.ConnectionKeys = idsAndKeys(c.cmd.StringSlice("connection"))
+	return filter, setFromFlags(c.cmd, filter,
+		"state", "states", "label", "labels", "class", "effect_classes", "error", "error_kinds", "older-than", "state_age",
+		"key-prefix", "idempotency_key_prefix", "key-text", "idempotency_key_text",
+		"from", "schedule_time_from", "before", "schedule_time_before", "created-from", "create_time_from",
+		"created-before", "create_time_before", "ended-from", "end_time_from", "ended-before", "end_time_before")
 }
 
 // connectionFilter reads which connections are meant.
 func connectionFilter(cmd *cli.Command) (*fireoncev1.ConnectionFilter, error) {
-	filter := &fireoncev1.ConnectionFilter{
-		Connectors: cmd.StringSlice("connector"), AccountIdentity: cmd.String("account"), Text: cmd.String("text"),
-	}
-	for _, text := range cmd.StringSlice("state") {
-		s, ok := fireoncev1.ConnectionState_value[enumName("CONNECTION_STATE_", text)]
-		if !ok || s == 0 {
-			return nil, exit.Usagef("--state %q: must be active, paused, auth-hold, rate-limited or deleted", text)
-		}
-		filter.States = append(filter.States, fireoncev1.ConnectionState(s))
-	}
+	filter := &fireoncev1.ConnectionFilter{}
 	if cmd.Bool("held") {
-		if len(filter.GetStates()) > 0 {
+		if cmd.IsSet("state") {
 			return nil, exit.Usagef("give --held or --state, not both")
 		}
 		filter.States = []fireoncev1.ConnectionState{
 			fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED,
 		}
 	}
-	var err error
-	if filter.Labels, err = labels(cmd); err != nil {
-		return nil, err
-	}
-	if cmd.IsSet("expires-before") {
-		filter.CredentialExpireBefore, err = parseTime("expires-before", cmd.String("expires-before"))
-	}
-	return filter, err
+	return filter, setFromFlags(cmd, filter, "state", "states", "connector", "connectors", "label", "labels",
+		"account", "account_identity", "expires-before", "credential_expire_before")
 }

@@ -25,9 +25,6 @@ func healthCommand() *cli.Command {
 
 // health asks by gRPC's health protocol, as load balancers and orchestrators do.
 func health(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
 	resp, err := c.Health.CallUnary(ctx, connect.NewRequest(&grpc_health_v1.HealthCheckRequest{}))

@@ -40,11 +40,8 @@ func loginCommand() *cli.Command {
 		&cli.StringFlag{Name: "name", Usage: "the `NAME` of the new connection that people read"},
 		&cli.StringFlag{Name: "key", Usage: "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"},
 		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
-		&cli.IntFlag{Name: "max-in-flight", Usage: "the `NUMBER` of jobs that are sent at one time", DefaultText: "32"},
-		&cli.IntFlag{Name: "max-per-minute", Usage: "the `NUMBER` of starts in a minute", DefaultText: "no limit"},
-		&duration.Flag{Name: "cool-down", Usage: "at most one effect per `DURATION`, up to 31d", DefaultText: "no limit"},
 	}
-	own = append(own, settingsFlags(byLogin)...)
+	own = append(append(own, limitFlags("32", "no limit")...), settingsFlags(byLogin)...)
 	return &cli.Command{
 		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
 		Description: "Prints the URL at which the account's owner allows the access and confirms, on a page of the server, that your project may\n" +
@@ -70,9 +67,6 @@ type loginOf struct {
 }
 
 func loginConnection(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	l := &loginOf{call: c, req: &fireoncev1.StartOAuthRequest{App: c.cmd.String("app"), RedirectUrl: c.cmd.String("redirect-url")}}
 	if err := l.target(ctx); err != nil {
 		return err
@@ -87,10 +81,7 @@ func loginConnection(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	done, err := l.wait(ctx)
-	if err != nil {
-		return err
-	}
-	return c.amended(done, done.GetConnection())
+	return printAnswer(c, done, err, showConnection)
 }
 
 // target sets the connection of the login.
@@ -121,14 +112,11 @@ func (l *loginOf) target(ctx context.Context) error {
 			return exit.Usagef("--%s does not go with --connection", name)
 		}
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	id, key := idOrKey(name)
-	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key))
-	if err != nil {
+	var err error
+	if l.before, err = l.connection(ctx, id, key); err != nil {
 		return err
 	}
-	l.before = resp.GetConnection()
 	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}
 	if l.req.GetApp() == "" {
 		l.req.App = l.before.GetConnector()
@@ -139,23 +127,18 @@ func (l *loginOf) target(ctx context.Context) error {
 // readPresent reads the present credential of the key's connection, if there is one: the login
 // replaces it.
 func (l *loginOf) readPresent(ctx context.Context) error {
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	key := l.req.GetCreate().GetIdempotencyKey()
-	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", "", key))
+	conn, err := l.connection(ctx, "", l.req.GetCreate().GetIdempotencyKey())
 	if exit.Code(err) == exit.NotFound {
 		return nil
 	}
-	l.had, l.existed = resp.GetConnection().GetCredentialFingerprint(), true
+	l.had, l.existed = conn.GetCredentialFingerprint(), true
 	return err
 }
 
 // start begins the login, and prints the URL at which it continues.
 func (l *loginOf) start(ctx context.Context) error {
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	var err error
-	if l.begun, err = l.Connections.StartOAuth(ctx, l.req); err != nil {
+	if l.begun, err = Ask(ctx, l.Connections.StartOAuth, l.req); err != nil {
 		return err
 	}
 	l.say("Open this URL in a browser, allow the access, and confirm it:\n\n  %s\n\nIt is good once, and until %s.",
@@ -196,18 +179,15 @@ func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, 
 
 // look reads whether the login has ended: then the connection exists, or has another credential.
 func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	if l.before != nil {
-		resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}})
-		if err != nil || resp.GetConnection().GetCredentialFingerprint() == l.before.GetCredentialFingerprint() {
+		now, err := l.connection(ctx, l.before.GetConnectionId(), "")
+		if err != nil || now.GetCredentialFingerprint() == l.before.GetCredentialFingerprint() {
 			return nil, err
 		}
-		return resp.GetConnection(), nil
+		return now, nil
 	}
-	key := l.req.GetCreate().GetIdempotencyKey()
-	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", "", key))
-	switch now := resp.GetConnection(); {
+	now, err := l.connection(ctx, "", l.req.GetCreate().GetIdempotencyKey())
+	switch {
 	case exit.Code(err) == exit.NotFound:
 		return nil, nil
 	case err != nil || now.GetDeleteTime() != nil || now.GetCredentialFingerprint() == l.had:
@@ -227,9 +207,7 @@ func (l *loginOf) pasted(ctx context.Context) (*fireoncev1.CompleteOAuthResponse
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	done, err := l.Connections.CompleteOAuth(ctx, req)
+	done, err := Ask(ctx, l.Connections.CompleteOAuth, req)
 	if err != nil && exit.Code(err) == exit.Unavailable && l.before == nil {
 		l.say("fireonce: the connection may or may not be stored; log in again with --key %s", l.req.GetCreate().GetIdempotencyKey())
 	}

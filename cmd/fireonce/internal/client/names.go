@@ -1,6 +1,8 @@
 package client
 
 import (
+	"fmt"
+
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
@@ -43,6 +45,18 @@ func idOrKey(text string) (id, key string) {
 	return "", text
 }
 
+// keyOrNew returns the key that a flag names, or a new one.
+func keyOrNew(cmd *cli.Command, flag string) (string, error) {
+	if key := cmd.String(flag); key != "" {
+		return key, nil
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	return id.String(), nil
+}
+
 // argument reads what the one argument or --key names.
 func (c *call) argument(what string) (id, key string, err error) {
 	key, args := c.cmd.String("key"), c.cmd.Args()
@@ -57,32 +71,23 @@ func (c *call) argument(what string) (id, key string, err error) {
 	}
 }
 
-// connectionKeyFlag names a connection by its key instead of its id.
-func connectionKeyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "the `KEY` under which the connection was created; needed only where that is a UUID"}
+// keyFlag names a job, a connection or a schedule by its key instead of its id.
+func keyFlag(noun string) cli.Flag {
+	return &cli.StringFlag{Name: "key", Usage: "the `KEY` under which the " + noun + " was created; needed only where that is a UUID"}
 }
 
-// keyFlag names a job by its key instead of its id.
-func keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "the job's idempotency `KEY`; needed only where that is a UUID"}
+// etagFlag names the state of an object that a call is about.
+func etagFlag(noun string) cli.Flag {
+	return &cli.StringFlag{Name: "etag", Usage: "the " + noun + " as you saw it, by its `ETAG`; default: as it is now"}
 }
 
-// ofJob sets the job that the arguments name.
-func ofJob[T proto.Message](c *call, req T) (T, error) {
-	id, key, err := c.argument("job")
+// withName sets the job, connection or schedule that the arguments name.
+func withName[T proto.Message](c *call, noun string, req T) (T, error) {
+	id, key, err := c.argument(noun)
 	if err != nil {
 		return req, err
 	}
-	return named(req, "job_id", id, key), nil
-}
-
-// ofConnection sets the connection that the arguments name.
-func ofConnection[T proto.Message](c *call, req T) (T, error) {
-	id, key, err := c.argument("connection")
-	if err != nil {
-		return req, err
-	}
-	return named(req, "connection_id", id, key), nil
+	return named(req, protoreflect.Name(noun+"_id"), id, key), nil
 }
 
 // idsAndKeys separates the names of a list.

@@ -49,9 +49,7 @@ func pages[T paged](ctx context.Context, c *call, read func(ctx context.Context,
 		return exit.Usagef("--page-size %d: must be 1 to %d", n, maxPage)
 	}
 	for {
-		one, cancel := unary(ctx)
-		page, err := read(one, token)
-		cancel()
+		page, err := Ask(ctx, read, token)
 		if err != nil {
 			return err
 		}

@@ -78,9 +78,6 @@ func profilesCommand() *cli.Command {
 }
 
 func keyLogin(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
 	name := cmp.Or(cmd.String("profile"), os.Getenv(profileVar), profile.Default)
 	if !profile.Name.MatchString(name) {
 		return exit.Usagef("--profile %q: must be letters, digits, dots, dashes and underscores, at most 64", name)
@@ -205,9 +202,6 @@ func checkKey(ctx context.Context, cmd *cli.Command, p profile.Profile) error {
 }
 
 func logout(_ context.Context, cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
 	return changeProfile(cmd, cmp.Or(cmd.String("profile"), os.Getenv(profileVar)), func(file *profile.File, name string) string {
 		p := file.Profiles[name]
 		p.APIKey = ""
@@ -272,9 +266,6 @@ type profileLine struct {
 }
 
 func listProfiles(_ context.Context, cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
 	out, err := printerFor(cmd)
 	if err != nil {
 		return err

@@ -2,20 +2,17 @@ package client
 
 import (
 	"context"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
 func getCommand() *cli.Command {
 	return &cli.Command{
 		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
 		Flags: flags(
-			keyFlag(),
+			keyFlag("job"),
 			&cli.BoolFlag{Name: "history", Usage: "also every attempt, every look and every event"},
 			&cli.BoolFlag{Name: "omit-payload", Usage: "leave the content out"},
 		),
@@ -109,9 +106,6 @@ func listCommand() *cli.Command {
 }
 
 func list(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	req, err := c.listRequest()
 	if err != nil {
 		return err
@@ -123,28 +117,10 @@ func list(ctx context.Context, c *call) error {
 }
 
 func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
-	cmd := c.cmd
 	filter, err := c.jobFilter()
 	if err != nil {
 		return nil, err
 	}
-	req := &fireoncev1.ListJobsRequest{
-		Filter: filter, PageSize: pageSize(cmd),
-	}
-	if text := cmd.String("order"); text != "" {
-		order, ok := fireoncev1.JobOrder_value[enumName("JOB_ORDER_", text)]
-		if !ok || order == 0 {
-			return nil, exit.Usagef("--order %q: must be schedule-time-desc, schedule-time-asc or create-time-desc", text)
-		}
-		req.Order = fireoncev1.JobOrder(order)
-	}
-	return req, nil
-}
-
-func stateNames() string {
-	names := make([]string, 0, len(fireoncev1.JobState_name))
-	for i := int32(1); i < int32(len(fireoncev1.JobState_name)); i++ {
-		names = append(names, strings.ToLower(strings.ReplaceAll(stateName(fireoncev1.JobState(i)), "_", "-")))
-	}
-	return strings.Join(names, ", ")
+	req := &fireoncev1.ListJobsRequest{Filter: filter, PageSize: pageSize(c.cmd)}
+	return req, setFromFlags(c.cmd, req)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
@@ -27,22 +26,17 @@ func runDueCommand() *cli.Command {
 }
 
 func runDue(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	req := &fireoncev1.RunDueRequest{}
-	if c.cmd.IsSet("max-wait") {
-		req.MaxWait = durationpb.New(c.cmd.Duration("max-wait"))
+	if err := setFromFlags(c.cmd, req); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
 	resp, err := c.Jobs.RunDue(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
+	return printAnswer(c, resp, err, showDue)
+}
+
+func showDue(c *call, resp *fireoncev1.RunDueResponse) {
 	switch next := resp.GetNextDueTime(); {
 	case !resp.GetDone():
 		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Work goes on: call again.\n", resp.GetFired())
@@ -51,5 +45,4 @@ func runDue(ctx context.Context, c *call) error {
 	default:
 		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Done; next due at %s.\n", resp.GetFired(), stamp(next))
 	}
-	return nil
 }

@@ -10,9 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -42,7 +40,7 @@ func scheduleCommand() *cli.Command {
 			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB`, by id or key, that this one answers: it waits for it"},
 			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
-			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend"},
+			policyFlag(),
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before it fails", DefaultText: "5"},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
@@ -55,31 +53,21 @@ func scheduleCommand() *cli.Command {
 }
 
 func schedule(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
 	req, err := scheduleRequest(c.cmd)
 	if err != nil {
 		return err
 	}
-	short, cancel := unary(ctx)
-	defer cancel()
-	send := func() (*fireoncev1.ScheduleJobResponse, error) { return c.Jobs.ScheduleJob(short, req) }
-	resp, err := sendContent(c, req.GetPayload(), send)
+	resp, err := sendContent(ctx, c, req.GetPayload(), c.Jobs.ScheduleJob, req)
 	if at := timeOnly(err); at != nil && c.cmd.IsSet("in") {
 		// --in is another time in each call, but the same request.
 		req.ScheduleTime = at
-		if again, other := sendContent(c, req.GetPayload(), send); other == nil {
+		if again, other := sendContent(ctx, c, req.GetPayload(), c.Jobs.ScheduleJob, req); other == nil {
 			resp, err = again, nil
 		}
 	}
 	if err != nil {
 		c.hintContent(ctx, err, req.GetPayload())
-		if maybeStored(err) && req.GetIdempotencyKey() != "" {
-			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the job may or may not be stored; repeat the call with --key %s\n",
-				req.GetIdempotencyKey())
-		}
-		return err
+		return c.tellRepeat(err, "job", "key", req.GetIdempotencyKey())
 	}
 	if c.out.json {
 		if err := c.out.message(resp); err != nil || !c.cmd.Bool("watch") {
@@ -96,10 +84,13 @@ func schedule(ctx context.Context, c *call) error {
 	return c.watchJob(ctx, resp.GetJob().GetJobId())
 }
 
-// maybeStored reports whether a call that failed may have been made all the same. A
-// connection that was refused has carried nothing.
-func maybeStored(err error) bool {
-	return exit.Code(err) == exit.Unavailable && !errors.Is(err, syscall.ECONNREFUSED)
+// tellRepeat prints how to repeat a call that failed and may have been made all the same. A connection
+// that was refused has carried nothing. It returns the call's error.
+func (c *call) tellRepeat(err error, what, flag, key string) error {
+	if exit.Code(err) == exit.Unavailable && !errors.Is(err, syscall.ECONNREFUSED) && key != "" {
+		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the %s may or may not be stored; repeat the call with --%s %s\n", what, flag, key)
+	}
+	return err
 }
 
 // timeOnly returns the time of the job that holds a key, if nothing but the time keeps the
@@ -134,55 +125,37 @@ func (c *call) warn(warnings []*fireoncev1.Warning) {
 }
 
 func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
-	req := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: cmd.String("key"),
-		DeriveKey:      cmd.Bool("derive-key"),
-		EffectKey:      cmd.String("effect-key"),
-		ValidateOnly:   cmd.Bool("validate-only"),
+	req := &fireoncev1.ScheduleJobRequest{}
+	err := setFromFlags(cmd, req, "policy", "ambiguity_policy", "label", "labels", "window", "start_window",
+		"skip-if-present", "skip_if_present.max_age", "max-attempts", "retry_policy.max_attempts")
+	if err != nil {
+		return nil, err
 	}
 	setConnection(req, cmd.String("connection"))
 	if cmd.IsSet("reply-to") {
 		id, key := idOrKey(cmd.String("reply-to"))
 		setName(req, "reply_to_job_id", "reply_to_key", id, key)
 	}
-	if cmd.IsSet("key") && (req.IdempotencyKey == "" || req.DeriveKey) {
+	if cmd.IsSet("key") && (cmd.String("key") == "" || req.GetDeriveKey()) {
 		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
 	}
-	if req.IdempotencyKey == "" && !req.DeriveKey {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("make a key: %w", err)
+	if !req.GetDeriveKey() {
+		if req.IdempotencyKey, err = keyOrNew(cmd, "key"); err != nil {
+			return nil, err
 		}
-		req.IdempotencyKey = id.String()
 	}
-	var err error
 	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err != nil {
 		return nil, err
 	}
 	if req.DeriveKey && !cmd.IsSet("at") {
 		return nil, exit.Usagef("--derive-key needs --at: the time is part of the key")
 	}
-	if req.AmbiguityPolicy, err = policy(cmd.String("policy")); err != nil {
-		return nil, err
-	}
-	if req.Labels, err = labels(cmd); err != nil {
-		return nil, err
-	}
-	if cmd.IsSet("window") {
-		req.StartWindow = durationpb.New(cmd.Duration("window"))
-	}
-	req.SkipIfPresent = skipIfPresent(cmd)
-	if cmd.IsSet("wait-window") {
-		req.WaitWindow = durationpb.New(cmd.Duration("wait-window"))
-	}
-	if cmd.IsSet("attempt-timeout") {
-		req.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
-	}
-	if cmd.IsSet("max-attempts") {
-		req.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: int32(cmd.Int("max-attempts"))}
-	}
 	req.Payload, err = payload(cmd)
 	return req, err
+}
+
+func policyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend"}
 }
 
 // whenFlags are the flags for a time. note is a remark on --in.
@@ -233,25 +206,13 @@ func parseTime(flag, text string) (*timestamppb.Timestamp, error) {
 	return timestamppb.New(t), nil
 }
 
-func policy(text string) (fireoncev1.AmbiguityPolicy, error) {
-	if text == "" {
-		return fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED, nil
-	}
-	v, ok := fireoncev1.AmbiguityPolicy_value[enumName("AMBIGUITY_POLICY_", text)]
-	if !ok || v == 0 {
-		return 0, exit.Usagef("--policy %q: must be hold, assume-sent or resend", text)
-	}
-	return fireoncev1.AmbiguityPolicy(v), nil
-}
-
 // enumName converts a value as people type it, or as JSON prints it, to the contract's spelling.
 func enumName(prefix, text string) string {
 	return prefix + strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(text, "-", "_")), prefix)
 }
 
-func labels(cmd *cli.Command) (map[string]string, error) { return labelsOf(cmd, "label") }
-
-func labelsOf(cmd *cli.Command, flag string) (map[string]string, error) {
+// namedValues reads a flag of names and values.
+func namedValues(cmd *cli.Command, flag string) (map[string]string, error) {
 	out := make(map[string]string)
 	for _, pair := range cmd.StringSlice(flag) {
 		name, value, ok := strings.Cut(pair, "=")

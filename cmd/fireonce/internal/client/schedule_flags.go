@@ -5,8 +5,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
@@ -64,46 +63,31 @@ func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
 	if cmd.IsSet("phase") && !cmd.IsSet("every") {
 		return nil, exit.Usagef("--phase goes with --every")
 	}
-	out := &fireoncev1.ScheduleSpec{
-		TimeZone: cmd.String("zone"), CronExpressions: cmd.StringSlice("cron"), MaxFirings: cmd.Int64("max-firings"),
+	out, except := &fireoncev1.ScheduleSpec{}, &fireoncev1.ScheduleExclusions{}
+	if err := setFromFlags(cmd, out, "zone", "time_zone", "cron", "cron_expressions", "start", "start_time", "end", "end_time"); err != nil {
+		return nil, err
+	}
+	if err := setFromFlags(cmd, except, "except-cron", "cron_expressions", "except-holidays", "holiday_calendars"); err != nil {
+		return nil, err
 	}
 	if cmd.IsSet("rrule") {
 		out.RecurrenceRules = []*fireoncev1.RecurrenceRule{{Rule: cmd.String("rrule"), Start: cmd.String("rrule-start")}}
 	}
 	if cmd.IsSet("every") {
-		out.Intervals = []*fireoncev1.ScheduleInterval{{Every: durationFlag(cmd, "every"), Phase: durationFlag(cmd, "phase")}}
+		every := &fireoncev1.ScheduleInterval{}
+		if err := setFromFlags(cmd, every); err != nil {
+			return nil, err
+		}
+		out.Intervals = []*fireoncev1.ScheduleInterval{every}
 	}
-	out.Jitter = durationFlag(cmd, "jitter")
-	except := &fireoncev1.ScheduleExclusions{CronExpressions: cmd.StringSlice("except-cron"), HolidayCalendars: cmd.StringSlice("except-holidays")}
 	for _, days := range cmd.StringSlice("except-date") {
 		first, last, _ := strings.Cut(days, "..")
 		except.Dates = append(except.Dates, &fireoncev1.DateRange{First: first, Last: last})
 	}
-	if len(except.GetCronExpressions())+len(except.GetHolidayCalendars())+len(except.GetDates()) > 0 {
+	if proto.Size(except) > 0 {
 		out.Exclusions = except
 	}
-	var err error
-	if out.StartTime, err = timeFlag(cmd, "start"); err != nil {
-		return nil, err
-	}
-	out.EndTime, err = timeFlag(cmd, "end")
-	return out, err
-}
-
-// durationFlag reads a duration; nil: the flag is not set.
-func durationFlag(cmd *cli.Command, flag string) *durationpb.Duration {
-	if !cmd.IsSet(flag) {
-		return nil
-	}
-	return durationpb.New(cmd.Duration(flag))
-}
-
-// timeFlag reads an RFC 3339 time; nil: the flag is not set.
-func timeFlag(cmd *cli.Command, flag string) (*timestamppb.Timestamp, error) {
-	if !cmd.IsSet(flag) {
-		return nil, nil //nolint:nilnil // unset is a value of its own
-	}
-	return parseTime(flag, cmd.String(flag))
+	return out, nil
 }
 
 // policyFlags describe what firings do when they overlap.
@@ -120,40 +104,6 @@ func policyFlags() []cli.Flag {
 	}
 }
 
-// setPolicies sets the policies that flags name.
-func setPolicies(cmd *cli.Command, out *fireoncev1.SchedulePolicies) error {
-	if cmd.IsSet("catch-up-window") {
-		out.CatchUpWindow = durationFlag(cmd, "catch-up-window")
-	}
-	if cmd.IsSet("pause-after-failures") {
-		out.PauseAfterFailures = int32(cmd.Int("pause-after-failures"))
-	}
-	if cmd.IsSet("pause-on-auth-hold") {
-		out.PauseOnAuthHold = cmd.Bool("pause-on-auth-hold")
-	}
-	if cmd.IsSet("cool-down") {
-		out.CoolDown = durationFlag(cmd, "cool-down")
-	}
-	if cmd.IsSet("max-per-day") {
-		out.MaxPerDay = int32(cmd.Int("max-per-day"))
-	}
-	for flag, to := range map[string]*fireoncev1.OverlapPolicy{"overlap": &out.Overlap, "while-unresolved": &out.WhileUnresolved} {
-		if !cmd.IsSet(flag) {
-			continue
-		}
-		var err error
-		if *to, err = oneEnum[fireoncev1.OverlapPolicy](flag, cmd.String(flag), "OVERLAP_POLICY_", fireoncev1.OverlapPolicy_value); err != nil {
-			return err
-		}
-	}
-	if !cmd.IsSet("catch-up") {
-		return nil
-	}
-	var err error
-	out.CatchUp, err = oneEnum[fireoncev1.CatchUpPolicy]("catch-up", cmd.String("catch-up"), "CATCH_UP_POLICY_", fireoncev1.CatchUpPolicy_value)
-	return err
-}
-
 // templateFlags are those of jobs, beside the content.
 var templateFlags = []string{"connection", "window", "policy", "job-label", "skip-if-present", "queue"}
 
@@ -164,25 +114,15 @@ func templateGiven(cmd *cli.Command) bool {
 
 // setTemplate sets the fields of a schedule's jobs that flags name.
 func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
-	var err error
 	if cmd.IsSet("connection") {
 		setConnection(out, cmd.String("connection"))
 	}
-	if cmd.IsSet("window") {
-		out.StartWindow = durationFlag(cmd, "window")
-	}
-	if cmd.IsSet("policy") {
-		if out.AmbiguityPolicy, err = policy(cmd.String("policy")); err != nil {
-			return err
-		}
-	}
 	if cmd.IsSet("job-label") {
-		if out.Labels, err = labelsOf(cmd, "job-label"); err != nil {
-			return err
-		}
+		out.Labels = nil // they replace all
 	}
-	if cmd.IsSet("skip-if-present") {
-		out.SkipIfPresent = skipIfPresent(cmd)
+	if err := setFromFlags(cmd, out, "window", "start_window", "policy", "ambiguity_policy", "job-label", "labels",
+		"skip-if-present", "skip_if_present.max_age"); err != nil {
+		return err
 	}
 	switch {
 	case cmd.Bool("queue") && payloadGiven(cmd):
@@ -204,12 +144,4 @@ func skipIfPresentFlag() cli.Flag {
 		Name: "skip-if-present", HideDefault: true,
 		Usage: "do not send if the platform shows the same content already, not older than this `DURATION`; OBSERVABLE connections only",
 	}
-}
-
-// skipIfPresent reads its flag; nil: it is not set.
-func skipIfPresent(cmd *cli.Command) *fireoncev1.SkipIfPresent {
-	if age := durationFlag(cmd, "skip-if-present"); age != nil {
-		return &fireoncev1.SkipIfPresent{MaxAge: age}
-	}
-	return nil
 }

@@ -2,10 +2,8 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -18,9 +16,6 @@ import (
 func itemsCommand() *cli.Command {
 	item := func() cli.Flag {
 		return &cli.StringFlag{Name: "item", Usage: "the item's `ID`", Required: true}
-	}
-	etag := func() cli.Flag {
-		return &cli.StringFlag{Name: "etag", Usage: "the item as you saw it, by its `ETAG`; default: as it is now"}
 	}
 	return &cli.Command{
 		Name: "items", Usage: "fill and order the queue of a schedule with --queue",
@@ -43,14 +38,14 @@ func itemsCommand() *cli.Command {
 			},
 			{
 				Name: "update", Usage: "replace the content of an item that has not gone out", ArgsUsage: "SCHEDULE",
-				Flags: flags(append(payloadFlags(), item(), etag(),
+				Flags: flags(append(payloadFlags(), item(), etagFlag("item"),
 					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` for its job; may be repeated; replaces all"},
 				)...),
 				Action: action(updateItem),
 			},
 			{
 				Name: "move", Usage: "change the place of an item", ArgsUsage: "SCHEDULE",
-				Flags: flags(item(), etag(),
+				Flags: flags(item(), etagFlag("item"),
 					&cli.StringFlag{Name: "before", Usage: "before the item with this `ID`"},
 					&cli.BoolFlag{Name: "front", Usage: "before all others"},
 					&cli.BoolFlag{Name: "end", Usage: "behind all others"},
@@ -59,7 +54,14 @@ func itemsCommand() *cli.Command {
 			},
 			{
 				Name: "remove", Usage: "take an item out", ArgsUsage: "SCHEDULE",
-				Flags: flags(item(), etag()), Action: action(removeItem),
+				Flags: flags(item(), etagFlag("item")),
+				Action: action(func(ctx context.Context, c *call) error {
+					req, err := queueOf(c, &fireoncev1.RemoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
+					if err != nil {
+						return err
+					}
+					return callAndPrint(ctx, c, c.Schedules.RemoveScheduleItem, req, showItem)
+				}),
 			},
 		},
 	}
@@ -76,33 +78,21 @@ func queueOf[T proto.Message](c *call, req T) (T, error) {
 }
 
 func addItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.AddScheduleItemRequest{IdempotencyKey: c.cmd.String("key"), AtFront: c.cmd.Bool("front")})
+	req, err := queueOf(c, &fireoncev1.AddScheduleItemRequest{})
 	if err != nil {
 		return err
 	}
-	if req.GetIdempotencyKey() == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return fmt.Errorf("make a key: %w", err)
-		}
-		req.IdempotencyKey = id.String()
+	if req.IdempotencyKey, err = keyOrNew(c.cmd, "key"); err != nil {
+		return err
 	}
 	if req.Payload, err = payload(c.cmd); err != nil {
 		return err
 	}
-	if req.Labels, err = labels(c.cmd); err != nil {
+	if err := setFromFlags(c.cmd, req, "front", "at_front", "label", "labels"); err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := sendContent(c, req.GetPayload(), func() (*fireoncev1.AddScheduleItemResponse, error) { return c.Schedules.AddScheduleItem(ctx, req) })
-	if err != nil {
-		if maybeStored(err) {
-			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the item may or may not be stored; repeat the call with --key %s\n", req.GetIdempotencyKey())
-		}
-		return err
-	}
-	return c.changedItem(resp, resp.GetItem())
+	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.AddScheduleItem, req)
+	return printAnswer(c, resp, c.tellRepeat(err, "item", "key", req.GetIdempotencyKey()), showItem)
 }
 
 func listItems(ctx context.Context, c *call) error {
@@ -112,7 +102,7 @@ func listItems(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if req.States, err = enums[fireoncev1.ScheduleItemState](c.cmd, "state", "SCHEDULE_ITEM_STATE_", fireoncev1.ScheduleItemState_value); err != nil {
+	if err := setFromFlags(c.cmd, req, "state", "states"); err != nil {
 		return err
 	}
 	return pages(ctx, c, func(ctx context.Context, token string) (*fireoncev1.ListScheduleItemsResponse, error) {
@@ -129,18 +119,11 @@ func updateItem(ctx context.Context, c *call) error {
 	if req.Payload, err = payload(c.cmd); err != nil {
 		return err
 	}
-	if req.Labels, err = labels(c.cmd); err != nil {
+	if req.Labels, err = namedValues(c.cmd, "label"); err != nil {
 		return err
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := sendContent(c, req.GetPayload(), func() (*fireoncev1.UpdateScheduleItemResponse, error) {
-		return c.Schedules.UpdateScheduleItem(ctx, req)
-	})
-	if err != nil {
-		return err
-	}
-	return c.changedItem(resp, resp.GetItem())
+	resp, err := sendContent(ctx, c, req.GetPayload(), c.Schedules.UpdateScheduleItem, req)
+	return printAnswer(c, resp, err, showItem)
 }
 
 func moveItem(ctx context.Context, c *call) error {
@@ -159,36 +142,14 @@ func moveItem(ctx context.Context, c *call) error {
 	default:
 		return exit.Usagef("say where to, with one of --before, --front and --end")
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.MoveScheduleItem(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.changedItem(resp, resp.GetItem())
+	return callAndPrint(ctx, c, c.Schedules.MoveScheduleItem, req, showItem)
 }
 
-func removeItem(ctx context.Context, c *call) error {
-	req, err := queueOf(c, &fireoncev1.RemoveScheduleItemRequest{ItemId: c.cmd.String("item"), Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.RemoveScheduleItem(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.changedItem(resp, resp.GetItem())
-}
-
-// changedItem prints the answer of a call that changed one item.
-func (c *call) changedItem(resp proto.Message, item *fireoncev1.ScheduleItem) error {
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.items([]*fireoncev1.ScheduleItem{item})
-	return nil
+// showItem prints the item of an answer.
+func showItem[R interface {
+	GetItem() *fireoncev1.ScheduleItem
+}](c *call, resp R) {
+	c.out.items([]*fireoncev1.ScheduleItem{resp.GetItem()})
 }
 
 func (p *printer) items(list []*fireoncev1.ScheduleItem) {

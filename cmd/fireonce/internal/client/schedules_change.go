@@ -1,12 +1,8 @@
 package client
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
-	"github.com/google/uuid"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -16,17 +12,15 @@ import (
 
 // asSeen is the present state of the schedule that a change is about.
 func (c *call) asSeen(ctx context.Context) (*fireoncev1.Schedule, error) {
-	req, err := ofSchedule(c, &fireoncev1.GetScheduleRequest{})
+	req, err := withName(c, "schedule", &fireoncev1.GetScheduleRequest{})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.Schedules.GetSchedule(ctx, req)
+	resp, err := Ask(ctx, c.Schedules.GetSchedule, req)
 	return resp.GetSchedule(), err
 }
 
 func updateSchedule(ctx context.Context, c *call) error {
-	ctx, cancel := unary(ctx)
-	defer cancel()
 	if !specGiven(c.cmd) && !templateGiven(c.cmd) && !anySet(c.cmd, policyFlags()) && !c.cmd.IsSet("name") && !c.cmd.IsSet("label") {
 		return exit.Usagef("name what to change: times, content, policies, --name or --label")
 	}
@@ -38,26 +32,24 @@ func updateSchedule(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	resp, err := sendContent(c, req.GetJobTemplate().GetPayload(), func() (*fireoncev1.UpdateScheduleResponse, error) { return c.Schedules.UpdateSchedule(ctx, req) })
-	if err != nil {
-		return err
-	}
-	if err := c.changedSchedule(resp, resp.GetSchedule()); err != nil || c.out.json {
-		return err
-	}
-	c.out.planned("Next firings", resp.GetNextFirings())
-	return nil
+	resp, err := sendContent(ctx, c, req.GetJobTemplate().GetPayload(), c.Schedules.UpdateSchedule, req)
+	return printAnswer(c, resp, err, func(c *call, resp *fireoncev1.UpdateScheduleResponse) {
+		c.out.schedule(resp.GetSchedule())
+		c.out.planned("Next firings", resp.GetNextFirings())
+	})
 }
 
 // scheduleUpdate makes the change that flags describe, from a schedule's present state. Policies
 // and template fields without a flag stay.
 func (c *call) scheduleUpdate(seen *fireoncev1.Schedule) (*fireoncev1.UpdateScheduleRequest, error) {
 	req := named(&fireoncev1.UpdateScheduleRequest{
-		Etag: cmp.Or(c.cmd.String("etag"), seen.GetEtag()), DisplayName: c.cmd.String("name"), UpdateMask: &fieldmaskpb.FieldMask{},
-		JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
+		Etag: seen.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{}, JobTemplate: seen.GetJobTemplate(), Policies: seen.GetPolicies(),
 	}, "schedule_id", seen.GetScheduleId(), "")
 	change := func(field string) { req.UpdateMask.Paths = append(req.UpdateMask.Paths, field) }
-	var err error
+	err := setFromFlags(c.cmd, req, "name", "display_name", "label", "labels")
+	if err != nil {
+		return nil, err
+	}
 	if specGiven(c.cmd) {
 		change("spec")
 		if req.Spec, err = spec(c.cmd); err != nil {
@@ -75,73 +67,38 @@ func (c *call) scheduleUpdate(seen *fireoncev1.Schedule) (*fireoncev1.UpdateSche
 	}
 	if anySet(c.cmd, policyFlags()) {
 		change("policies")
-		if err := setPolicies(c.cmd, req.GetPolicies()); err != nil {
-			return nil, err
-		}
-	}
-	if c.cmd.IsSet("name") {
-		change("display_name")
-	}
-	if c.cmd.IsSet("label") {
-		change("labels")
-		if req.Labels, err = labels(c.cmd); err != nil {
+		if err := setFromFlags(c.cmd, req.GetPolicies()); err != nil {
 			return nil, err
 		}
 	}
 	return req, nil
 }
 
-// changedSchedule prints the answer of a call that changed one schedule.
-func (c *call) changedSchedule(resp proto.Message, s *fireoncev1.Schedule) error {
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.schedule(s)
-	return nil
+// showSchedule prints the schedule of an answer.
+func showSchedule[R interface{ GetSchedule() *fireoncev1.Schedule }](c *call, resp R) {
+	c.out.schedule(resp.GetSchedule())
 }
 
 func pauseSchedule(ctx context.Context, c *call) error {
 	if c.many() {
 		return c.bulkSchedules(ctx, func(ctx context.Context, f *fireoncev1.ScheduleFilter, dry bool, token string) (*fireoncev1.BulkScheduleResult, error) {
-			resp, err := c.Schedules.BulkPauseSchedules(ctx, &fireoncev1.BulkPauseSchedulesRequest{
-				Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token,
-			})
+			req := &fireoncev1.BulkPauseSchedulesRequest{Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token}
+			resp, err := c.Schedules.BulkPauseSchedules(ctx, req)
 			return resp.GetResult(), err
 		})
 	}
-	req, err := ofSchedule(c, &fireoncev1.PauseScheduleRequest{Etag: c.cmd.String("etag"), Note: c.cmd.String("note")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.PauseSchedule(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.changedSchedule(resp, resp.GetSchedule())
+	return callOn(ctx, c, "schedule", c.Schedules.PauseSchedule, &fireoncev1.PauseScheduleRequest{}, showSchedule)
 }
 
 func resumeSchedule(ctx context.Context, c *call) error {
 	if c.many() {
 		return c.bulkSchedules(ctx, func(ctx context.Context, f *fireoncev1.ScheduleFilter, dry bool, token string) (*fireoncev1.BulkScheduleResult, error) {
-			resp, err := c.Schedules.BulkResumeSchedules(ctx, &fireoncev1.BulkResumeSchedulesRequest{
-				Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token,
-			})
+			req := &fireoncev1.BulkResumeSchedulesRequest{Filter: f, Note: c.cmd.String("note"), DryRun: dry, PageToken: token}
+			resp, err := c.Schedules.BulkResumeSchedules(ctx, req)
 			return resp.GetResult(), err
 		})
 	}
-	req, err := ofSchedule(c, &fireoncev1.ResumeScheduleRequest{Etag: c.cmd.String("etag"), Note: c.cmd.String("note")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.ResumeSchedule(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.changedSchedule(resp, resp.GetSchedule())
+	return callOn(ctx, c, "schedule", c.Schedules.ResumeSchedule, &fireoncev1.ResumeScheduleRequest{}, showSchedule)
 }
 
 // many reports whether a command is about all schedules that its filter selects.
@@ -189,40 +146,17 @@ func (c *call) bulkSchedules(ctx context.Context, page func(ctx context.Context,
 	return nil
 }
 
-func deleteSchedule(ctx context.Context, c *call) error {
-	req, err := ofSchedule(c, &fireoncev1.DeleteScheduleRequest{Etag: c.cmd.String("etag")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.DeleteSchedule(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.changedSchedule(resp, resp.GetSchedule())
-}
-
 func triggerSchedule(ctx context.Context, c *call) error {
-	req, err := ofSchedule(c, &fireoncev1.TriggerScheduleRequest{TriggerKey: c.cmd.String("trigger-key"), AllowOverlap: c.cmd.Bool("allow-overlap")})
+	req, err := withName(c, "schedule", &fireoncev1.TriggerScheduleRequest{AllowOverlap: c.cmd.Bool("allow-overlap")})
 	if err != nil {
 		return err
 	}
-	if req.GetTriggerKey() == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return err
-		}
-		req.TriggerKey = id.String()
-	}
-	short, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.TriggerSchedule(short, req)
-	if err != nil {
-		if exit.Code(err) == exit.Unavailable {
-			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the job may or may not be stored; repeat the call with --trigger-key %s\n", req.GetTriggerKey())
-		}
+	if req.TriggerKey, err = keyOrNew(c.cmd, "trigger-key"); err != nil {
 		return err
+	}
+	resp, err := Ask(ctx, c.Schedules.TriggerSchedule, req)
+	if err != nil {
+		return c.tellRepeat(err, "job", "trigger-key", req.GetTriggerKey())
 	}
 	if c.out.json {
 		if err := c.out.message(resp); err != nil || !c.cmd.Bool("watch") {
@@ -238,40 +172,24 @@ func triggerSchedule(ctx context.Context, c *call) error {
 }
 
 func skipFiring(ctx context.Context, c *call) error {
-	req, err := ofSchedule(c, &fireoncev1.SkipFiringRequest{Name: c.cmd.String("firing"), Undo: c.cmd.Bool("undo")})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Schedules.SkipFiring(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.planned("Next firings", resp.GetNextFirings())
-	return nil
+	req := &fireoncev1.SkipFiringRequest{Name: c.cmd.String("firing")}
+	return callOn(ctx, c, "schedule", c.Schedules.SkipFiring, req, func(c *call, resp *fireoncev1.SkipFiringResponse) {
+		c.out.planned("Next firings", resp.GetNextFirings())
+	})
 }
 
 func backfillSchedule(ctx context.Context, c *call) error {
-	req, err := ofSchedule(c, &fireoncev1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
+	req, err := withName(c, "schedule", &fireoncev1.BackfillScheduleRequest{DryRun: !c.cmd.Bool("confirm")})
 	if err != nil {
 		return err
 	}
-	if req.StartTime, err = timeFlag(c.cmd, "from"); err != nil {
-		return err
-	}
-	if req.EndTime, err = timeFlag(c.cmd, "until"); err != nil {
+	if err := setFromFlags(c.cmd, req, "from", "start_time", "until", "end_time"); err != nil {
 		return err
 	}
 	all := &fireoncev1.BackfillScheduleResponse{}
 	defer c.out.progress.Clear()
 	for {
-		short, cancel := unary(ctx)
-		resp, err := c.Schedules.BackfillSchedule(short, req)
-		cancel()
+		resp, err := Ask(ctx, c.Schedules.BackfillSchedule, req)
 		if err != nil {
 			return err
 		}

@@ -26,27 +26,14 @@ func statsCommand() *cli.Command {
 }
 
 func stats(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
-		return err
-	}
-	if c.cmd.IsSet("by") {
+	if c.cmd.String("by") != "" {
 		return series(ctx, c)
 	}
 	req := &fireoncev1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
 	if name := c.cmd.String("connection"); name != "" {
 		setConnection(req, name)
 	}
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	resp, err := c.Stats.GetStats(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.out.json {
-		return c.out.message(resp)
-	}
-	c.out.stats(resp)
-	return nil
+	return callAndPrint(ctx, c, c.Stats.GetStats, req, func(c *call, resp *fireoncev1.GetStatsResponse) { c.out.stats(resp) })
 }
 
 func (p *printer) stats(s *fireoncev1.GetStatsResponse) {

@@ -21,7 +21,7 @@ func watchCommand() *cli.Command {
 			"unless it succeeded. Without: what happens in the project from now on, until interrupted. A lost\n" +
 			"connection is taken up again where it broke.",
 		Flags: flags(
-			keyFlag(),
+			keyFlag("job"),
 			&cli.BoolFlag{Name: "from-beginning", Usage: "without a job: start with everything that is kept"},
 			&cli.StringFlag{Name: "after", Usage: "without a job: start after this `CURSOR` (from --json)"},
 			&cli.StringSliceFlag{Name: "connection", Usage: "without a job: only the connection with this `ID` or key; may be repeated"},

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/terminal"
 )
 
@@ -27,9 +26,6 @@ func Command() *cli.Command {
 			&cli.Uint64Flag{Name: "seed", Usage: "a `NUMBER` that decides which answers", Value: 1},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if cmd.Args().Present() {
-				return exit.Usagef("unexpected argument %q", cmd.Args().First())
-			}
 			binary, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)

@@ -41,9 +41,6 @@ type Options struct {
 	// Patience is how long to try to reconnect to a server that was reached once;
 	// 0: 10 min.
 	Patience time.Duration
-	// Opened is called when the first message of a stream has come: events that are
-	// written from then on will be seen. May be nil.
-	Opened func()
 	// Lost is called for each lost connection. May be nil.
 	Lost func(error)
 }
@@ -141,9 +138,6 @@ func (f *follower) once(ctx context.Context) (heard bool, err error) {
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
 		dead.Reset(silence)
-		if !heard && f.Opened != nil {
-			f.Opened()
-		}
 		heard = true
 		event := stream.Msg().GetEvent()
 		if event.GetJobChanged() != nil {

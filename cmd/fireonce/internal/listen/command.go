@@ -59,9 +59,6 @@ func Command() *cli.Command {
 }
 
 func run(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
 	rc, err := receiverOf(cmd)
 	if err != nil {
 		return err

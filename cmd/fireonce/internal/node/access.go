@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -23,9 +22,6 @@ import (
 // Rules of this file: a command on keys calls a server, or with --database opens the database
 // itself. The flag alone decides: there is no fallback. Both implement AccessService, so that
 // commands do not differ.
-
-// accessCallTime bounds one call.
-const accessCallTime = 30 * time.Second
 
 type access = fireoncev1connect.AccessServiceClient
 
@@ -97,21 +93,7 @@ func (d Database) with(ctx context.Context, fn func(store.Store) error) (err err
 	return fn(db)
 }
 
-// asking bounds one call.
-func asking[Req, Res any](ctx context.Context, call func(context.Context, Req) (Res, error), req Req) (Res, error) {
-	ctx, cancel := context.WithTimeout(ctx, accessCallTime)
-	defer cancel()
-	return call(ctx, req)
-}
-
 // namedDatabase is the one that a command names which opens none.
 func namedDatabase(cmd *cli.Command) (Database, error) {
 	return ParseDatabase(cmp.Or(cmd.String("database"), os.Getenv("FIREONCE_DATABASE"), DefaultDatabase))
-}
-
-func noArgs(cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
-	return nil
 }

@@ -67,15 +67,12 @@ func apiKeysCommand() *cli.Command {
 }
 
 func createAPIKey(ctx context.Context, cmd *cli.Command) error {
-	if err := noArgs(cmd); err != nil {
-		return err
-	}
 	req, err := newAPIKey(cmd)
 	if err != nil {
 		return err
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		made, err := asking(ctx, a.CreateApiKey, req)
+		made, err := client.Ask(ctx, a.CreateApiKey, req)
 		if connect.CodeOf(err) == connect.CodeNotFound && !req.GetCreateProject() {
 			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: add --new-project to create it")
 		}
@@ -129,14 +126,11 @@ func parseLifetime(text string) (time.Duration, error) {
 }
 
 func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
-	if err := noArgs(cmd); err != nil {
-		return err
-	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
 		all := &fireoncev1.ListApiKeysResponse{}
 		req := &fireoncev1.ListApiKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
 		for {
-			page, err := asking(ctx, a.ListApiKeys, req)
+			page, err := client.Ask(ctx, a.ListApiKeys, req)
 			if err != nil {
 				return err
 			}
@@ -189,7 +183,7 @@ func revokeAPIKey(ctx context.Context, cmd *cli.Command) error {
 		return exit.Usagef("name the key by its id: the 16 digits after fo_")
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		res, err := asking(ctx, a.RevokeApiKey, &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
+		res, err := client.Ask(ctx, a.RevokeApiKey, &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
 		if err != nil {
 			return err
 		}

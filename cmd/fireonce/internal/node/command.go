@@ -184,8 +184,5 @@ func migrateCommand() *cli.Command {
 }
 
 func databaseOf(cmd *cli.Command) (Database, error) {
-	if err := noArgs(cmd); err != nil {
-		return Database{}, err
-	}
 	return ParseDatabase(cmd.String("database"))
 }

@@ -74,9 +74,6 @@ func keysCommand() *cli.Command {
 }
 
 func generateKey(_ context.Context, cmd *cli.Command) error {
-	if err := noArgs(cmd); err != nil {
-		return err
-	}
 	out, file, standby := cmd.Root().Writer, cmd.String("key-file"), cmd.Bool("standby")
 	if file == "" {
 		if standby {
@@ -141,7 +138,7 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 	}
 	load := func(Database) (*vault.Vault, error) { return vault.LoadKeyFile(file) }
 	return withAccess(ctx, cmd, load, func(a access) error {
-		known, err := asking(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
+		known, err := client.Ask(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 		if err != nil {
 			return err
 		}
@@ -178,9 +175,6 @@ func removable(k *fireoncev1.SealingKey) error {
 // withSealing runs fn with a running server, or with a database and its keys, also if one of them
 // is missing.
 func withSealing(ctx context.Context, cmd *cli.Command, fn func(access) error) error {
-	if err := noArgs(cmd); err != nil {
-		return err
-	}
 	return withAccess(ctx, cmd, func(d Database) (*vault.Vault, error) {
 		source, err := d.keys(os.Getenv(keysVariable), cmd.String("key-file"))
 		if err != nil {
@@ -198,7 +192,7 @@ func listKeys(ctx context.Context, cmd *cli.Command) error {
 
 func printKeys(ctx context.Context, cmd *cli.Command, a access) error {
 	out := cmd.Root().Writer
-	known, err := asking(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
+	known, err := client.Ask(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 	if err != nil {
 		return err
 	}
@@ -280,7 +274,7 @@ func reseal(ctx context.Context, a access) (resealed, error) {
 		r.changed, r.failed = 0, nil
 		req := &fireoncev1.RotateSealingKeyRequest{}
 		for {
-			page, err := asking(ctx, a.RotateSealingKey, req)
+			page, err := client.Ask(ctx, a.RotateSealingKey, req)
 			if err != nil {
 				return r, err
 			}

@@ -48,7 +48,7 @@ func eraseProject(ctx context.Context, cmd *cli.Command) error {
 		defer shown.Clear()
 		sum, req := &fireoncev1.EraseProjectResponse{}, &fireoncev1.EraseProjectRequest{ProjectId: project}
 		for {
-			part, err := asking(ctx, a.EraseProject, req)
+			part, err := client.Ask(ctx, a.EraseProject, req)
 			if err != nil {
 				return err
 			}

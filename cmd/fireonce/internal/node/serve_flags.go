@@ -164,9 +164,6 @@ func newServeFlags(version string) *serveFlags {
 
 // read returns the configuration that the flags and secret variables describe.
 func (f *serveFlags) read(cmd *cli.Command) (c Config, err error) {
-	if err := noArgs(cmd); err != nil {
-		return c, err
-	}
 	c = f.config
 	if c.Log, err = logger(cmd.Root().ErrWriter, f.logFormat, f.logLevel); err != nil {
 		return c, err

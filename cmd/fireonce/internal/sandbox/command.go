@@ -44,9 +44,6 @@ func titles() string {
 }
 
 func run(ctx context.Context, cmd *cli.Command, version string) (err error) {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
 	for _, name := range []string{"server-port", "port"} {
 		most := 65535 - len(fakes.Fakes)
 		if p := cmd.Int(name); cmd.IsSet(name) && (p < 0 || p > most) {
