@@ -42,7 +42,7 @@ func bulkCommand() *cli.Command {
 
 func bulkFlags() []cli.Flag {
 	return append(filterFlags(),
-		&cli.StringFlag{Name: "confirm", Usage: "do it, for jobs unchanged since this `TIME`, as printed without this flag"},
+		textFlag("confirm", "do it, for jobs unchanged since this `TIME`, as printed without this flag"),
 	)
 }
 
@@ -146,6 +146,6 @@ func resolveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "decision", Usage: "a `DECISION`: sent, not-sent, resend or cancel", Required: true},
 		&cli.StringFlag{Name: "note", Usage: "how you know, as `TEXT` for the record", Required: true},
-		&cli.BoolFlag{Name: "override-reconciler", Usage: "decide although the outcome is still being looked for"},
+		boolFlag("override-reconciler", "decide although the outcome is still being looked for"),
 	}
 }

@@ -23,12 +23,12 @@ func updateCommand() *cli.Command {
 			"RETRYING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION. The key stays bound to the request that made the job: repeating that request gives the changed job.",
 		Flags: flags(append([]cli.Flag{
 			keyFlag("job"), etagFlag("job"),
-			&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` of the labels that replace all others; may be repeated"},
-			&cli.BoolFlag{Name: "no-labels", Usage: "take all labels away"},
+			textsFlag("label", "`NAME=VALUE` of the labels that replace all others; may be repeated"),
+			boolFlag("no-labels", "take all labels away"),
 			policyFlag(),
 			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts in all; the waits between them are the defaults then", HideDefault: true},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
-			&cli.StringFlag{Name: "time-zone", Usage: "the IANA `NAME` in which to show the time"},
+			textFlag("time-zone", "the IANA `NAME` in which to show the time"),
 		}, payloadFlags()...)...),
 		Action: action(update),
 	}

@@ -36,9 +36,9 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
 			Flags: flags(append([]cli.Flag{
 				etagFlag(one), keyFlag(one),
-				&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
-				&cli.StringSliceFlag{Name: "label", Usage: "all its labels: `NAME=VALUE`; may be repeated"},
-				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
+				textFlag("name", "the `NAME` that people read"),
+				textsFlag("label", "all its labels: `NAME=VALUE`; may be repeated"),
+				boolFlag("no-labels", "take all its labels away"),
 			}, append(limitFlags("as it was; 0: 32", "as it was; 0: no limit"), settings...)...)...),
 			Action: action(updateConnection(settings)),
 		},
@@ -55,14 +55,14 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 		},
 		{
 			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: argument,
-			Flags: flags(keyFlag(one), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` that is shown"}),
+			Flags: flags(keyFlag(one), textFlag("reason", "why, as `TEXT` that is shown")),
 			Action: action(func(ctx context.Context, c *call) error {
 				return callOn(ctx, c, one, c.Connections.PauseConnection, &fireoncev1.PauseConnectionRequest{}, showConnection)
 			}),
 		},
 		{
 			Name: "resume", Usage: "end a pause", ArgsUsage: argument,
-			Flags: flags(keyFlag(one), &cli.BoolFlag{Name: "expire-missed", Usage: "what fell due in the pause expires instead of running now"}),
+			Flags: flags(keyFlag(one), boolFlag("expire-missed", "what fell due in the pause expires instead of running now")),
 			Action: action(func(ctx context.Context, c *call) error {
 				return callOn(ctx, c, one, c.Connections.ResumeConnection, &fireoncev1.ResumeConnectionRequest{}, showConnection)
 			}),
@@ -214,7 +214,7 @@ func showConnectors(c *call, resp *fireoncev1.ListConnectorsResponse) {
 		}
 		var classes []string
 		for _, class := range k.GetEffectClasses() {
-			classes = append(classes, words(class.String(), "EFFECT_CLASS_"))
+			classes = append(classes, word(class))
 		}
 		c.out.fields(
 			"Connector", k.GetName(),

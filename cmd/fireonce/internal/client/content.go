@@ -25,44 +25,34 @@ type contentKind struct {
 	name string
 	// needs is the flag without which there is no such content; empty: one of its flags.
 	needs string
-	flags []cli.Flag
-	make  func(*cli.Command) (*fireoncev1.Payload, error)
+	// category heads its flags in help texts.
+	category string
+	flags    []cli.Flag
+	make     func(*cli.Command) (*fireoncev1.Payload, error)
 }
 
 // contentKinds are made for each command: a flag keeps its value.
 func contentKinds() []contentKind {
 	return []contentKind{
-		{name: "a request", needs: "url", flags: requestFlags(), make: requestContent},
-		{name: "an e-mail", needs: "to", flags: mailFlags(), make: mailContent},
-		{name: "a direct message", needs: "recipient", flags: messageFlags(), make: messageContent},
-		{name: "a post", flags: postFlags(), make: postContent},
+		{"a request", "url", "Content: a webhook or an HTTP request", requestFlags(), requestContent},
+		{"an e-mail", "to", "Content: an e-mail", mailFlags(), mailContent},
+		{"a direct message", "recipient", "Content: a direct message", messageFlags(), messageContent},
+		{"a post", "", "Content: a post", postFlags(), postContent},
 	}
 }
 
 // payloadFlags describe content: a request, an e-mail, a message, a post, or any kind as JSON.
 func payloadFlags() []cli.Flag {
-	out := []cli.Flag{
-		&cli.StringFlag{Name: "text", Category: categoryContent, Usage: "a post with this `TEXT`; with --to or --recipient: the text of an e-mail or a message"},
-		&cli.StringFlag{Name: "text-file", Category: categoryContent, Usage: "the same, from a `FILE`; - reads standard input"},
-		&cli.StringFlag{
-			Name: "payload-file", Category: categoryContent,
-			Usage: "content of any kind: the contract's Payload as JSON, from a `FILE`; - reads standard input",
-		},
-	}
+	out := inCategory("Content",
+		textFlag("text", "a post with this `TEXT`; with --to or --recipient: the text of an e-mail or a message"),
+		textFlag("text-file", "the same, from a `FILE`; - reads standard input"),
+		textFlag("payload-file", "content of any kind: the contract's Payload as JSON, from a `FILE`; - reads standard input"),
+	)
 	for _, kind := range contentKinds() {
-		out = append(out, kind.flags...)
+		out = append(out, inCategory(kind.category, kind.flags...)...)
 	}
 	return out
 }
-
-// Categories in help texts. Spaces sort them before the rest.
-const (
-	categoryContent = "Content"
-	categoryRequest = "Content: a webhook or an HTTP request"
-	categoryMail    = "Content: an e-mail"
-	categoryMessage = "Content: a direct message"
-	categoryPost    = "Content: a post"
-)
 
 func payloadGiven(cmd *cli.Command) bool { return anySet(cmd, payloadFlags()) }
 

@@ -10,15 +10,15 @@ import (
 
 func mailFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "to", Category: categoryMail, Usage: "an e-mail to this `ADDRESS`, such as 'Ada <ada@example.org>'; may be repeated"},
-		&cli.StringFlag{Name: "from", Category: categoryMail, Usage: "the sender's `ADDRESS`"},
-		&cli.StringSliceFlag{Name: "cc", Category: categoryMail, Usage: "a copy to this `ADDRESS`; may be repeated"},
-		&cli.StringSliceFlag{Name: "bcc", Category: categoryMail, Usage: "a copy to this `ADDRESS` that the others do not see; may be repeated"},
-		&cli.StringSliceFlag{Name: "reply-address", Category: categoryMail, Usage: "the `ADDRESS` for answers; may be repeated", DefaultText: "the sender's"},
-		&cli.StringFlag{Name: "subject", Category: categoryMail, Usage: "the subject, as `TEXT`"},
-		&cli.StringFlag{Name: "html", Category: categoryMail, Usage: "the body as `HTML`, beside --text or alone"},
-		&cli.StringFlag{Name: "html-file", Category: categoryMail, Usage: "the same, from a `FILE`; - reads standard input"},
-		&cli.StringSliceFlag{Name: "attachment", Category: categoryMail, Usage: "attach the file at this `URL`, which the server fetches when it sends; may be repeated"},
+		textsFlag("to", "an e-mail to this `ADDRESS`, such as 'Ada <ada@example.org>'; may be repeated"),
+		textFlag("from", "the sender's `ADDRESS`"),
+		textsFlag("cc", "a copy to this `ADDRESS`; may be repeated"),
+		textsFlag("bcc", "a copy to this `ADDRESS` that the others do not see; may be repeated"),
+		&cli.StringSliceFlag{Name: "reply-address", Usage: "the `ADDRESS` for answers; may be repeated", DefaultText: "the sender's"},
+		textFlag("subject", "the subject, as `TEXT`"),
+		textFlag("html", "the body as `HTML`, beside --text or alone"),
+		textFlag("html-file", "the same, from a `FILE`; - reads standard input"),
+		textsFlag("attachment", "attach the file at this `URL`, which the server fetches when it sends; may be repeated"),
 	}
 }
 

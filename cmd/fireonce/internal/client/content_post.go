@@ -17,7 +17,7 @@ import (
 
 func messageFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "recipient", Category: categoryMessage, Usage: "a direct message, with --text, to the person or conversation with this `ID` on the platform"},
+		textFlag("recipient", "a direct message, with --text, to the person or conversation with this `ID` on the platform"),
 	}
 }
 
@@ -37,12 +37,12 @@ var postOptions = (*fireoncev1.SocialPost)(nil).ProtoReflect().Descriptor().Oneo
 
 func postFlags() []cli.Flag {
 	out := []cli.Flag{
-		&cli.StringSliceFlag{Name: "media", Category: categoryPost, Usage: "a picture or video at this `URL`, which the server or the platform fetches when it sends; may be repeated"},
-		&cli.StringSliceFlag{Name: "alt", Category: categoryPost, Usage: "the alternative `TEXT` of --media: the first for the first, and so on"},
-		&cli.StringFlag{Name: "reply-to-post", Category: categoryPost, Usage: "reply to the post with this `ID` on the platform; --reply-to is for a post of a job"},
-		&cli.StringFlag{Name: "language", Category: categoryPost, Usage: "the text's language, as a `TAG` such as en or pt-BR"},
+		textsFlag("media", "a picture or video at this `URL`, which the server or the platform fetches when it sends; may be repeated"),
+		textsFlag("alt", "the alternative `TEXT` of --media: the first for the first, and so on"),
+		textFlag("reply-to-post", "reply to the post with this `ID` on the platform; --reply-to is for a post of a job"),
+		textFlag("language", "the text's language, as a `TAG` such as en or pt-BR"),
 	}
-	return append(out, declaredFlags(categoryPost, anyPlatform, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
+	return append(out, declaredFlags(anyPlatform, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
 		return p.Post, memberOf(postOptions, p.Name)
 	})...)
 }

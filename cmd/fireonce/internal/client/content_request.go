@@ -17,16 +17,13 @@ import (
 
 func requestFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "url", Category: categoryRequest, Usage: "the `URL` to send to; by POST, unless --method says otherwise"},
-		&cli.StringFlag{Name: "method", Category: categoryRequest, Usage: "connector http: the `METHOD`: POST, PUT, PATCH, DELETE or GET", DefaultText: "POST"},
-		&cli.StringFlag{Name: "body", Category: categoryRequest, Usage: "the body, as `TEXT`"},
-		&cli.StringFlag{Name: "body-file", Category: categoryRequest, Usage: "the body, from a `FILE`; - reads standard input"},
-		&cli.StringFlag{Name: "content-type", Category: categoryRequest, Usage: "the body's `TYPE`", DefaultText: "application/json"},
-		&cli.StringSliceFlag{
-			Name: "header", Category: categoryRequest,
-			Usage: "a `HEADER` to add, as 'NAME: VALUE'; may be repeated; never a secret. webhook-id or Idempotency-Key is added: see --effect-key",
-		},
-		&cli.StringFlag{Name: "id-json-pointer", Category: categoryRequest, Usage: "connector http: the `POINTER` at which a JSON answer names what was made, e.g. /id; the connection must allow it"},
+		textFlag("url", "the `URL` to send to; by POST, unless --method says otherwise"),
+		&cli.StringFlag{Name: "method", Usage: "connector http: the `METHOD`: POST, PUT, PATCH, DELETE or GET", DefaultText: "POST"},
+		textFlag("body", "the body, as `TEXT`"),
+		textFlag("body-file", "the body, from a `FILE`; - reads standard input"),
+		&cli.StringFlag{Name: "content-type", Usage: "the body's `TYPE`", DefaultText: "application/json"},
+		textsFlag("header", "a `HEADER` to add, as 'NAME: VALUE'; may be repeated; never a secret. webhook-id or Idempotency-Key is added: see --effect-key"),
+		textFlag("id-json-pointer", "connector http: the `POINTER` at which a JSON answer names what was made, e.g. /id; the connection must allow it"),
 	}
 }
 

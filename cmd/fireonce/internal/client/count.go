@@ -16,7 +16,7 @@ func countCommand() *cli.Command {
 	return &cli.Command{
 		Name: "count", Usage: "count the jobs that a filter selects, by state",
 		Flags: flags(append(filterFlags(),
-			&cli.StringFlag{Name: "by", Usage: "also in groups, by `WHAT`: connection, effect-class or error-kind"},
+			textFlag("by", "also in groups, by `WHAT`: connection, effect-class or error-kind"),
 		)...),
 		Action: action(count),
 	}

@@ -47,7 +47,7 @@ func credentialFlags() []cli.Flag {
 		}
 		out = append(out, &cli.StringFlag{Name: f.name, Usage: usage})
 	}
-	return append(out, &cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"})
+	return append(out, textFlag("credential-file", "a credential of any kind as JSON, from a `FILE`; - reads standard input"))
 }
 
 // withSecret names the platforms whose credential is of a kind.

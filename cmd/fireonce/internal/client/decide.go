@@ -31,7 +31,7 @@ func showCanceled(c *call, resp *fireoncev1.CancelJobResponse) {
 }
 
 func reasonFlag() cli.Flag {
-	return &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the record"}
+	return textFlag("reason", "why, as `TEXT` for the record")
 }
 
 func resolveCommand() *cli.Command {
@@ -40,9 +40,9 @@ func resolveCommand() *cli.Command {
 		Description: "sent: the effect exists; the job is SUCCEEDED. not-sent: it does not; the job is FAILED. resend: it does\n" +
 			"not, and is sent again; this DUPLICATES the effect if you are wrong. cancel: it does not; the job is CANCELED.",
 		Flags: flags(append(resolveFlags(),
-			keyFlag("job"), &cli.StringFlag{Name: "etag", Usage: "the job as you saw it, by the `ETAG` that get and watch print; required"},
-			&cli.StringFlag{Name: "external-id", Usage: "with sent: the target's `ID` of the effect"},
-			&cli.StringFlag{Name: "effect-key", Usage: "with resend, of a job that was given its effect key: the `KEY` of the new effect"},
+			keyFlag("job"), textFlag("etag", "the job as you saw it, by the `ETAG` that get and watch print; required"),
+			textFlag("external-id", "with sent: the target's `ID` of the effect"),
+			textFlag("effect-key", "with resend, of a job that was given its effect key: the `KEY` of the new effect"),
 		)...),
 		Action: action(resolve),
 	}

@@ -63,8 +63,10 @@ func memberOf(oneof protoreflect.OneofDescriptor, name string) protoreflect.Mess
 }
 
 // declaredFlags makes one flag of each name that the selected platforms declare. Its usage names
-// the platforms. The category heads the flags in help texts.
-func declaredFlags(category string, selects func(platform.Platform) bool, of func(platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor)) []cli.Flag {
+// the platforms.
+func declaredFlags(
+	selects func(platform.Platform) bool, of func(platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor),
+) []cli.Flag {
 	type use struct {
 		usage     string
 		platforms []string
@@ -102,28 +104,28 @@ func declaredFlags(category string, selects func(platform.Platform) bool, of fun
 			}
 			usages = append(usages, inWords(u.platforms)+": "+usage)
 		}
-		out = append(out, declaredFlag(s.first, s.field, category, strings.Join(usages, "; ")))
+		out = append(out, declaredFlag(s.first, s.field, strings.Join(usages, "; ")))
 	}
 	return out
 }
 
 // declaredFlag makes a flag for a field.
-func declaredFlag(f platform.Flag, field protoreflect.FieldDescriptor, category, usage string) cli.Flag {
+func declaredFlag(f platform.Flag, field protoreflect.FieldDescriptor, usage string) cli.Flag {
 	absent := f.DefaultText
 	if absent == "" {
 		absent = f.Default
 	}
 	switch {
 	case field.IsList():
-		return &cli.StringSliceFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent}
+		return &cli.StringSliceFlag{Name: f.Name, Usage: usage, DefaultText: absent}
 	case field.Kind() == protoreflect.BoolKind:
-		return &cli.BoolFlag{Name: f.Name, Category: category, Usage: usage}
+		return &cli.BoolFlag{Name: f.Name, Usage: usage}
 	case field.Kind() == protoreflect.Int32Kind:
-		return &cli.IntFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
+		return &cli.IntFlag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
 	case field.Kind() == protoreflect.MessageKind:
-		return &duration.Flag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
+		return &duration.Flag{Name: f.Name, Usage: usage, DefaultText: absent, HideDefault: absent == ""}
 	default:
-		return &cli.StringFlag{Name: f.Name, Category: category, Usage: usage, DefaultText: absent}
+		return &cli.StringFlag{Name: f.Name, Usage: usage, DefaultText: absent}
 	}
 }
 
@@ -302,7 +304,7 @@ func shownField(f platform.Flag, of protoreflect.Message, path string) string {
 		text = duration.Format(d.AsDuration())
 	case field.Kind() == protoreflect.EnumKind:
 		name := string(field.Enum().Values().ByNumber(v.Enum()).Name())
-		text = words(name, enumPrefix(field.Enum()))
+		text = words(name, field.Enum())
 		for _, w := range f.Words {
 			if w.Value == name {
 				text = w.Text

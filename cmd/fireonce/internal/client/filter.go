@@ -12,22 +12,22 @@ import (
 // filterFlags select jobs.
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "state", Usage: "only jobs in this `STATE`, e.g. needs-resolution; several with commas, or repeated"},
-		&cli.StringSliceFlag{Name: "connection", Usage: "only jobs of the connection with this `ID` or key; may be repeated"},
-		&cli.StringSliceFlag{Name: "label", Usage: "only jobs with `NAME=VALUE`; may be repeated, all must match"},
-		&cli.StringFlag{Name: "from", Usage: "only jobs scheduled at or after this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "before", Usage: "only jobs scheduled before this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "key-prefix", Usage: "only jobs whose idempotency key begins with this `TEXT`"},
-		&cli.StringFlag{Name: "key-text", Usage: "only jobs whose idempotency key has this `TEXT`, at least 3 characters"},
-		&cli.StringFlag{Name: "external-id", Usage: "only jobs whose effect has this `ID` on the platform"},
-		&cli.StringFlag{Name: "recipient", Usage: "only e-mails to this `ADDRESS`, and direct messages to this id"},
-		&cli.StringSliceFlag{Name: "error", Usage: "only jobs whose last error is of this `KIND`, e.g. rate-limited; may be repeated"},
-		&cli.StringSliceFlag{Name: "class", Usage: "only jobs of this effect `CLASS`: keyed, handle, observable or opaque; may be repeated"},
+		textsFlag("state", "only jobs in this `STATE`, e.g. needs-resolution; several with commas, or repeated"),
+		textsFlag("connection", "only jobs of the connection with this `ID` or key; may be repeated"),
+		textsFlag("label", "only jobs with `NAME=VALUE`; may be repeated, all must match"),
+		textFlag("from", "only jobs scheduled at or after this RFC 3339 `TIME`"),
+		textFlag("before", "only jobs scheduled before this RFC 3339 `TIME`"),
+		textFlag("key-prefix", "only jobs whose idempotency key begins with this `TEXT`"),
+		textFlag("key-text", "only jobs whose idempotency key has this `TEXT`, at least 3 characters"),
+		textFlag("external-id", "only jobs whose effect has this `ID` on the platform"),
+		textFlag("recipient", "only e-mails to this `ADDRESS`, and direct messages to this id"),
+		textsFlag("error", "only jobs whose last error is of this `KIND`, e.g. rate-limited; may be repeated"),
+		textsFlag("class", "only jobs of this effect `CLASS`: keyed, handle, observable or opaque; may be repeated"),
 		&duration.Flag{Name: "older-than", HideDefault: true, Usage: "only jobs that are in their state for at least this `DURATION`"},
-		&cli.StringFlag{Name: "created-from", Usage: "only jobs created at or after this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "created-before", Usage: "only jobs created before this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "ended-from", Usage: "only jobs that ended at or after this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "ended-before", Usage: "only jobs that ended before this RFC 3339 `TIME`"},
+		textFlag("created-from", "only jobs created at or after this RFC 3339 `TIME`"),
+		textFlag("created-before", "only jobs created before this RFC 3339 `TIME`"),
+		textFlag("ended-from", "only jobs that ended at or after this RFC 3339 `TIME`"),
+		textFlag("ended-before", "only jobs that ended before this RFC 3339 `TIME`"),
 	}
 }
 

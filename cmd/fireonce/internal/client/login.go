@@ -32,14 +32,14 @@ const (
 
 func loginCommand() *cli.Command {
 	own := []cli.Flag{
-		&cli.StringFlag{Name: "connector", Usage: "`NAME` of a new connection's connector: " + strings.Join(builtin.Names(byLogin), ", ") + " or one of the server's own"},
-		&cli.StringFlag{Name: "connection", Usage: "instead: log in again for the connection with this `ID` or key"},
+		textFlag("connector", "`NAME` of a new connection's connector: "+strings.Join(builtin.Names(byLogin), ", ")+" or one of the server's own"),
+		textFlag("connection", "instead: log in again for the connection with this `ID` or key"),
 		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
-		&cli.StringFlag{Name: "redirect-url", Usage: "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"},
+		textFlag("redirect-url", "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"),
 		&duration.Flag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
-		&cli.StringFlag{Name: "name", Usage: "the `NAME` of the new connection that people read"},
-		&cli.StringFlag{Name: "key", Usage: "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"},
-		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
+		textFlag("name", "the `NAME` of the new connection that people read"),
+		textFlag("key", "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"),
+		textsFlag("label", "`NAME=VALUE`, to find the new connection by; may be repeated"),
 	}
 	own = append(append(own, limitFlags("32", "no limit")...), settingsFlags(byLogin)...)
 	return &cli.Command{

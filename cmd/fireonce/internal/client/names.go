@@ -73,12 +73,12 @@ func (c *call) argument(what string) (id, key string, err error) {
 
 // keyFlag names a job, a connection or a schedule by its key instead of its id.
 func keyFlag(noun string) cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "the `KEY` under which the " + noun + " was created; needed only where that is a UUID"}
+	return textFlag("key", "the `KEY` under which the "+noun+" was created; needed only where that is a UUID")
 }
 
 // etagFlag names the state of an object that a call is about.
 func etagFlag(noun string) cli.Flag {
-	return &cli.StringFlag{Name: "etag", Usage: "the " + noun + " as you saw it, by its `ETAG`; default: as it is now"}
+	return textFlag("etag", "the "+noun+" as you saw it, by its `ETAG`; default: as it is now")
 }
 
 // withName sets the job, connection or schedule that the arguments name.

@@ -39,8 +39,8 @@ type message = proto.Message
 func OutputFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print a `FORM`: table for people, json as the API's contract names it, or jsonl, one object a line", DefaultText: "table"},
-		&cli.BoolFlag{Name: "json", Usage: "the same as --output json"},
-		&cli.BoolFlag{Name: "no-color", Usage: "no colors, which a terminal gets unless NO_COLOR is set"},
+		boolFlag("json", "the same as --output json"),
+		boolFlag("no-color", "no colors, which a terminal gets unless NO_COLOR is set"),
 	}
 }
 

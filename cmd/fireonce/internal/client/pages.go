@@ -16,8 +16,8 @@ const maxPage = 500
 func pageFlags(things string) []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "page-size", Usage: things + " in one page, as a `NUMBER` up to 500", DefaultText: "50, with --all 500"},
-		&cli.StringFlag{Name: "page-token", Usage: "go on where a page with the same filter ended, at its `TOKEN`"},
-		&cli.BoolFlag{Name: "all", Usage: "every page, one after the other; with --output table or jsonl"},
+		textFlag("page-token", "go on where a page with the same filter ended, at its `TOKEN`"),
+		boolFlag("all", "every page, one after the other; with --output table or jsonl"),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -61,10 +62,16 @@ func stateName(s fireoncev1.JobState) string {
 	return strings.TrimPrefix(s.String(), "JOB_STATE_")
 }
 
-// words converts an enum's value for people.
-func words(name, prefix string) string {
-	name = strings.TrimPrefix(name, prefix)
-	if name == "UNSPECIFIED" {
+// word converts an enum's value for people.
+func word(e interface {
+	fmt.Stringer
+	Descriptor() protoreflect.EnumDescriptor
+}) string {
+	return words(e.String(), e.Descriptor())
+}
+
+func words(name string, enum protoreflect.EnumDescriptor) string {
+	if name = strings.TrimPrefix(name, enumPrefix(enum)); name == "UNSPECIFIED" {
 		return ""
 	}
 	return name

@@ -6,8 +6,6 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector/builtin"
-
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/duration"
 )
 
 func (p *printer) connection(c *fireoncev1.Connection) {
@@ -17,16 +15,16 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Key", c.GetIdempotencyKey(),
 		"Connector", c.GetConnector(),
 		"Labels", labelsLine(c.GetLabels()),
-		"State", words(c.GetState().String(), "CONNECTION_STATE_"),
-		"Cause", causeName(c.GetStateCause()),
+		"State", word(c.GetState()),
+		"Cause", word(c.GetStateCause()),
 		"Because", c.GetStateReason(),
-		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
+		"Class", word(c.GetEffectClass()),
 	}, shownSettings(c), []string{
 		"Account", c.GetAccountIdentity(),
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
 		"Per minute", limit(c.GetLimits().GetMaxPerMinute()),
-		"Cool-down", coolDown(c.GetLimits()),
+		"Cool-down", span(c.GetLimits().GetCoolDown()),
 		"Created", stamp(c.GetCreateTime()),
 		"Etag", c.GetEtag(),
 	})...)
@@ -43,22 +41,6 @@ func shownSettings(c *fireoncev1.Connection) []string {
 		return shownFields(p.Settings, m.Get(field).Message())
 	}
 	return []string{"Settings", labelsLine(c.GetCustom().GetValues())}
-}
-
-// coolDown returns the least time between two effects; empty: there is none.
-func coolDown(l *fireoncev1.ConnectionLimits) string {
-	if l.GetCoolDown().AsDuration() == 0 {
-		return ""
-	}
-	return duration.Format(l.GetCoolDown().AsDuration())
-}
-
-// causeName returns why a connection is in its state; empty: no cause.
-func causeName(c fireoncev1.ConnectionStateCause) string {
-	if c == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED {
-		return ""
-	}
-	return words(c.String(), "CONNECTION_STATE_CAUSE_")
 }
 
 func credentialLine(c *fireoncev1.Connection) string {
@@ -81,8 +63,8 @@ func (p *printer) connections(list []*fireoncev1.Connection) {
 	for _, c := range list {
 		rows = append(rows, []string{
 			c.GetConnectionId(), ownKey(c.GetIdempotencyKey()), short(c.GetDisplayName(), 40), c.GetConnector(),
-			words(c.GetEffectClass().String(), "EFFECT_CLASS_"), words(c.GetState().String(), "CONNECTION_STATE_"),
-			causeName(c.GetStateCause()), short(c.GetStateReason(), shown),
+			word(c.GetEffectClass()), word(c.GetState()),
+			word(c.GetStateCause()), short(c.GetStateReason(), shown),
 		})
 	}
 	p.table(rows)

@@ -41,8 +41,8 @@ func blockedLine(b *fireoncev1.BlockedReason) string {
 	if b == nil {
 		return ""
 	}
-	name := words(b.GetKind().String(), "KIND_")
-	if cause := causeName(b.GetConnectionCause()); b.GetKind() == fireoncev1.BlockedReason_KIND_CREDENTIAL && cause != "" {
+	name := word(b.GetKind())
+	if cause := word(b.GetConnectionCause()); b.GetKind() == fireoncev1.BlockedReason_KIND_CREDENTIAL && cause != "" {
 		name = cause
 	}
 	return b.GetMessage() + " (" + name + ")"
@@ -55,7 +55,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Key", j.GetIdempotencyKey(),
 		"Connection", j.GetConnectionId(),
-		"Class", words(j.GetEffectClass().String(), "EFFECT_CLASS_"),
+		"Class", word(j.GetEffectClass()),
 		"Scheduled for", stamp(j.GetScheduleTime()),
 		"Replies to", j.GetReplyToJobId(),
 		"Waits until", stamp(j.GetWaitDeadline()),
@@ -63,7 +63,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 		"Next attempt", stamp(j.GetNextAttemptTime()),
 		"Next look", stamp(j.GetNextLookTime()),
 		"RESEND from", resendLine(j),
-		"Policy", words(j.GetAmbiguityPolicy().String(), "AMBIGUITY_POLICY_"),
+		"Policy", word(j.GetAmbiguityPolicy()),
 		"Attempts", attemptsLine(j),
 		"Effect", effectLine(j.GetEffect()),
 		"Answer", strings.Join(answerLines(j.GetLastAttempt().GetAnswer()), "; "),
@@ -81,7 +81,7 @@ func (p *printer) job(j *fireoncev1.Job) {
 func stateLine(j *fireoncev1.Job) string {
 	switch j.GetState() {
 	case fireoncev1.JobState_JOB_STATE_SUCCEEDED:
-		return stateName(j.GetState()) + ", proof " + words(j.GetEffect().GetProof().String(), "PROOF_")
+		return stateName(j.GetState()) + ", proof " + word(j.GetEffect().GetProof())
 	case fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
 		return stateName(j.GetState()) + ": find out whether the effect took place, then `fireonce resolve`"
 	default:
@@ -131,7 +131,7 @@ func errorLine(e *fireoncev1.JobError) string {
 	if e == nil {
 		return ""
 	}
-	line := words(e.GetKind().String(), "FAILURE_KIND_")
+	line := word(e.GetKind())
 	if e.GetHttpStatus() != 0 {
 		line += " (HTTP " + strconv.Itoa(int(e.GetHttpStatus())) + ")"
 	}
@@ -150,7 +150,7 @@ func resolutionLine(r *fireoncev1.Resolution) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s by %s, %s: %s", words(r.GetDecision().String(), "DECISION_"), r.GetActor(),
+	return fmt.Sprintf("%s by %s, %s: %s", word(r.GetDecision()), r.GetActor(),
 		stamp(r.GetResolveTime()), r.GetNote())
 }
 
@@ -190,7 +190,7 @@ func payloadLine(p *fireoncev1.Payload) string {
 	case *fireoncev1.Payload_SocialPost:
 		return "post: " + short(kind.SocialPost.GetText(), shown)
 	case *fireoncev1.Payload_HttpRequest:
-		return cmp.Or(words(kind.HttpRequest.GetMethod().String(), "HTTP_METHOD_"), "POST") + " " + kind.HttpRequest.GetUrl()
+		return cmp.Or(word(kind.HttpRequest.GetMethod()), "POST") + " " + kind.HttpRequest.GetUrl()
 	case *fireoncev1.Payload_Email:
 		to := slices.Concat(kind.Email.GetTo(), kind.Email.GetCc(), kind.Email.GetBcc())
 		return "e-mail to " + short(strings.Join(to, ", "), shown) + ": " + short(kind.Email.GetSubject(), shown)
@@ -236,7 +236,7 @@ func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Obse
 	p.line("")
 	p.heading("Looks")
 	for _, o := range slices.Backward(looks) {
-		line := fmt.Sprintf("  %s  for attempt %d: %s", clock(o.GetTime()), o.GetAttempt(), words(o.GetVerdict().String(), "VERDICT_"))
+		line := fmt.Sprintf("  %s  for attempt %d: %s", clock(o.GetTime()), o.GetAttempt(), word(o.GetVerdict()))
 		for _, text := range []string{o.GetExternalId(), o.GetExternalUrl(), o.GetDetail()} {
 			if text != "" {
 				line += ", " + plain(text)
@@ -247,7 +247,7 @@ func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Obse
 }
 
 func (p *printer) attempt(a *fireoncev1.Attempt) {
-	outcome := words(a.GetOutcome().String(), "ATTEMPT_OUTCOME_")
+	outcome := word(a.GetOutcome())
 	if outcome == "" {
 		outcome = "under way"
 	}
@@ -285,7 +285,7 @@ func answerLines(a *fireoncev1.Answer) []string {
 	if a.GetBodyCut() {
 		out = append(out, "(the body went on)")
 	}
-	if why := words(a.GetBodyOmission().String(), "BODY_OMISSION_"); why != "" {
+	if why := word(a.GetBodyOmission()); why != "" {
 		out = append(out, "(a body that is not kept: "+why+")")
 	}
 	return out
@@ -308,7 +308,7 @@ func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
 	}
 	const changeWidth = 28
 	blanks := strings.Repeat(" ", max(0, changeWidth-len([]rune(arrow+change))))
-	line += fmt.Sprintf("  #%-2d %s%s%s %s", c.GetSequence(), arrow, p.paint(change), blanks, words(c.GetCause().String(), "EVENT_CAUSE_"))
+	line += fmt.Sprintf("  #%-2d %s%s%s %s", c.GetSequence(), arrow, p.paint(change), blanks, word(c.GetCause()))
 	if n := c.GetAttempt().GetNumber(); n > 0 {
 		line += fmt.Sprintf(", attempt %d", n)
 	}

@@ -20,8 +20,8 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 		"Name", s.GetDisplayName(),
 		"Key", s.GetIdempotencyKey(),
 		"Labels", labelsLine(s.GetLabels()),
-		"State", words(s.GetState().String(), "SCHEDULE_STATE_"),
-		"Cause", words(s.GetPauseCause().String(), "SCHEDULE_PAUSE_CAUSE_"),
+		"State", word(s.GetState()),
+		"Cause", word(s.GetPauseCause()),
 		"Note", s.GetNote(),
 		"Times", specLine(s.GetSpec()),
 		"Zone", s.GetSpec().GetTimeZone(),
@@ -30,8 +30,8 @@ func (p *printer) schedule(s *fireoncev1.Schedule) {
 		"Until", stamp(s.GetSpec().GetEndTime()),
 		"Connection", s.GetJobTemplate().GetConnectionId(),
 		"Content", contentSource(s.GetJobTemplate()),
-		"Overlap", words(terms.GetOverlap().String(), "OVERLAP_POLICY_")+unlessSame(terms),
-		"Catch up", words(terms.GetCatchUp().String(), "CATCH_UP_POLICY_")+within(terms.GetCatchUpWindow()),
+		"Overlap", word(terms.GetOverlap())+unlessSame(terms),
+		"Catch up", word(terms.GetCatchUp())+within(terms.GetCatchUpWindow()),
 		"Next", stamp(s.GetNextFireTime())+away(s.GetNextFireTime()),
 		"Waits", waits(s.GetBufferedFiring()),
 		"Skipped", strings.Join(s.GetSkippedNames(), " "),
@@ -53,7 +53,7 @@ func unlessSame(p *fireoncev1.SchedulePolicies) string {
 	if p.GetOverlap() == p.GetWhileUnresolved() {
 		return ""
 	}
-	return ", while an outcome is unknown " + words(p.GetWhileUnresolved().String(), "OVERLAP_POLICY_")
+	return ", while an outcome is unknown " + word(p.GetWhileUnresolved())
 }
 
 func within(d *durationpb.Duration) string {
@@ -130,7 +130,7 @@ func (p *printer) schedules(list []*fireoncev1.Schedule) {
 			name = s.GetIdempotencyKey()
 		}
 		rows = append(rows, []string{
-			s.GetScheduleId(), short(name, 30), words(s.GetState().String(), "SCHEDULE_STATE_"), short(specLine(s.GetSpec()), 40),
+			s.GetScheduleId(), short(name, 30), word(s.GetState()), short(specLine(s.GetSpec()), 40),
 			s.GetSpec().GetTimeZone(), stamp(s.GetNextFireTime()), countsLine(s.GetCounts()),
 		})
 	}
@@ -164,7 +164,7 @@ func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
 		rows[0][5] = "ITEM"
 	}
 	for _, f := range list {
-		mark := words(f.GetMark().String(), "TIME_MARK_")
+		mark := word(f.GetMark())
 		if f.GetSkipped() {
 			mark = strings.TrimSpace(mark + " SKIPPED")
 		}
@@ -187,10 +187,10 @@ func (p *printer) firings(heading string, list []*fireoncev1.Firing) {
 	for _, f := range list {
 		note := f.GetReason()
 		if origin := f.GetOrigin(); origin != fireoncev1.FiringOrigin_FIRING_ORIGIN_TIME {
-			note = strings.TrimSpace(words(origin.String(), "FIRING_ORIGIN_") + " " + note)
+			note = strings.TrimSpace(word(origin) + " " + note)
 		}
 		rows = append(rows, []string{
-			f.GetName(), f.GetLocalTime(), words(f.GetOutcome().String(), "FIRING_OUTCOME_"), f.GetJobId(), stamp(f.GetDecideTime()), short(note, 60),
+			f.GetName(), f.GetLocalTime(), word(f.GetOutcome()), f.GetJobId(), stamp(f.GetDecideTime()), short(note, 60),
 		})
 	}
 	p.table(rows)

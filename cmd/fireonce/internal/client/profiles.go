@@ -59,7 +59,7 @@ func loginFlags() []cli.Flag {
 			flags[i] = &cli.StringFlag{Name: "profile", Usage: "store it under this `NAME` [$" + profileVar + "]", DefaultText: profile.Default}
 		}
 	}
-	return append(flags, &cli.BoolFlag{Name: "no-key", Usage: "the server asks for no API key"})
+	return append(flags, boolFlag("no-key", "the server asks for no API key"))
 }
 
 func profileFlag() cli.Flag {

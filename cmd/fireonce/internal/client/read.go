@@ -13,8 +13,8 @@ func getCommand() *cli.Command {
 		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
 		Flags: flags(
 			keyFlag("job"),
-			&cli.BoolFlag{Name: "history", Usage: "also every attempt, every look and every event"},
-			&cli.BoolFlag{Name: "omit-payload", Usage: "leave the content out"},
+			boolFlag("history", "also every attempt, every look and every event"),
+			boolFlag("omit-payload", "leave the content out"),
 		),
 		Action: action(get),
 	}
@@ -99,7 +99,7 @@ func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list jobs, latest time first",
 		Flags: flags(append(append(filterFlags(), pageFlags("jobs")...),
-			&cli.StringFlag{Name: "order", Usage: "the `ORDER`: schedule-time-desc, schedule-time-asc or create-time-desc"},
+			textFlag("order", "the `ORDER`: schedule-time-desc, schedule-time-asc or create-time-desc"),
 		)...),
 		Action: action(list),
 	}

@@ -34,19 +34,19 @@ func scheduleCommand() *cli.Command {
 			"   fireonce schedule --connection mastodon --text 'Good morning.' --media https://example.org/a.png --alt 'A bridge' --in 1h",
 		Flags: flags(append(append(payloadFlags(), whenFlags("; a job that is stored under --key keeps its time")...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
-			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
-			&cli.StringFlag{Name: "effect-key", Usage: "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"},
-			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
-			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB`, by id or key, that this one answers: it waits for it"},
+			textFlag("key", "the idempotency `KEY`, e.g. welcome-email:user-42"),
+			textFlag("effect-key", "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"),
+			boolFlag("derive-key", "let the server derive the key from connection, content and time; needs --at"),
+			textFlag("reply-to", "the `JOB`, by id or key, that this one answers: it waits for it"),
 			&duration.Flag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
 			&duration.Flag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			policyFlag(),
-			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
+			textsFlag("label", "a `NAME=VALUE` to find it by; may be repeated"),
 			&cli.IntFlag{Name: "max-attempts", Usage: "the `NUMBER` of attempts proven to have had no effect before it fails", DefaultText: "5"},
 			&duration.Flag{Name: "attempt-timeout", Usage: "how long one request may take, as a `DURATION`", DefaultText: "30s"},
 			skipIfPresentFlag(),
-			&cli.BoolFlag{Name: "validate-only", Usage: "check the request, the connection and its media files, store nothing; the platform is not asked"},
-			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
+			boolFlag("validate-only", "check the request, the connection and its media files, store nothing; the platform is not asked"),
+			boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
 		)...),
 		Action: action(schedule),
 	}
@@ -155,19 +155,19 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 }
 
 func policyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend"}
+	return textFlag("policy", "if the outcome stays unknown: a `POLICY`: hold, assume-sent or resend")
 }
 
 // whenFlags are the flags for a time. note is a remark on --in.
 func whenFlags(note string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
+		textFlag("at", "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"),
 		&duration.Flag{Name: "in", HideDefault: true, Usage: "when, as a `DURATION` from now, e.g. 5s or 2d" + note},
 	}
 }
 
 func zoneFlag() cli.Flag {
-	return &cli.StringFlag{Name: "zone", Usage: "the IANA `NAME`, e.g. Europe/Vienna, of the zone in which --at is a local time, e.g. 2030-01-31T09:00:00"}
+	return textFlag("zone", "the IANA `NAME`, e.g. Europe/Vienna, of the zone in which --at is a local time, e.g. 2030-01-31T09:00:00")
 }
 
 // when reads --at, with --zone or without, and --in; nil: now.

@@ -19,20 +19,20 @@ const maxSpecFile = 1 << 20
 // specFlags describe when a schedule fires.
 func specFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "zone", Usage: "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"},
-		&cli.StringSliceFlag{Name: "cron", Usage: "five fields, or @hourly, @daily, …, as an `EXPRESSION`; may be repeated"},
+		textFlag("zone", "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"),
+		textsFlag("cron", "five fields, or @hourly, @daily, …, as an `EXPRESSION`; may be repeated"),
 		&duration.Flag{Name: "every", Usage: "an interval in elapsed time, as a `DURATION` of at least 10s", HideDefault: true},
 		&duration.Flag{Name: "phase", Usage: "with --every: the offset from its multiples, a `DURATION` from 1970-01-01T00:00:00Z", HideDefault: true},
-		&cli.StringFlag{Name: "rrule", Usage: "a `RULE` of RFC 5545, e.g. 'FREQ=MONTHLY;BYDAY=1MO'; with --rrule-start"},
-		&cli.StringFlag{Name: "rrule-start", Usage: "its start, a local `TIME` such as 2026-12-07T09:00:00"},
-		&cli.StringSliceFlag{Name: "except-cron", Usage: "not at the minutes of this `EXPRESSION`; may be repeated"},
-		&cli.StringSliceFlag{Name: "except-date", Usage: "not on this `DAY`, or FIRST..LAST; may be repeated"},
-		&cli.StringSliceFlag{Name: "except-holidays", Usage: "not on the holidays of this `CALENDAR`, e.g. AT or US; may be repeated"},
-		&cli.StringFlag{Name: "start", Usage: "not before this RFC 3339 `TIME`"},
-		&cli.StringFlag{Name: "end", Usage: "not at or after this RFC 3339 `TIME`"},
+		textFlag("rrule", "a `RULE` of RFC 5545, e.g. 'FREQ=MONTHLY;BYDAY=1MO'; with --rrule-start"),
+		textFlag("rrule-start", "its start, a local `TIME` such as 2026-12-07T09:00:00"),
+		textsFlag("except-cron", "not at the minutes of this `EXPRESSION`; may be repeated"),
+		textsFlag("except-date", "not on this `DAY`, or FIRST..LAST; may be repeated"),
+		textsFlag("except-holidays", "not on the holidays of this `CALENDAR`, e.g. AT or US; may be repeated"),
+		textFlag("start", "not before this RFC 3339 `TIME`"),
+		textFlag("end", "not at or after this RFC 3339 `TIME`"),
 		&cli.Int64Flag{Name: "max-firings", Usage: "end after a `NUMBER` of jobs", HideDefault: true},
 		&duration.Flag{Name: "jitter", Usage: "start each up to so long after its time, as a `DURATION`", HideDefault: true},
-		&cli.StringFlag{Name: "spec-file", Usage: "the times in full: the contract's ScheduleSpec as JSON, from a `FILE`; - reads standard input"},
+		textFlag("spec-file", "the times in full: the contract's ScheduleSpec as JSON, from a `FILE`; - reads standard input"),
 	}
 }
 
@@ -93,13 +93,13 @@ func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
 // policyFlags describe what firings do when they overlap.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "overlap", Usage: "a `POLICY` while an earlier job has not ended: skip, buffer-one or allow"},
-		&cli.StringFlag{Name: "while-unresolved", Usage: "a `POLICY` while the outcome of an earlier job is unknown: skip, buffer-one or allow"},
-		&cli.StringFlag{Name: "catch-up", Usage: "a `POLICY` for firings that came while no server ran: none, latest or all"},
+		textFlag("overlap", "a `POLICY` while an earlier job has not ended: skip, buffer-one or allow"),
+		textFlag("while-unresolved", "a `POLICY` while the outcome of an earlier job is unknown: skip, buffer-one or allow"),
+		textFlag("catch-up", "a `POLICY` for firings that came while no server ran: none, latest or all"),
 		&duration.Flag{Name: "catch-up-window", Usage: "how old they may be, as a `DURATION`", DefaultText: "1h"},
 		&cli.IntFlag{Name: "max-per-day", Usage: "at most this `NUMBER` of jobs for one local date", HideDefault: true},
 		&cli.IntFlag{Name: "pause-after-failures", Usage: "pause after this `NUMBER` of jobs in a row without an effect", HideDefault: true},
-		&cli.BoolFlag{Name: "pause-on-auth-hold", Usage: "pause while the connection has no usable credential"},
+		boolFlag("pause-on-auth-hold", "pause while the connection has no usable credential"),
 		&duration.Flag{Name: "cool-down", Usage: "at most one effect of the schedule per so long, as a `DURATION`", HideDefault: true},
 	}
 }

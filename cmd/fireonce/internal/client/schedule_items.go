@@ -23,32 +23,32 @@ func itemsCommand() *cli.Command {
 			{
 				Name: "add", Usage: "add content, which the next free firing takes", ArgsUsage: "SCHEDULE",
 				Flags: flags(append(payloadFlags(),
-					&cli.StringFlag{Name: "key", Usage: "the item's `KEY`: the same call with it is the same item; default: a new one"},
-					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` for its job; may be repeated"},
-					&cli.BoolFlag{Name: "front", Usage: "before all others"},
+					textFlag("key", "the item's `KEY`: the same call with it is the same item; default: a new one"),
+					textsFlag("label", "a `NAME=VALUE` for its job; may be repeated"),
+					boolFlag("front", "before all others"),
 				)...),
 				Action: action(addItem),
 			},
 			{
 				Name: "list", Usage: "list items in the order in which they go out", ArgsUsage: "SCHEDULE",
 				Flags: flags(append(pageFlags("items"),
-					&cli.StringSliceFlag{Name: "state", Usage: "only those in this `STATE`, e.g. waiting; may be repeated"},
+					textsFlag("state", "only those in this `STATE`, e.g. waiting; may be repeated"),
 				)...),
 				Action: action(listItems),
 			},
 			{
 				Name: "update", Usage: "replace the content of an item that has not gone out", ArgsUsage: "SCHEDULE",
 				Flags: flags(append(payloadFlags(), item(), etagFlag("item"),
-					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` for its job; may be repeated; replaces all"},
+					textsFlag("label", "a `NAME=VALUE` for its job; may be repeated; replaces all"),
 				)...),
 				Action: action(updateItem),
 			},
 			{
 				Name: "move", Usage: "change the place of an item", ArgsUsage: "SCHEDULE",
 				Flags: flags(item(), etagFlag("item"),
-					&cli.StringFlag{Name: "before", Usage: "before the item with this `ID`"},
-					&cli.BoolFlag{Name: "front", Usage: "before all others"},
-					&cli.BoolFlag{Name: "end", Usage: "behind all others"},
+					textFlag("before", "before the item with this `ID`"),
+					boolFlag("front", "before all others"),
+					boolFlag("end", "behind all others"),
 				),
 				Action: action(moveItem),
 			},
@@ -159,13 +159,9 @@ func (p *printer) items(list []*fireoncev1.ScheduleItem) {
 		if n := i.GetPosition(); n > 0 {
 			place = strconv.Itoa(int(n))
 		}
-		content := ""
-		if i.GetPayload() != nil {
-			content = payloadLine(i.GetPayload())
-		}
 		rows = append(rows, []string{
-			i.GetItemId(), place, words(i.GetState().String(), "SCHEDULE_ITEM_STATE_"), short(i.GetIdempotencyKey(), 40), content, i.GetJobId(),
-			short(i.GetRefuseReason(), 60),
+			i.GetItemId(), place, word(i.GetState()), short(i.GetIdempotencyKey(), 40),
+			payloadLine(i.GetPayload()), i.GetJobId(), short(i.GetRefuseReason(), 60),
 		})
 	}
 	p.table(rows)

@@ -23,17 +23,17 @@ func schedulesCommand() *cli.Command {
 					"The same call with the same key is the same schedule. Try it first with `fireonce schedules preview`.",
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
-					&cli.StringFlag{Name: "key", Usage: "the `KEY` of the schedule, by which a repeat of this call finds it; default: a new one"},
-					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
+					textFlag("key", "the `KEY` of the schedule, by which a repeat of this call finds it; default: a new one"),
+					textFlag("name", "the `NAME` that people read"),
 					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "2h"},
 					policyFlag(),
-					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find the schedule by; may be repeated"},
-					&cli.StringSliceFlag{Name: "job-label", Usage: "a `NAME=VALUE` to find its jobs by; may be repeated"},
-					&cli.BoolFlag{Name: "queue", Usage: "take content from a queue, in place of --url, --text or --payload-file: see fireonce schedules items"},
+					textsFlag("label", "a `NAME=VALUE` to find the schedule by; may be repeated"),
+					textsFlag("job-label", "a `NAME=VALUE` to find its jobs by; may be repeated"),
+					boolFlag("queue", "take content from a queue, in place of --url, --text or --payload-file: see fireonce schedules items"),
 					skipIfPresentFlag(),
-					&cli.BoolFlag{Name: "paused", Usage: "create it paused"},
-					&cli.StringFlag{Name: "note", Usage: "why, as `TEXT` for the record"},
-					&cli.BoolFlag{Name: "validate-only", Usage: "check the request, store nothing"},
+					boolFlag("paused", "create it paused"),
+					textFlag("note", "why, as `TEXT` for the record"),
+					boolFlag("validate-only", "check the request, store nothing"),
 				)...),
 				Action: action(createSchedule),
 			},
@@ -41,7 +41,7 @@ func schedulesCommand() *cli.Command {
 				Name: "preview", Usage: "show when a schedule fires, stored or not", ArgsUsage: "[SCHEDULE]",
 				Flags: flags(append(specFlags(), keyFlag("schedule"),
 					&cli.StringFlag{Name: "from", Usage: "from this RFC 3339 `TIME` on", DefaultText: "now"},
-					&cli.StringFlag{Name: "until", Usage: "up to this RFC 3339 `TIME`"},
+					textFlag("until", "up to this RFC 3339 `TIME`"),
 					&cli.IntFlag{Name: "count", Usage: "the `NUMBER` of firings, up to 1000", Value: 10},
 				)...),
 				Action: action(previewSchedule),
@@ -58,7 +58,7 @@ func schedulesCommand() *cli.Command {
 			{
 				Name: "firings", Usage: "list what became of a schedule's firings, newest first", ArgsUsage: "SCHEDULE",
 				Flags: flags(append(pageFlags("firings"), keyFlag("schedule"),
-					&cli.StringSliceFlag{Name: "outcome", Usage: "only those with this `OUTCOME`, e.g. missed; may be repeated"},
+					textsFlag("outcome", "only those with this `OUTCOME`, e.g. missed; may be repeated"),
 				)...),
 				Action: action(listFirings),
 			},
@@ -67,13 +67,13 @@ func schedulesCommand() *cli.Command {
 				Description: "Flags of times replace all times. Content and policies keep what no flag names.",
 				Flags: flags(append(append(append(specFlags(), payloadFlags()...), policyFlags()...), keyFlag("schedule"), etagFlag("schedule"),
 					&cli.StringFlag{Name: "connection", Usage: "the connection's `ID` or key", DefaultText: "as it was"},
-					&cli.StringFlag{Name: "name", Usage: "the `NAME` that people read"},
+					textFlag("name", "the `NAME` that people read"),
 					&duration.Flag{Name: "window", Usage: "how late a job may start, as a `DURATION`", DefaultText: "as it was"},
-					&cli.BoolFlag{Name: "queue", Usage: "take content from a queue from now on"},
+					boolFlag("queue", "take content from a queue from now on"),
 					skipIfPresentFlag(),
 					policyFlag(),
-					&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find the schedule by; may be repeated; replaces all"},
-					&cli.StringSliceFlag{Name: "job-label", Usage: "a `NAME=VALUE` to find its jobs by; may be repeated; replaces all"},
+					textsFlag("label", "a `NAME=VALUE` to find the schedule by; may be repeated; replaces all"),
+					textsFlag("job-label", "a `NAME=VALUE` to find its jobs by; may be repeated; replaces all"),
 				)...),
 				Action: action(updateSchedule),
 			},
@@ -99,9 +99,9 @@ func schedulesCommand() *cli.Command {
 			{
 				Name: "trigger", Usage: "make one job now", ArgsUsage: "SCHEDULE",
 				Flags: flags(keyFlag("schedule"),
-					&cli.StringFlag{Name: "trigger-key", Usage: "the `KEY` of this trigger: the same one is the same job; default: a new one"},
-					&cli.BoolFlag{Name: "allow-overlap", Usage: "also while an earlier job has not ended"},
-					&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
+					textFlag("trigger-key", "the `KEY` of this trigger: the same one is the same job; default: a new one"),
+					boolFlag("allow-overlap", "also while an earlier job has not ended"),
+					boolFlag("watch", "follow the job until it ends or needs a person; exit 1 unless it succeeded"),
 				),
 				Action: action(triggerSchedule),
 			},
@@ -109,7 +109,7 @@ func schedulesCommand() *cli.Command {
 				Name: "skip", Usage: "leave out one firing to come", ArgsUsage: "SCHEDULE",
 				Flags: flags(keyFlag("schedule"),
 					&cli.StringFlag{Name: "firing", Usage: "its `NAME`, as get and preview show it", Required: true},
-					&cli.BoolFlag{Name: "undo", Usage: "put it back"},
+					boolFlag("undo", "put it back"),
 				),
 				Action: action(skipFiring),
 			},
@@ -129,17 +129,17 @@ func schedulesCommand() *cli.Command {
 }
 
 func noteFlag() cli.Flag {
-	return &cli.StringFlag{Name: "note", Usage: "why, as `TEXT` for the record"}
+	return textFlag("note", "why, as `TEXT` for the record")
 }
 
-func confirmFlag() cli.Flag { return &cli.BoolFlag{Name: "confirm", Usage: "do it"} }
+func confirmFlag() cli.Flag { return boolFlag("confirm", "do it") }
 
 func scheduleFilterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "state", Usage: "only those in this `STATE`, e.g. paused; may be repeated"},
-		&cli.StringSliceFlag{Name: "cause", Usage: "only those paused for this `CAUSE`, e.g. failures; may be repeated"},
-		&cli.StringSliceFlag{Name: "connection", Usage: "only those of this connection, by `ID` or key; may be repeated"},
-		&cli.StringSliceFlag{Name: "label", Usage: "only those with `NAME=VALUE`; may be repeated, all must match"},
+		textsFlag("state", "only those in this `STATE`, e.g. paused; may be repeated"),
+		textsFlag("cause", "only those paused for this `CAUSE`, e.g. failures; may be repeated"),
+		textsFlag("connection", "only those of this connection, by `ID` or key; may be repeated"),
+		textsFlag("label", "only those with `NAME=VALUE`; may be repeated, all must match"),
 	}
 }
 

@@ -23,10 +23,10 @@ var connectionSettings = (*fireoncev1.Connection)(nil).ProtoReflect().Descriptor
 // settingsFlags are the flags for settings, those of the platforms that a predicate selects and
 // --setting.
 func settingsFlags(selects func(platform.Platform) bool) []cli.Flag {
-	out := declaredFlags("", selects, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
+	out := declaredFlags(selects, func(p platform.Platform) ([]platform.Flag, protoreflect.MessageDescriptor) {
 		return p.Settings, memberOf(connectionSettings, p.Name)
 	})
-	return append(out, &cli.StringSliceFlag{Name: "setting", Usage: "a connector of the server's own: `NAME=VALUE`; may be repeated; never a secret"})
+	return append(out, textsFlag("setting", "a connector of the server's own: `NAME=VALUE`; may be repeated; never a secret"))
 }
 
 func anyPlatform(platform.Platform) bool { return true }

@@ -17,9 +17,9 @@ func statsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
 		Flags: flags(
-			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID` or key"},
+			textFlag("connection", "only jobs of the connection with this `ID` or key"),
 			&duration.Flag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
-			&cli.StringFlag{Name: "by", Usage: "what happened in each `UNIT` of the window, in UTC: minute, hour or day"},
+			textFlag("by", "what happened in each `UNIT` of the window, in UTC: minute, hour or day"),
 		),
 		Action: action(stats),
 	}

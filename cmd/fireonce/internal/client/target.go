@@ -123,8 +123,8 @@ func ServerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Usage: "the server's `URL` [$" + serverVar + "]; $" + apiKeyVar + " is the key", DefaultText: "the profile's, else " + DefaultServer},
 		&cli.StringFlag{Name: "profile", Usage: "the server and the key that fireonce login stored under this `NAME` [$" + profileVar + "]", DefaultText: "the one in use"},
-		&cli.StringFlag{Name: "ca-file", Usage: "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's [$" + caFileVar + "]"},
-		&cli.StringFlag{Name: "client-cert", Usage: "the PEM `FILE` of a certificate that is shown to the server [$" + clientCertVar + "]"},
-		&cli.StringFlag{Name: "client-key", Usage: "the PEM `FILE` of its private key [$" + clientKeyVar + "]"},
+		textFlag("ca-file", "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's [$"+caFileVar+"]"),
+		textFlag("client-cert", "the PEM `FILE` of a certificate that is shown to the server [$"+clientCertVar+"]"),
+		textFlag("client-key", "the PEM `FILE` of its private key [$"+clientKeyVar+"]"),
 	}
 }

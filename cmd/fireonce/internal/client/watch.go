@@ -22,9 +22,9 @@ func watchCommand() *cli.Command {
 			"connection is taken up again where it broke.",
 		Flags: flags(
 			keyFlag("job"),
-			&cli.BoolFlag{Name: "from-beginning", Usage: "without a job: start with everything that is kept"},
-			&cli.StringFlag{Name: "after", Usage: "without a job: start after this `CURSOR` (from --json)"},
-			&cli.StringSliceFlag{Name: "connection", Usage: "without a job: only the connection with this `ID` or key; may be repeated"},
+			boolFlag("from-beginning", "without a job: start with everything that is kept"),
+			textFlag("after", "without a job: start after this `CURSOR` (from --json)"),
+			textsFlag("connection", "without a job: only the connection with this `ID` or key; may be repeated"),
 		),
 		Action: action(watch),
 	}
