@@ -38,31 +38,26 @@ func (r *Registry) Get(name string) (Connector, bool) {
 
 // EndlessKeys lists the connectors whose targets never forget a key.
 func (r *Registry) EndlessKeys() []string {
-	var names []string
-	for _, n := range r.Names() {
-		if r.byName[n].Describe().EndlessKeys {
-			names = append(names, n)
-		}
-	}
-	return names
+	return r.named(func(d Description) bool { return d.EndlessKeys })
 }
 
 // CredentialRequired lists the connectors that do nothing without a credential.
 func (r *Registry) CredentialRequired() []string {
-	var names []string
-	for _, n := range r.Names() {
-		if r.byName[n].Describe().CredentialRequired {
-			names = append(names, n)
-		}
-	}
-	return names
+	return r.named(func(d Description) bool { return d.CredentialRequired })
 }
 
 // Names lists the connectors' names in order.
 func (r *Registry) Names() []string {
-	names := make([]string, 0, len(r.byName))
-	for n := range r.byName {
-		names = append(names, n)
+	return r.named(func(Description) bool { return true })
+}
+
+// named lists in order the connectors whose description fits.
+func (r *Registry) named(fits func(Description) bool) []string {
+	var names []string
+	for n, c := range r.byName {
+		if fits(c.Describe()) {
+			names = append(names, n)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -9,6 +9,7 @@ package oauth
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -252,27 +253,19 @@ func (a App) completed(from source, d platform.OAuth) (App, error) {
 	if d.PerServer && a.Server == "" {
 		return a, errors.New("server is missing: each server of this platform has apps of its own")
 	}
-	orText(&a.AuthorizationURL, a.Server+d.LoginURL)
-	orText(&a.TokenURL, a.Server+d.ExchangeURL)
-	orText(&a.ScopeSeparator, d.Separator)
-	orText(&a.ScopeSeparator, " ")
+	a.AuthorizationURL = cmp.Or(a.AuthorizationURL, a.Server+d.LoginURL)
+	a.TokenURL = cmp.Or(a.TokenURL, a.Server+d.ExchangeURL)
+	a.ScopeSeparator = cmp.Or(a.ScopeSeparator, d.Separator, " ")
+	a.ClientIDParam = cmp.Or(a.ClientIDParam, d.ClientIDParam, "client_id")
 	if d.Body {
-		orText(&a.AuthStyle, StyleBody)
+		a.AuthStyle = cmp.Or(a.AuthStyle, StyleBody)
 	}
-	orText(&a.AuthStyle, StyleHeader)
-	orText(&a.ClientIDParam, d.ClientIDParam)
-	orText(&a.ClientIDParam, "client_id")
+	a.AuthStyle = cmp.Or(a.AuthStyle, StyleHeader)
 	if len(a.Scopes) == 0 {
 		a.Scopes = d.Scopes
 	}
 	a.RefusedCodes = append(slices.Clone(d.Refused), a.RefusedCodes...)
 	return a, nil
-}
-
-func orText(value *string, fallback string) {
-	if *value == "" {
-		*value = fallback
-	}
 }
 
 var (

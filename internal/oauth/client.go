@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -301,12 +302,7 @@ func (o *once) judged(code string) Fate {
 }
 
 func (a App) refuses(code string) bool {
-	for _, c := range a.RefusedCodes {
-		if c == code {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(a.RefusedCodes, code)
 }
 
 // Credential is the token as the contract has it.

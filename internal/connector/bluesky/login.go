@@ -77,6 +77,18 @@ func (c *Connector) cachedLogin(key [sha256.Size]byte) *cachedLogin {
 	return c.logins.GetOrPut(key, func() *cachedLogin { return &cachedLogin{permit: make(chan struct{}, 1)} })
 }
 
+// lock waits for the permit to sign in. It fails with *connector.Refusal.
+func (s *cachedLogin) lock(ctx context.Context) error {
+	select {
+	case s.permit <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
+	}
+}
+
+func (s *cachedLogin) unlock() { <-s.permit }
+
 func (s *cachedLogin) get() login {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,12 +126,10 @@ func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
 	if in := s.get(); c.lasts(in) {
 		return in, nil
 	}
-	select {
-	case s.permit <- struct{}{}:
-		defer func() { <-s.permit }()
-	case <-ctx.Done():
-		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
+	if err := s.lock(ctx); err != nil {
+		return login{}, err
 	}
+	defer s.unlock()
 	in := s.get()
 	if c.lasts(in) {
 		return in, nil
@@ -140,12 +150,10 @@ func (c *Connector) signedIn(ctx context.Context, a account) (login, error) {
 // signIn exchanges the password for a session, whatever session there is.
 func (c *Connector) signIn(ctx context.Context, a account) (login, error) {
 	s := c.cachedLogin(a.key())
-	select {
-	case s.permit <- struct{}{}:
-		defer func() { <-s.permit }()
-	case <-ctx.Done():
-		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
+	if err := s.lock(ctx); err != nil {
+		return login{}, err
 	}
+	defer s.unlock()
 	return c.createSession(ctx, a, s)
 }
 

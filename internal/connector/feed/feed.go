@@ -65,8 +65,7 @@ func New(c Config) *Connector {
 	}
 	out := &Connector{cfg: c}
 	out.Base = kit.Base[settings, kit.Auth]{
-		ReadSettings: out.readSettings, Offers: settings.offers,
-		ReadCredential: func(c connector.Credential) (kit.Auth, error) { return kit.OpenAuth(c, kit.AuthBearer|kit.AuthAPIKey) },
+		ReadSettings: out.readSettings, ReadCredential: kit.OpenKinds(kit.AuthBearer | kit.AuthAPIKey), Offers: settings.offers,
 	}
 	return out
 }

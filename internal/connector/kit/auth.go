@@ -1,11 +1,12 @@
-// Package kit has what the platforms' connectors share: credentials as headers, media files,
-// messages and e-mail, origins, and what is kept of answers.
+// Package kit has what the platforms' connectors share: settings and credentials, sessions, frozen
+// fields, media files, messages and e-mail, origins, and what is kept of answers.
 package kit
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -103,6 +104,11 @@ func OpenToken(missing string) func(connector.Credential) (Auth, error) {
 	}
 }
 
+// OpenKinds is OpenAuth for Base.ReadCredential.
+func OpenKinds(kinds AuthKind) func(connector.Credential) (Auth, error) {
+	return func(c connector.Credential) (Auth, error) { return OpenAuth(c, kinds) }
+}
+
 // openKind returns the header that a credential's kind becomes, and the texts in it
 // that no message may show.
 func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []transport.Header, hide []string, err error) {
@@ -182,12 +188,7 @@ func secretParts(value string) []string {
 }
 
 func hasHeader(in []transport.Header, name string) bool {
-	for _, h := range in {
-		if transport.FoldedName(h.Name) == transport.FoldedName(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in, func(h transport.Header) bool { return transport.FoldedName(h.Name) == transport.FoldedName(name) })
 }
 
 // ReadCredential reads a credential that becomes no header. It fails with *InputError.

@@ -42,9 +42,7 @@ func ParseKeep(field string, k *fireoncev1.KeepAnswer) (*Keep, error) {
 	if k == nil {
 		return nil, nil
 	}
-	bad := func(at, msg string) error {
-		return &connector.InputError{Reason: connector.BadSettings, Field: field + ".keep_answer." + at, Msg: msg}
-	}
+	bad := Bad(connector.BadSettings, field+".keep_answer.")
 	out := &Keep{body: int(k.GetMaxBodyBytes())}
 	if out.body < 0 || out.body > MaxKeptBody {
 		return nil, bad("max_body_bytes", fmt.Sprintf("must be at most %d", MaxKeptBody))

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -89,25 +90,10 @@ func NewMedia(c MediaConfig) *Media {
 	}
 	m := &Media{
 		egress: c.Egress,
-		agent:  "Fireonce/" + c.Version, httpsOnly: c.HTTPSOnly, dir: c.Dir,
-		most: c.MaxBytes, timeout: c.Timeout, assets: c.MaxAssets, spool: c.MaxSpool,
+		agent:  "Fireonce/" + cmp.Or(c.Version, "dev"), httpsOnly: c.HTTPSOnly, dir: c.Dir,
+		timeout: cmp.Or(c.Timeout, MediaTimeout), assets: cmp.Or(c.MaxAssets, MaxAssets), spool: cmp.Or(c.MaxSpool, MaxSpool),
 	}
-	if c.Version == "" {
-		m.agent = "Fireonce/dev"
-	}
-	if m.timeout <= 0 {
-		m.timeout = MediaTimeout
-	}
-	if m.assets <= 0 {
-		m.assets = MaxAssets
-	}
-	if m.spool <= 0 {
-		m.spool = MaxSpool
-	}
-	if m.most <= 0 {
-		m.most = MaxMedia
-	}
-	m.most = min(m.most, m.spool)
+	m.most = min(cmp.Or(c.MaxBytes, MaxMedia), m.spool)
 	dialer := net.Dialer{ControlContext: c.Egress.Control, Timeout: transport.ConnectTimeout}
 	m.client = &http.Client{
 		CheckRedirect: m.redirect,

@@ -42,26 +42,24 @@ type Draft struct {
 // Message checks a draft. It fails with *InputError.
 func (d Draft) Message() (Message, error) {
 	m := Message{ContentType: d.ContentType, Headers: d.Headers, Body: d.Body}
-	bad := func(field, msg string) (Message, error) {
-		return Message{}, &connector.InputError{Reason: connector.BadPayload, Field: d.Field + "." + field, Msg: msg}
-	}
+	bad := Bad(connector.BadPayload, d.Field+".")
 	var err error
 	if m.URL, err = transport.ParseURL(d.URL); err != nil {
-		return bad("url", err.Error())
+		return Message{}, bad("url", err.Error())
 	}
 	if d.HTTPSOnly && m.URL.Scheme != "https" {
-		return bad("url", "the URL must start with https://")
+		return Message{}, bad("url", "the URL must start with https://")
 	}
 	if m.ContentType != "" && m.ContentType != usualContentType {
 		if _, _, err := mime.ParseMediaType(m.ContentType); err != nil || len(m.ContentType) > 127 || !printable(m.ContentType) {
-			return bad("content_type", "not a media type, such as application/json")
+			return Message{}, bad("content_type", "not a media type, such as application/json")
 		}
 	}
 	if len(m.Body) > MaxRequestBody {
-		return bad("content", "at most 262144 bytes")
+		return Message{}, bad("content", "at most 262144 bytes")
 	}
 	if len(m.Headers) > transport.MaxHeaders {
-		return bad("headers", "at most 32")
+		return Message{}, bad("headers", "at most 32")
 	}
 	for i, h := range m.Headers {
 		if err := transport.CheckHeader(h.Name, h.Value, false); err != nil {

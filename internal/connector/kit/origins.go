@@ -22,24 +22,22 @@ type Origins []transport.Target
 // client that may schedule jobs names their URLs, and must not receive a secret that it
 // cannot read. It fails with *InputError.
 func ParseOrigins(settings string, named []string, sent bool) (Origins, error) {
-	bad := func(field, msg string) (Origins, error) {
-		return nil, &connector.InputError{Reason: connector.BadSettings, Field: settings + "." + field, Msg: msg}
-	}
+	bad := Bad(connector.BadSettings, settings+".")
 	if len(named) > MaxOrigins {
-		return bad("origins", fmt.Sprintf("at most %d", MaxOrigins))
+		return nil, bad("origins", fmt.Sprintf("at most %d", MaxOrigins))
 	}
 	if len(named) == 0 && sent {
-		return bad("origins", "must name where the credential may be sent, such as https://api.example.org")
+		return nil, bad("origins", "must name where the credential may be sent, such as https://api.example.org")
 	}
 	var out Origins
 	for i, text := range named {
 		field := fmt.Sprintf("origins[%d]", i)
 		u, err := transport.ParseURL(text)
 		if err != nil {
-			return bad(field, err.Error())
+			return nil, bad(field, err.Error())
 		}
 		if strings.TrimSuffix(u.EscapedPath(), "/") != "" || u.RawQuery != "" {
-			return bad(field, "must be scheme, host and port alone, such as https://api.example.org")
+			return nil, bad(field, "must be scheme, host and port alone, such as https://api.example.org")
 		}
 		out = append(out, transport.TargetOf(u))
 	}

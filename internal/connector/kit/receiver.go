@@ -35,40 +35,34 @@ type Receiver interface {
 // it. settings is the path of its settings, header the name of what it dedupes on. It
 // fails with *InputError.
 func ReceiverTraits(settings, header string, s Receiver) (job.Traits, error) {
-	bad := func(field, msg string) (job.Traits, error) {
-		return job.Traits{}, &connector.InputError{Reason: connector.BadSettings, Field: settings + "." + field, Msg: msg}
-	}
+	bad := Bad(connector.BadSettings, settings+".")
 	handling := s.GetMaxHandlingTime().AsDuration()
 	switch says, stated := s.GetReceiverDedupes(), s.GetMaxHandlingTime(); {
 	case stated == nil:
 	case says != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED && s.GetDedupesInFlight():
-		return bad("max_handling_time", "has no use for a receiver that dedupes in flight")
+		return job.Traits{}, bad("max_handling_time", "has no use for a receiver that dedupes in flight")
 	case !stated.IsValid() || handling < MinHandlingTime || handling > MaxHandlingTime:
-		return bad("max_handling_time", "must be 1 second to 1 hour")
+		return job.Traits{}, bad("max_handling_time", "must be 1 second to 1 hour")
 	}
 	switch says, window := s.GetReceiverDedupes(), s.GetKeyWindow(); says {
 	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
 		d := window.AsDuration()
 		if !window.IsValid() || d < MinKeyWindow || d > MaxKeyWindow {
-			return bad("key_window", "must be 1 minute to 30 days when the receiver dedupes")
+			return job.Traits{}, bad("key_window", "must be 1 minute to 30 days when the receiver dedupes")
 		}
 		if handling > d/handlingShare {
-			return bad("max_handling_time", "must be at most a quarter of key_window")
+			return job.Traits{}, bad("max_handling_time", "must be at most a quarter of key_window")
 		}
-		t := job.Traits{Class: job.Keyed, KeyWindow: d, MaxHandling: handling}
-		if s.GetDedupesInFlight() {
-			t.DedupesInFlight = true
-		}
-		return t, nil
+		return job.Traits{Class: job.Keyed, KeyWindow: d, MaxHandling: handling, DedupesInFlight: s.GetDedupesInFlight()}, nil
 	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
 		if window != nil {
-			return bad("key_window", "goes only with a receiver that dedupes")
+			return job.Traits{}, bad("key_window", "goes only with a receiver that dedupes")
 		}
 		if s.GetDedupesInFlight() {
-			return bad("dedupes_in_flight", "goes only with a receiver that dedupes")
+			return job.Traits{}, bad("dedupes_in_flight", "goes only with a receiver that dedupes")
 		}
 		return job.Traits{Class: job.Opaque, MaxHandling: handling}, nil
 	default:
-		return bad("receiver_dedupes", "must say whether the receiver dedupes on "+header)
+		return job.Traits{}, bad("receiver_dedupes", "must say whether the receiver dedupes on "+header)
 	}
 }

@@ -18,7 +18,14 @@ const readTimeout = 15 * time.Second
 // allowed. doing describes the read in an error. fresh asks for a connection that was
 // never used: a failure before the arm costs the job a try.
 func Read(ctx context.Context, sender *transport.Sender, call transport.Request, fresh bool, doing string) (transport.Response, error) {
-	by := time.Now().Add(readTimeout)
+	return Exchange(ctx, sender, call, fresh, readTimeout, doing)
+}
+
+// Exchange is Read with another bound, for a request that uploads something.
+func Exchange(
+	ctx context.Context, sender *transport.Sender, call transport.Request, fresh bool, limit time.Duration, doing string,
+) (transport.Response, error) {
+	by := time.Now().Add(limit)
 	if end, ok := ctx.Deadline(); ok && end.Before(by) {
 		by = end
 	}
@@ -76,6 +83,12 @@ type Settle struct {
 	// Negatives complete absences, Spacing apart, prove an absence.
 	Negatives int
 	Spacing   time.Duration
+}
+
+// Scaled returns settle times with other waits, such as a test's.
+func (s Settle) Scaled(wait func(time.Duration) time.Duration) *Settle {
+	s.ReadLag, s.Spacing = wait(s.ReadLag), wait(s.Spacing)
+	return &s
 }
 
 // Traits returns the traits of a target that is looked at.

@@ -6,6 +6,7 @@
 package mastodon
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net/url"
@@ -68,9 +69,7 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Settle == nil {
-		c.Settle = &DefaultSettle
-	}
+	c.Settle = cmp.Or(c.Settle, &DefaultSettle)
 	out := &Connector{
 		cfg:      c,
 		servers:  cache.New[string, bool](cache.Options{Max: maxRemembered, Age: probeLasts, Now: c.Now}),

@@ -1,14 +1,8 @@
 package mastodon
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"fmt"
-	"io"
-	"mime/multipart"
-	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +10,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/kit"
+	"github.com/fireonce/fireonce/internal/connector/lookup"
 	"github.com/fireonce/fireonce/internal/connector/transport"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -71,15 +66,15 @@ func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.Media
 	if err != nil {
 		return "", false, err
 	}
-	head, tail, contentType, err := form(asset.Type, ref.GetAltText())
-	if err != nil {
-		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
+	var fields []kit.FormField
+	if alt := ref.GetAltText(); alt != "" {
+		fields = append(fields, kit.FormField{Name: "description", Value: alt})
 	}
-	answer, err := c.exchange(ctx, transport.Request{
-		Method: "POST", URL: u, Headers: a.auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: contentType}),
-		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
-		Length: int64(len(head)) + asset.Size + int64(len(tail)),
-	})
+	call, err := kit.Form(u, a.auth, fields, kit.FormFile{Name: "file", FileName: "file", Type: asset.Type, Asset: asset})
+	if err != nil {
+		return "", false, err
+	}
+	answer, err := lookup.Exchange(ctx, c.cfg.Sender, call, true, openTime, "ask mastodon")
 	if err != nil {
 		return "", false, err
 	}
@@ -109,10 +104,8 @@ func untaken(a transport.Response, secrets transport.Secrets) error {
 // ready asks whether a file has been processed, after a while
 // (https://docs.joinmastodon.org/methods/media/#get: 206 means not yet).
 func (c *Connector) ready(ctx context.Context, a account, id string) (bool, error) {
-	wait := time.NewTimer(processWait)
-	defer wait.Stop()
 	select {
-	case <-wait.C:
+	case <-time.After(processWait):
 	case <-ctx.Done():
 		return false, &connector.Refusal{Kind: job.FailTransient, Msg: platformName + " has not processed the media in time", Err: ctx.Err()}
 	}
@@ -128,46 +121,4 @@ func (c *Connector) ready(ctx context.Context, a account, id string) (bool, erro
 		return false, untaken(answer, a.auth.Hidden)
 	}
 	return true, nil
-}
-
-// form is what stands around a file in multipart/form-data (RFC 7578).
-func form(mediaType, description string) (head, tail []byte, contentType string, err error) {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary("fireonce-" + rand.Text()); err != nil {
-		return nil, nil, "", err
-	}
-	if description != "" {
-		if err := w.WriteField("description", description); err != nil {
-			return nil, nil, "", err
-		}
-	}
-	if _, err := w.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="file"; filename="file"`}, "Content-Type": {mediaType},
-	}); err != nil {
-		return nil, nil, "", err
-	}
-	split := b.Len()
-	if err := w.Close(); err != nil {
-		return nil, nil, "", err
-	}
-	return b.Bytes()[:split], b.Bytes()[split:], w.FormDataContentType(), nil
-}
-
-// uploadTimeout bounds an upload whose context has no deadline.
-const uploadTimeout = 15 * time.Second
-
-// exchange makes one request that has no visible effect, by the context's deadline, on a
-// connection of its own.
-func (c *Connector) exchange(ctx context.Context, call transport.Request) (transport.Response, error) {
-	by := time.Now().Add(uploadTimeout)
-	if end, ok := ctx.Deadline(); ok {
-		by = end
-	}
-	conn, err := c.cfg.Sender.Open(ctx, transport.TargetOf(call.URL), true)
-	if err != nil {
-		return transport.Response{}, fmt.Errorf("ask mastodon: %w", err)
-	}
-	defer conn.Close()
-	return conn.Exchange(call, transport.Bounds{SendBy: by, AnswerBy: by}), nil
 }

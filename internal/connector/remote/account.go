@@ -38,9 +38,9 @@ func openSecret(c connector.Credential) (secret, error) {
 	if len(c.Data) == 0 {
 		return secret{}, nil
 	}
-	pb := &fireoncev1.Credential{}
-	if err := proto.Unmarshal(c.Data, pb); err != nil {
-		return secret{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "not readable"}
+	pb, err := kit.ReadCredential(c)
+	if err != nil {
+		return secret{}, err
 	}
 	return secret{credential: pb, hide: transport.Secrets(nil).With(texts(pb.ProtoReflect(), nil)...)}, nil
 }
@@ -79,7 +79,7 @@ func text(f protoreflect.FieldDescriptor, v protoreflect.Value, out []string) []
 func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
 	s := &fireoncev1.CustomSettings{}
 	if err := proto.Unmarshal(encoded, s); err != nil {
-		return nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.custom", Msg: "not readable"}
+		return nil, kit.Bad(connector.BadSettings, "settings.custom")("", "not readable")
 	}
 	return s, nil
 }
@@ -101,13 +101,6 @@ func (c *Connector) account(o connector.Opening) (*connectorv1.Account, secret, 
 	return a, sec, nil
 }
 
-// The frozen encoding: job.Canon with these fields in this order.
-const (
-	fieldPayload = "payload"
-	fieldReplyTo = "reply_to"
-	fieldOwn     = "frozen"
-)
-
 // request is what every attempt hands over alike.
 type request struct {
 	payload []byte // the contract's Payload, encoded
@@ -115,21 +108,21 @@ type request struct {
 	own     []byte // what the service has frozen
 }
 
+// fields are the frozen encoding: these, in this order.
+func (r *request) fields() []kit.FrozenField {
+	return []kit.FrozenField{{Name: "payload", At: &r.payload}, {Name: "reply_to", At: &r.replyTo}, {Name: "frozen", At: &r.own}}
+}
+
 func (r request) freeze() []byte {
-	return job.NewCanon().Grow(len(r.payload)+len(r.own)+len(r.replyTo)).
-		Field(fieldPayload, r.payload).Field(fieldReplyTo, []byte(r.replyTo)).Field(fieldOwn, r.own).Bytes()
+	return kit.Freeze(job.NewCanon().Grow(len(r.payload)+len(r.own)+len(r.replyTo)), r.fields()...).Bytes()
 }
 
 // thaw reads a frozen request: the bytes come from a database.
 func thaw(frozen []byte) (request, *connectorv1.Content, error) {
-	fields, err := kit.DecodeCanon(frozen)
-	if err != nil {
+	var r request
+	if err := kit.ThawAll(frozen, r.fields()...); err != nil {
 		return request{}, nil, err
 	}
-	if len(fields) != 3 || fields[0].Name != fieldPayload || fields[1].Name != fieldReplyTo || fields[2].Name != fieldOwn {
-		return request{}, nil, kit.ErrBadCanon
-	}
-	r := request{payload: fields[0].Value, replyTo: string(fields[1].Value), own: fields[2].Value}
 	payload := &fireoncev1.Payload{}
 	if err := proto.Unmarshal(r.payload, payload); err != nil || payload.GetKind() == nil {
 		return request{}, nil, kit.ErrBadCanon

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
@@ -41,9 +39,6 @@ var classes = map[fireoncev1.EffectClass]job.Class{
 	fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE:     job.Opaque,
 }
 
-// payloadKinds is the oneof whose members name the kinds of payload.
-var payloadKinds = (&fireoncev1.Payload{}).ProtoReflect().Descriptor().Oneofs().ByName("kind").Fields()
-
 // describe asks what the service is. It fails with *connector.Refusal.
 func (c *Connector) describe(ctx context.Context) (connector.Description, error) {
 	var out connectorv1.DescribeResponse
@@ -59,7 +54,7 @@ func (c *Connector) describe(ctx context.Context) (connector.Description, error)
 		return connector.Description{}, &connector.Refusal{Kind: job.FailTransient, Msg: c.who + " describes itself with " + what}
 	}
 	for _, kind := range d.Payloads {
-		if payloadKinds.ByName(protoreflect.Name(kind)) == nil {
+		if !kit.IsPayloadKind(kind) {
 			return bad("a kind of payload that there is not: " + hide.Quote(kind, maxIdentity))
 		}
 	}
@@ -181,10 +176,7 @@ func traitsOf(in *connectorv1.Traits) (job.Traits, error) {
 		if err != nil || window < kit.MinKeyWindow {
 			return job.Traits{}, errors.New("a key window that is not 1 minute to 30 days")
 		}
-		t.KeyWindow = window
-		if in.GetDedupesInFlight() {
-			t.DedupesInFlight = true
-		}
+		t.KeyWindow, t.DedupesInFlight = window, in.GetDedupesInFlight()
 	case job.Observable:
 		return settles(t, in)
 	default:
@@ -262,16 +254,14 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 // content checks what needs no service.
 func (c *Connector) content(r connector.Request) (*connectorv1.Content, *fireoncev1.CustomSettings, error) {
 	d := c.described()
-	if payloadKinds.ByName(protoreflect.Name(r.PayloadKind)) == nil || d != nil && !slices.Contains(d.Payloads, r.PayloadKind) {
+	if !kit.IsPayloadKind(r.PayloadKind) || d != nil && !slices.Contains(d.Payloads, r.PayloadKind) {
 		return nil, nil, &connector.InputError{
 			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector " + c.name + " does not send this kind of payload",
 		}
 	}
-	payload := &fireoncev1.Payload{}
-	err := proto.Unmarshal(r.Payload, payload)
-	m := payload.ProtoReflect()
-	if kind := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind")); err != nil || kind == nil || string(kind.Name()) != r.PayloadKind {
-		return nil, nil, &connector.InputError{Reason: connector.BadPayload, Field: "payload", Msg: "not readable"}
+	payload, err := kit.ReadPayload(r, "", r.PayloadKind)
+	if err != nil {
+		return nil, nil, err
 	}
 	if r.ReplyTo != "" && d != nil && !d.Replies {
 		return nil, nil, &connector.InputError{

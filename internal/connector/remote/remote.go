@@ -6,6 +6,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -120,14 +121,9 @@ func New(c Config) (*Connector, error) {
 	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, fmt.Errorf("connector %s: its token must be printable ASCII without spaces", c.Name)
 	}
-	if c.Wait <= 0 {
-		c.Wait = DefaultWait
-	}
-	if c.Ask <= 0 {
-		c.Ask = DefaultAsk
-	}
 	return &Connector{
-		name: c.Name, who: "the connector " + c.Name, base: base, token: c.Token, sender: c.Sender, wait: c.Wait, askFor: c.Ask,
+		name: c.Name, who: "the connector " + c.Name, base: base, token: c.Token, sender: c.Sender,
+		wait: cmp.Or(c.Wait, DefaultWait), askFor: cmp.Or(c.Ask, DefaultAsk),
 		known: cache.New[[sha256.Size]byte, job.Traits](cache.Options{Max: maxKnown}),
 	}, nil
 }
@@ -204,11 +200,9 @@ func (c *Connector) Keep(ctx context.Context, pause time.Duration, told func(err
 		if reached {
 			next = 10 * pause
 		}
-		timer := time.NewTimer(next)
 		select {
-		case <-timer.C:
+		case <-time.After(next):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

@@ -45,12 +45,6 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	}, func(a transport.Response) job.Outcome { return classify(a, s.auth.Hidden) })
 }
 
-// failure is an answer that is no success
-// (resend.com/docs/api-reference/errors).
-type failure struct {
-	Name string `json:"name"`
-}
-
 // How long to wait for a quota that does not say when it ends. Both quotas are a team's
 // and end with its day or month; a job whose window ends before that expires.
 const (
@@ -103,12 +97,15 @@ func classify(a transport.Response, secrets transport.Secrets) job.Outcome {
 	return o
 }
 
+// nameOf is the name of an error, which an answer that is no success has.
 func nameOf(a transport.Response) string {
-	var f failure
-	if json.Unmarshal(a.Excerpt, &f) != nil {
+	var failure struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(a.Excerpt, &failure) != nil {
 		return ""
 	}
-	return f.Name
+	return failure.Name
 }
 
 func conflict(o *job.Outcome, a transport.Response) {

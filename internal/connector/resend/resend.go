@@ -67,7 +67,7 @@ func New(c Config) (*Connector, error) {
 	return &Connector{
 		Base: kit.Base[struct{}, kit.Auth]{
 			ReadSettings:   kit.NoSettings(Name),
-			ReadCredential: func(c connector.Credential) (kit.Auth, error) { return kit.OpenAuth(c, kit.AuthBearer) },
+			ReadCredential: kit.OpenKinds(kit.AuthBearer),
 			Offers:         func(struct{}) connector.Capability { return connector.Capability{Traits: traits} },
 		},
 		cfg: c, emails: emails, domains: emails.ResolveReference(&url.URL{Path: "domains"}),

@@ -7,6 +7,7 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -62,9 +63,7 @@ func New(c Config) *Connector {
 			c.HeloName = host
 		}
 	}
-	if c.BusyWait <= 0 {
-		c.BusyWait = DefaultBusyWait
-	}
+	c.BusyWait = cmp.Or(c.BusyWait, DefaultBusyWait)
 	return &Connector{cfg: c}
 }
 

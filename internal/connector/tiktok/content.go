@@ -79,25 +79,12 @@ type content struct {
 // fetched reports whether Open reads the file: to upload it, or because a digest of
 // what TikTok is to fetch is known.
 func (c content) fetched() bool {
-	if c.Source == sourceUpload {
-		return true
-	}
-	for _, m := range c.Media {
-		if len(m.SHA256) > 0 {
-			return true
-		}
-	}
-	return false
+	return c.Source == sourceUpload || slices.ContainsFunc(c.Media, func(m media) bool { return len(m.SHA256) > 0 })
 }
 
 // plain reports whether a file has an http URL.
 func (c content) plain() bool {
-	for _, m := range c.Media {
-		if strings.HasPrefix(strings.ToLower(m.URL), "http:") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Media, func(m media) bool { return strings.HasPrefix(strings.ToLower(m.URL), "http:") })
 }
 
 // read checks a post against what TikTok takes.

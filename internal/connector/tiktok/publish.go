@@ -63,16 +63,11 @@ func (s *session) publish(c connector.Commit) job.Outcome {
 func (s *session) bounds(c connector.Commit) transport.Bounds {
 	b := transport.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}
 	if s.asset != nil {
-		b.AnswerBy = earlier(b.AnswerBy, time.Now().Add(job.DefaultAttemptTimeout))
+		if soon := time.Now().Add(job.DefaultAttemptTimeout); soon.Before(b.AnswerBy) {
+			b.AnswerBy = soon
+		}
 	}
 	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // pulled ends an attempt whose file TikTok fetches: it is committed. The outcome

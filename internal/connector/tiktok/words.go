@@ -65,13 +65,15 @@ func judge(status int, e envelope, ok bool) (verdict, bool) {
 	if status >= 500 || !ok {
 		return byStatus(status)
 	}
-	if v, known := refusals[e.Error.Code]; known {
-		return v, true
-	}
-	if strings.HasPrefix(e.Error.Code, "spam_risk") {
+	return refusal(e.Error.Code)
+}
+
+// refusal finds what a code means; a new one that begins as spam's do is spam's.
+func refusal(code string) (v verdict, known bool) {
+	if v, known = refusals[code]; !known && strings.HasPrefix(code, "spam_risk") {
 		return refusals["spam_risk"], true
 	}
-	return verdict{}, false
+	return v, known
 }
 
 func byStatus(status int) (verdict, bool) {
@@ -104,11 +106,8 @@ func failure(reason string) verdict {
 	if v, known := failures[reason]; known {
 		return v
 	}
-	if v, known := refusals[reason]; known {
+	if v, known := refusal(reason); known {
 		return v
-	}
-	if strings.HasPrefix(reason, "spam_risk") {
-		return refusals["spam_risk"]
 	}
 	return verdict{kind: job.FailPermanent, words: "TikTok did not post it: " + transport.Clean(reason, quoted)}
 }

@@ -50,6 +50,18 @@ func (m *meter) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{m}, r)
 }
 
+// abort closes the socket, and discards the bytes that the kernel has not sent yet.
+func (m *meter) abort() {
+	_ = m.SetLinger(0)
+	_ = m.TCPConn.Close()
+}
+
+// hangUp closes conn, which is m or TLS over it, gracefully.
+func (m *meter) hangUp(conn net.Conn) {
+	_ = m.SetDeadline(time.Now().Add(time.Second))
+	_ = conn.Close()
+}
+
 // pulse is the result of a peek at a silent connection.
 type pulse int
 
@@ -145,18 +157,12 @@ func (l *Conn) dead() bool {
 // abort closes immediately: it discards bytes that the kernel has not sent yet, so that
 // no byte reaches the peer after the attempt is judged.
 func (l *Conn) abort() {
-	l.once.Do(func() {
-		_ = l.raw.SetLinger(0)
-		_ = l.raw.TCPConn.Close()
-	})
+	l.once.Do(l.raw.abort)
 }
 
 // hangUp closes the connection gracefully.
 func (l *Conn) hangUp() {
-	l.once.Do(func() {
-		_ = l.raw.SetDeadline(time.Now().Add(time.Second))
-		_ = l.conn.Close()
-	})
+	l.once.Do(func() { l.raw.hangUp(l.conn) })
 }
 
 // release keeps the connection for reuse, or closes it.

@@ -28,14 +28,9 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Conn, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
-	raw, err := s.dial(ctx, t)
+	counted, err := s.dial(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	counted, err := newMeter(raw)
-	if err != nil {
-		_ = raw.Close()
-		return nil, RefuseDial(t, err)
 	}
 	l := newConn(s, t, fresh, counted)
 	if t.Scheme == "https" {
@@ -56,10 +51,10 @@ func (s *Sender) HasIdle() bool { return s.pool.any() }
 // none. It does not wait. The caller has the connection alone; Close puts it back.
 func (s *Sender) Idle(t Target) *Conn { return s.pool.take(t) }
 
-func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
+func (s *Sender) dial(ctx context.Context, t Target) (*meter, error) {
 	d := net.Dialer{
 		Resolver:       s.resolver,
-		ControlContext: s.egress.control,
+		ControlContext: s.egress.Control,
 		KeepAliveConfig: net.KeepAliveConfig{
 			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
 		},
@@ -75,7 +70,12 @@ func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 		_ = conn.Close()
 		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: "no TCP connection to " + t.String()}
 	}
-	return raw, nil
+	counted, err := newMeter(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, RefuseDial(t, err)
+	}
+	return counted, nil
 }
 
 func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn, error) {

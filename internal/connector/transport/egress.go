@@ -138,20 +138,12 @@ func (e *Egress) refusal(addr netip.Addr, depth int) string {
 
 // allows reports whether a listed range of at least minBits holds the address.
 func (e *Egress) allows(addr netip.Addr, minBits int) bool {
-	if e == nil {
-		return false
-	}
-	for _, p := range e.allow {
-		if p.Bits() >= minBits && p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return e != nil && slices.ContainsFunc(e.allow, func(p netip.Prefix) bool { return p.Bits() >= minBits && p.Contains(addr) })
 }
 
-// control is a net.Dialer.ControlContext: the kernel is about to connect to
-// exactly this address.
-func (e *Egress) control(_ context.Context, network, address string, c syscall.RawConn) error {
+// Control is a net.Dialer.ControlContext that obeys the policy: the kernel is about to connect to
+// exactly this address. It fails with *EgressError.
+func (e *Egress) Control(_ context.Context, network, address string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return &EgressError{Why: "network " + network}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"syscall"
 )
 
 // LoggingTo returns the same policy, which logs what it denies to names, because only
@@ -21,10 +20,4 @@ func (e *Egress) LogDenied(ctx context.Context, host string, err error) {
 	if e.log != nil && !isAddress(host) && errors.As(err, &denied) {
 		e.log.InfoContext(ctx, "egress denied", "host", host, "cause", denied.Error())
 	}
-}
-
-// Control is a net.Dialer.ControlContext that obeys the policy, for clients that make
-// no sends: it fails with *EgressError.
-func (e *Egress) Control(ctx context.Context, network, address string, c syscall.RawConn) error {
-	return e.control(ctx, network, address, c)
 }

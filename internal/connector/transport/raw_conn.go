@@ -28,14 +28,9 @@ type RawConn struct {
 func (s *Sender) Dial(ctx context.Context, t Target) (*RawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
 	defer cancel()
-	raw, err := s.dial(ctx, t)
+	counted, err := s.dial(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	counted, err := newMeter(raw)
-	if err != nil {
-		_ = raw.Close()
-		return nil, RefuseDial(t, err)
 	}
 	return &RawConn{sender: s, target: t, raw: counted, conn: counted}, nil
 }
@@ -91,18 +86,12 @@ func (w *RawConn) Local() netip.Addr {
 // Abort closes immediately: it discards bytes that the kernel has not sent yet, so that
 // no byte reaches the peer after the attempt is judged. Safe to call twice.
 func (w *RawConn) Abort() {
-	w.once.Do(func() {
-		_ = w.raw.SetLinger(0)
-		_ = w.raw.TCPConn.Close()
-	})
+	w.once.Do(w.raw.abort)
 }
 
 // Close closes in good order. Safe to call twice, and after Abort.
 func (w *RawConn) Close() {
-	w.once.Do(func() {
-		_ = w.raw.SetDeadline(time.Now().Add(time.Second))
-		_ = w.conn.Close()
-	})
+	w.once.Do(func() { w.raw.hangUp(w.conn) })
 }
 
 // tlsFor returns the TLS settings for a target.

@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -74,8 +75,9 @@ func NewSender(c Config) *Sender {
 	s := &Sender{
 		egress:    c.Egress,
 		resolver:  c.Resolver,
-		agent:     "Fireonce/" + c.Version,
-		connectBy: c.ConnectTimeout,
+		agent:     "Fireonce/" + cmp.Or(c.Version, "dev"),
+		connectBy: cmp.Or(c.ConnectTimeout, ConnectTimeout),
+		pool:      newPool(cmp.Or(c.IdleLimit, IdleLimit)),
 		tls: &tls.Config{
 			RootCAs:              c.RootCAs,
 			GetClientCertificate: c.ClientCertificate,
@@ -88,17 +90,6 @@ func NewSender(c Config) *Sender {
 	if c.Egress == nil {
 		s.egress = NewEgress()
 	}
-	if c.Version == "" {
-		s.agent = "Fireonce/dev"
-	}
-	if s.connectBy <= 0 {
-		s.connectBy = ConnectTimeout
-	}
-	idle := c.IdleLimit
-	if idle == 0 {
-		idle = IdleLimit
-	}
-	s.pool = newPool(idle)
 	return s
 }
 

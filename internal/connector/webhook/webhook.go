@@ -101,19 +101,16 @@ type settings struct {
 // maxSettingsCached bounds the settings in each of the two caches.
 const maxSettingsCached = 512
 
-// read caches settings: each attempt asks for them three times. readSecret has those that
-// were checked for a connection whose secrets are sent as they are.
-var (
-	read       = cache.New[string, settings](cache.Options{Max: maxSettingsCached})
-	readSecret = cache.New[string, settings](cache.Options{Max: maxSettingsCached})
-)
+// read caches settings: each attempt asks for them three times. Those at true were checked for a
+// connection whose secrets are sent as they are.
+var read = map[bool]*cache.TTL[string, settings]{
+	false: cache.New[string, settings](cache.Options{Max: maxSettingsCached}),
+	true:  cache.New[string, settings](cache.Options{Max: maxSettingsCached}),
+}
 
 // readSettings checks the origins; secret is set where secrets are sent as they are.
 func readSettings(encoded []byte, secret bool) (settings, error) {
-	known := read
-	if secret {
-		known = readSecret
-	}
+	known := read[secret]
 	if s, ok := cache.GetBytes(known, encoded); ok {
 		return s, nil
 	}

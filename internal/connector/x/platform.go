@@ -31,7 +31,5 @@ func Platform() platform.Platform {
 }
 
 func build(e platform.Env) (connector.Connector, error) {
-	s := DefaultSettle
-	s.ReadLag, s.Spacing = e.Wait(s.ReadLag), e.Wait(s.Spacing)
-	return New(Config{Sender: e.Sender, Media: e.Media, BaseURL: e.BaseURL, Settle: &s}), nil
+	return New(Config{Sender: e.Sender, Media: e.Media, BaseURL: e.BaseURL, Settle: DefaultSettle.Scaled(e.Wait)}), nil
 }

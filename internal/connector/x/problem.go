@@ -41,10 +41,8 @@ func (p problem) text() string {
 
 func (p problem) code(codes ...int) bool {
 	for _, e := range p.Errors {
-		for _, c := range codes {
-			if e.Code == c {
-				return true
-			}
+		if slices.Contains(codes, e.Code) {
+			return true
 		}
 	}
 	return false

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
 	"slices"
 	"time"
 
@@ -52,17 +49,16 @@ func (c *Connector) picture(ctx context.Context, auth kit.Auth, ref *fireoncev1.
 		return "", err
 	}
 	defer file.Close()
-	var head bytes.Buffer
-	form := multipart.NewWriter(&head)
-	if err := errors.Join(form.WriteField("media_category", "tweet_image"), form.WriteField("media_type", file.Type)); err != nil {
-		return "", fmt.Errorf("encode: %w", err)
+	u, err := kit.Endpoint(c.cfg.BaseURL, pathUpload, nil)
+	if err != nil {
+		return "", err
 	}
-	if _, err := form.CreateFormFile("media", "picture"); err != nil {
-		return "", fmt.Errorf("encode: %w", err)
+	call, err := kit.Form(u, auth, []kit.FormField{{Name: "media_category", Value: "tweet_image"}, {Name: "media_type", Value: file.Type}},
+		kit.FormFile{Name: "media", FileName: "picture", Type: "application/octet-stream", Asset: file})
+	if err != nil {
+		return "", err
 	}
-	tail := "\r\n--" + form.Boundary() + "--\r\n"
-	answer, err := c.put(ctx, auth, pathUpload, form.FormDataContentType(),
-		io.MultiReader(bytes.NewReader(head.Bytes()), file.Reader(), bytes.NewReader([]byte(tail))), int64(head.Len())+file.Size+int64(len(tail)))
+	answer, err := c.put(ctx, auth, call)
 	if err != nil {
 		return "", err
 	}
@@ -88,19 +84,19 @@ func (c *Connector) describe(ctx context.Context, auth kit.Auth, id, alt string)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = c.put(ctx, auth, pathMetadata, "application/json", bytes.NewReader(body), int64(len(body)))
+	u, err := kit.Endpoint(c.cfg.BaseURL, pathMetadata, nil)
+	if err != nil {
+		return err
+	}
+	_, err = c.put(ctx, auth, transport.Request{
+		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: auth.AcceptJSON(kit.JSON),
+	})
 	return err
 }
 
 // put makes one request that prepares a post.
-func (c *Connector) put(ctx context.Context, auth kit.Auth, path, kind string, body io.Reader, length int64) ([]byte, error) {
-	u, err := kit.Endpoint(c.cfg.BaseURL, path, nil)
-	if err != nil {
-		return nil, err
-	}
-	a, err := c.call(ctx, transport.Request{
-		Method: "POST", URL: u, Body: body, Length: length, Headers: auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: kind}),
-	}, true)
+func (c *Connector) put(ctx context.Context, auth kit.Auth, call transport.Request) ([]byte, error) {
+	a, err := c.call(ctx, call, true)
 	if err != nil {
 		return nil, err
 	}

@@ -75,9 +75,7 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Settle == nil {
-		c.Settle = &DefaultSettle
-	}
+	c.Settle = cmp.Or(c.Settle, &DefaultSettle)
 	c.BaseURL = cmp.Or(c.BaseURL, DefaultBaseURL)
 	return &Connector{
 		Base: kit.Base[*fireoncev1.XSettings, kit.Auth]{
