@@ -90,7 +90,7 @@ func (o *takeover) page(ctx context.Context) bool {
 		switch a.Err {
 		case nil:
 			taken++
-			t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
+			t.followUp(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 		default:
 			e.Log.Error("a job whose sender is gone could not be taken up", "job", c.Job.String(), "err", a.Err)
 		}

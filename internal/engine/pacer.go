@@ -79,16 +79,16 @@ func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration
 	case <-ctx.Done():
 		return true, false
 	case <-hint:
-		given(p.freed)
+		tryReceive(p.freed)
 	case <-p.freed:
-		freed = !given(hint)
+		freed = !tryReceive(hint)
 	}
 	p.next = leastPause
 	return true, freed
 }
 
-// given takes a value that is there.
-func given(c <-chan struct{}) bool {
+// tryReceive takes a value if one is there, and reports whether one was.
+func tryReceive(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

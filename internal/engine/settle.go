@@ -96,7 +96,7 @@ func (t *task) settleOnce(s *job.Snapshot, traits job.Traits, ev job.Evidence) (
 			}
 			after = &a.Snapshot
 			after.Complete(&s.Spec)
-			t.wrote(s, after, &c.Decision)
+			t.followUp(s, after, &c.Decision)
 			return nil
 		})
 	return after, len(stale) > 0, err
@@ -115,10 +115,10 @@ func (t *task) traceOf(s *job.Snapshot) context.Context {
 	return tracing.Carrying(t.work.Context(), s.Trace)
 }
 
-// wrote follows up a decision that was written: it wakes jobs that wait for this one, and
+// followUp follows up a decision that was written: it wakes jobs that wait for this one, and
 // logs the ends that operators must know. Where the decision cannot mean an effect, the
 // task's connection may be unknown.
-func (t *task) wrote(before, after *job.Snapshot, d *job.Decision) {
+func (t *task) followUp(before, after *job.Snapshot, d *job.Decision) {
 	e, connector := t.e, t.leased.Connection.Connector
 	e.Metrics.Wrote(connector, before, after, d)
 	if !after.State.Gated() {

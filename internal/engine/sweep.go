@@ -45,7 +45,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 		}, func(t *task, c *store.Change, a *store.Applied) error { // a job that moved was its worker's
 			switch a.Err {
 			case nil:
-				t.wrote(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
+				t.followUp(&t.leased.Snapshot, &a.Snapshot, &c.Decision)
 			default:
 				e.Log.Error("an overdue job could not be swept", "job", c.Job.String(), "err", a.Err)
 			}

@@ -19,8 +19,6 @@ const (
 	// DefaultWaitWindow is how long a reply waits for its predecessor, from its own
 	// time on, if its request does not say: a weekend, and a day more.
 	DefaultWaitWindow = 72 * time.Hour
-	// MaxErrorMessage is the length of a stored error message, in bytes.
-	MaxErrorMessage = 2000
 	// MinPresentAge and MaxPresentAge bound Spec.SkipIfPresent.
 	MinPresentAge = time.Minute
 	MaxPresentAge = 30 * 24 * time.Hour

@@ -127,7 +127,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 			return nil, fmt.Errorf("end the schedules: %w", err)
 		}
 	}
-	if err := c.rest(ctx); err != nil {
+	if err := c.untilAtRest(ctx); err != nil {
 		return nil, fmt.Errorf("wait for rest: %w", err)
 	}
 	if err := c.judge(ctx, out); err != nil {
@@ -269,9 +269,9 @@ func (c *campaign) heal(ctx context.Context) error {
 	})
 }
 
-// rest waits until every job is at rest, for a bounded time: what is not by then, or
+// untilAtRest waits until every job is at rest, for a bounded time: what is not by then, or
 // is not there, is the judge's.
-func (c *campaign) rest(ctx context.Context) error {
+func (c *campaign) untilAtRest(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, restBy)
 	defer cancel()
 	tick := time.NewTicker(asked)

@@ -203,7 +203,7 @@ func inTrial(ctx context.Context, o options, dir, binary string, t trial) (r rat
 		r.Trials, err = c.underFreezes(ctx, t.freezes)
 	} else {
 		c.load.allow(t.jobs)
-		err = errors.Join(c.load.run(ctx), c.rest(ctx))
+		err = errors.Join(c.load.run(ctx), c.untilAtRest(ctx))
 	}
 	if err != nil {
 		return r, err
@@ -269,7 +269,7 @@ func (c *campaign) underFreezes(ctx context.Context, wanted int) (freezes int, e
 	enough()
 	thaw.Wait()
 	// Those that freeze now would freeze at the end, too.
-	err = errors.Join(err, c.heal(ctx), c.rest(ctx))
+	err = errors.Join(err, c.heal(ctx), c.untilAtRest(ctx))
 	return int(count.Load()), err
 }
 

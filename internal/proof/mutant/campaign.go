@@ -109,7 +109,7 @@ func (c campaign) all(ctx context.Context, tests *compiled, mutants []mutant) []
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			results[i] = c.one(ctx, tests, m)
+			results[i] = c.runMutant(ctx, tests, m)
 			lines.Lock()
 			defer lines.Unlock()
 			fmt.Fprintln(c.out, results[i])
@@ -119,8 +119,8 @@ func (c campaign) all(ctx context.Context, tests *compiled, mutants []mutant) []
 	return results
 }
 
-// one runs a mutant.
-func (c campaign) one(ctx context.Context, tests *compiled, m mutant) (r result) {
+// runMutant runs a mutant.
+func (c campaign) runMutant(ctx context.Context, tests *compiled, m mutant) (r result) {
 	r.mutant = m
 	p, err := tests.with(ctx, m)
 	if err != nil {

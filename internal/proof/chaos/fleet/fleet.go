@@ -152,14 +152,14 @@ func (f *Fleet) watch(server int, p *process) {
 	}
 	next := life
 	next.Failpoint = ""
-	for f.again(server, next) != nil && f.ctx.Err() == nil {
+	for f.restart(server, next) != nil && f.ctx.Err() == nil {
 		Pause(f.ctx, restartPause)
 	}
 }
 
-// again starts a server that ended by itself, unless another call has
+// restart starts a server that ended by itself, unless another call has
 // decided about it meanwhile.
-func (f *Fleet) again(server int, life Life) error {
+func (f *Fleet) restart(server int, life Life) error {
 	s := f.slots[server]
 	s.changing.Lock()
 	defer s.changing.Unlock()
