@@ -83,7 +83,9 @@ func (s *cachedLogin) lock(ctx context.Context) error {
 	case s.permit <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &connector.Refusal{Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err()}
+		return &connector.Refusal{
+			Kind: job.FailTransient, Msg: "out of time while another job signs in to " + platformName, Err: ctx.Err(),
+		}
 	}
 }
 

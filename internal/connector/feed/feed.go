@@ -65,7 +65,8 @@ func New(c Config) *Connector {
 	}
 	out := &Connector{cfg: c}
 	out.Base = kit.Base[settings, kit.Auth]{
-		ReadSettings: out.readSettings, ReadCredential: kit.OpenKinds(kit.AuthBearer | kit.AuthAPIKey), Offers: settings.offers,
+		ReadSettings: out.readSettings, Offers: settings.offers,
+		ReadCredential: kit.OpenKinds(kit.AuthBearer | kit.AuthAPIKey),
 	}
 	return out
 }

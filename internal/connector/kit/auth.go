@@ -188,7 +188,8 @@ func secretParts(value string) []string {
 }
 
 func hasHeader(in []transport.Header, name string) bool {
-	return slices.ContainsFunc(in, func(h transport.Header) bool { return transport.FoldedName(h.Name) == transport.FoldedName(name) })
+	folded := transport.FoldedName(name)
+	return slices.ContainsFunc(in, func(h transport.Header) bool { return transport.FoldedName(h.Name) == folded })
 }
 
 // ReadCredential reads a credential that becomes no header. It fails with *InputError.

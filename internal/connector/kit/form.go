@@ -30,15 +30,17 @@ func Form(u *url.URL, auth Auth, fields []FormField, file FormFile) (transport.R
 		errs = append(errs, w.WriteField(f.Name, f.Value))
 	}
 	_, err := w.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="` + file.Name + `"; filename="` + file.FileName + `"`}, "Content-Type": {file.Type},
+		"Content-Disposition": {`form-data; name="` + file.Name + `"; filename="` + file.FileName + `"`},
+		"Content-Type":        {file.Type},
 	})
 	head := b.Len()
 	if err := errors.Join(append(errs, err, w.Close())...); err != nil {
 		return transport.Request{}, unusable("a media file cannot be encoded", err)
 	}
 	return transport.Request{
-		Method: "POST", URL: u, Headers: auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: w.FormDataContentType()}),
-		Body:   io.MultiReader(bytes.NewReader(b.Bytes()[:head]), file.Asset.Reader(), bytes.NewReader(b.Bytes()[head:])),
-		Length: int64(b.Len()) + file.Asset.Size,
+		Method: "POST", URL: u,
+		Headers: auth.AcceptJSON(transport.Header{Name: "Content-Type", Value: w.FormDataContentType()}),
+		Body:    io.MultiReader(bytes.NewReader(b.Bytes()[:head]), file.Asset.Reader(), bytes.NewReader(b.Bytes()[head:])),
+		Length:  int64(b.Len()) + file.Asset.Size,
 	}, nil
 }

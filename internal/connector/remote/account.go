@@ -110,7 +110,9 @@ type request struct {
 
 // fields are the frozen encoding: these, in this order.
 func (r *request) fields() []kit.FrozenField {
-	return []kit.FrozenField{{Name: "payload", At: &r.payload}, {Name: "reply_to", At: &r.replyTo}, {Name: "frozen", At: &r.own}}
+	return []kit.FrozenField{
+		{Name: "payload", At: &r.payload}, {Name: "reply_to", At: &r.replyTo}, {Name: "frozen", At: &r.own},
+	}
 }
 
 func (r request) freeze() []byte {

@@ -138,7 +138,9 @@ func (e *Egress) refusal(addr netip.Addr, depth int) string {
 
 // allows reports whether a listed range of at least minBits holds the address.
 func (e *Egress) allows(addr netip.Addr, minBits int) bool {
-	return e != nil && slices.ContainsFunc(e.allow, func(p netip.Prefix) bool { return p.Bits() >= minBits && p.Contains(addr) })
+	return e != nil && slices.ContainsFunc(e.allow, func(p netip.Prefix) bool {
+		return p.Bits() >= minBits && p.Contains(addr)
+	})
 }
 
 // Control is a net.Dialer.ControlContext that obeys the policy: the kernel is about to connect to

@@ -53,7 +53,8 @@ func (c *Connector) picture(ctx context.Context, auth kit.Auth, ref *fireoncev1.
 	if err != nil {
 		return "", err
 	}
-	call, err := kit.Form(u, auth, []kit.FormField{{Name: "media_category", Value: "tweet_image"}, {Name: "media_type", Value: file.Type}},
+	fields := []kit.FormField{{Name: "media_category", Value: "tweet_image"}, {Name: "media_type", Value: file.Type}}
+	call, err := kit.Form(u, auth, fields,
 		kit.FormFile{Name: "media", FileName: "picture", Type: "application/octet-stream", Asset: file})
 	if err != nil {
 		return "", err
