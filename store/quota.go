@@ -53,9 +53,9 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 type Count func(ctx context.Context) (int64, error)
 
 // Before counts without an object that was inserted just now.
-func (c Count) Before() Count {
+func (count Count) Before() Count {
 	return func(ctx context.Context) (int64, error) {
-		n, err := c(ctx)
+		n, err := count(ctx)
 		return n - 1, err
 	}
 }
