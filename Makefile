@@ -387,7 +387,7 @@ bench: need-postgres bench-node ## Fireonce, River, pg-boss, graphile-worker and
 
 .PHONY: bench-paths
 bench-paths: need-postgres ## Compare each fast path with the general way beside it; fail if one is not worth its lines
-	go test -run '^$$' -bench '^BenchmarkPath' ./server ./store/postgres ./store/sqlite
+	go test -run '^$$' -bench '^BenchmarkPath' ./store/postgres ./store/sqlite
 
 .PHONY: bench-quick
 bench-quick: need-postgres ## The main ratios of that, with few jobs: about two minutes

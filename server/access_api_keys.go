@@ -95,24 +95,17 @@ func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApi
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListApiKeysRequest{})
+	p, err := s.tokens.page(keyPages, project, &fireoncev1.ListApiKeysRequest{}, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	after, err := parsePage(keyPages, owner, req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	keys, err := s.store.ListAPIKeys(ctx, project, keyOfToken(after.id), limit)
+	keys, err := s.store.ListAPIKeys(ctx, project, keyOfToken(p.after.id), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	out := &fireoncev1.ListApiKeysResponse{}
-	for _, k := range keys {
-		out.ApiKeys = append(out.ApiKeys, apiKeyToWire(k))
-	}
+	out := &fireoncev1.ListApiKeysResponse{ApiKeys: mapped(keys, apiKeyToWire)}
 	if len(keys) == limit {
-		out.NextPageToken = token{kind: keyPages, owner: owner, id: tokenOfKey(keys[limit-1].ID)}.String()
+		out.NextPageToken = p.next(tokenOfKey(keys[limit-1].ID), 0)
 	}
 	return out, nil
 }

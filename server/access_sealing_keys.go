@@ -66,8 +66,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 			fmt.Sprintf("this server seals with key %s until it is restarted; its key file names %s first", key, next),
 			"sealing_key_id", key, "next_sealing_key_id", next)
 	}
-	owner := s.tokens.owner("", []byte("seal"), []byte(key))
-	after, err := parsePage(sealPages, owner, req.GetPageToken())
+	p, err := ownedPage(sealPages, s.tokens.owner("", []byte("seal"), []byte(key)), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 	if req.GetPageSize() > 0 {
 		limit = pageSize(req.GetPageSize())
 	}
-	page, err := s.store.CredentialsOfOthers(ctx, key, store.SealedPlace{Connection: after.id, Version: int(after.at)}, limit)
+	page, err := s.store.CredentialsOfOthers(ctx, key, store.SealedPlace{Connection: p.after.id, Version: int(p.after.at)}, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read credentials of other keys: %w", err)
 	}
@@ -84,8 +83,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 		return nil, err
 	}
 	if len(page) == limit {
-		last := page[limit-1]
-		out.NextPageToken = token{kind: sealPages, owner: owner, id: last.Connection, at: int64(last.Version)}.String()
+		out.NextPageToken = p.next(page[limit-1].Connection, int64(page[limit-1].Version))
 	}
 	if len(page) > 0 {
 		s.log.InfoContext(ctx, "credentials were sealed anew", "request_id", requestID(ctx), "by", callerOf(ctx).actor, "key", key,

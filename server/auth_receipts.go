@@ -1,33 +1,18 @@
 package server
 
-import (
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
-)
+import "google.golang.org/protobuf/reflect/protoreflect"
 
 // Rules of this file:
 //   - a scope that changes objects does not read them. A call that changes something
 //     answers a caller without the read scope with a receipt: what the call did, and
 //     what is needed to go on (ids, states, times, etags). Content stays out;
 //   - a receipt is a list of the fields that stay, so a field that is added to an
-//     answer is withheld until this table names it;
+//     answer is withheld until a receipt names it;
 //   - the rule does not depend on the object's origin. A repeat is answered like the
 //     first call, and a client knows what it has sent itself.
 
 // keptFields names the fields that stay in a message. A nil value keeps the field whole.
 type keptFields map[protoreflect.Name]keptFields
-
-// receipt is what an RPC's answer shows. The zero receipt hides nothing: the scope
-// that the RPC needs is the one that guards its answer.
-type receipt struct {
-	// scope is what a caller needs to see the whole answer.
-	scope string
-	// keeps is the answer that all other callers see.
-	keeps keptFields
-}
-
-var wholeAnswer = receipt{}
 
 // keptOfJob is what a caller without jobs:read sees of a job.
 var keptOfJob = keptFields{
@@ -79,92 +64,13 @@ var keptOfBulkSchedules = keptFields{"result": {
 	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
 }}
 
-// receiptOf is the whole table. An RPC that it does not name is not served.
-var receiptOf = map[string]receipt{
-	fireoncev1connect.JobServiceGetJobProcedure:              wholeAnswer,
-	fireoncev1connect.JobServiceListJobsProcedure:            wholeAnswer,
-	fireoncev1connect.JobServiceListJobAttemptsProcedure:     wholeAnswer,
-	fireoncev1connect.JobServiceListJobObservationsProcedure: wholeAnswer,
-	fireoncev1connect.JobServiceListJobEventsProcedure:       wholeAnswer,
-	fireoncev1connect.JobServiceStreamJobEventsProcedure:     wholeAnswer,
-	fireoncev1connect.StatsServiceGetStatsProcedure:          wholeAnswer,
-	fireoncev1connect.StatsServiceCountJobsProcedure:         wholeAnswer,
-	fireoncev1connect.StatsServiceQueryStatsProcedure:        wholeAnswer,
-
-	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsRead, keptOfSubmit},
-	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsRead, keptFields{
-		"results": {"success": keptOfSubmit, "error": nil},
-	}},
-	fireoncev1connect.JobServiceUpdateJobProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob}},
-	fireoncev1connect.JobServiceCancelJobProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob, "prevented": nil}},
-	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, keptFields{"job": keptOfJob, "local_time_mark": nil}},
-	fireoncev1connect.JobServiceRunJobNowProcedure:       {ScopeJobsRead, keptFields{"job": keptOfJob}},
-	fireoncev1connect.JobServiceRetryJobProcedure:        {ScopeJobsRead, keptFields{"job": keptOfJob}},
-	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsRead, keptFields{"job": keptOfJob}},
-	fireoncev1connect.JobServiceBulkCancelJobsProcedure:  {ScopeJobsRead, keptOfBulk},
-	fireoncev1connect.JobServiceBulkRetryJobsProcedure:   {ScopeJobsRead, keptOfBulk},
-	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
-
-	fireoncev1connect.JobServiceDeleteJobProcedure: wholeAnswer, // names no person
-	fireoncev1connect.JobServiceRunDueProcedure:    wholeAnswer, // has a count and a time
-
-	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   wholeAnswer,
-	fireoncev1connect.ConnectionServiceListConnectionsProcedure: wholeAnswer,
-	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  wholeAnswer,
-
-	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsRead, keptFields{
-		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
-	}},
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsRead, keptFields{"connection": keptOfConnection}},
-	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsRead, keptFields{
-		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
-	}},
-	// The words of a test name the account and quote the platform.
-	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsRead, keptFields{
-		"ok": nil, "failure_kind": nil, "platform_reached": nil,
-	}},
-	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: wholeAnswer, // is empty
-	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       wholeAnswer, // is the caller's own login
-
-	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     wholeAnswer,
-	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   wholeAnswer,
-	fireoncev1connect.ScheduleServiceListFiringsProcedure:     wholeAnswer,
-	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: wholeAnswer,
-
-	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesRead, keptFields{
-		"schedule": plus(keptOfSchedule, "idempotency_key"), "created": nil,
-	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServicePauseScheduleProcedure:     {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:    {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceSkipFiringProcedure:        {ScopeSchedulesRead, keptFields{"schedule": keptOfSchedule}},
-	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure: wholeAnswer,
-	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesRead, keptFields{
-		"item": plus(keptOfItem, "idempotency_key"), "created": nil,
-	}},
-	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
-	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
-	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  {ScopeSchedulesRead, keptFields{"item": keptOfItem}},
-	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesRead, keptOfBulkSchedules},
-	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesRead, keptOfBulkSchedules},
-	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesRead, keptFields{
-		"firing": keptOfFiring, "created": nil,
-	}},
-	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesRead, keptFields{
-		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
-	}},
-
-	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     wholeAnswer,
-	fireoncev1connect.AccessServiceListApiKeysProcedure:      wholeAnswer,
-	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     wholeAnswer,
-	fireoncev1connect.AccessServiceListSealingKeysProcedure:  wholeAnswer,
-	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: wholeAnswer,
-	fireoncev1connect.AccessServiceEraseProjectProcedure:     wholeAnswer, // has counts
-}
+// The answers of calls on one object.
+var (
+	keptJob        = keptFields{"job": keptOfJob}
+	keptConnection = keptFields{"connection": keptOfConnection}
+	keptSchedule   = keptFields{"schedule": keptOfSchedule}
+	keptItem       = keptFields{"item": keptOfItem}
+)
 
 // plus returns a list with more fields.
 func plus(list keptFields, more ...protoreflect.Name) keptFields {

@@ -70,86 +70,118 @@ func ParseScopes(text string) ([]string, error) {
 	return slices.DeleteFunc(Scopes(), func(s string) bool { return !slices.Contains(asked, s) }), nil
 }
 
-// scopeOf is the whole table from procedures to the scopes that they need.
-var scopeOf = map[string]string{
-	fireoncev1connect.JobServiceGetJobProcedure:              ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobsProcedure:            ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobAttemptsProcedure:     ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobObservationsProcedure: ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobEventsProcedure:       ScopeJobsRead,
-	fireoncev1connect.JobServiceStreamJobEventsProcedure:     ScopeJobsRead,
-	fireoncev1connect.StatsServiceGetStatsProcedure:          ScopeJobsRead,
-	fireoncev1connect.StatsServiceCountJobsProcedure:         ScopeJobsRead,
-	fireoncev1connect.StatsServiceQueryStatsProcedure:        ScopeJobsRead,
+// access is what a caller needs for a call, and what it sees of the answer.
+type access struct {
+	scope string
+	// keeps is the answer that callers see without the scope that reads; nil: all see the whole one.
+	keeps keptFields
+}
 
-	fireoncev1connect.JobServiceScheduleJobProcedure:       ScopeJobsWrite,
-	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: ScopeJobsWrite,
-	fireoncev1connect.JobServiceUpdateJobProcedure:         ScopeJobsWrite,
-	fireoncev1connect.JobServiceCancelJobProcedure:         ScopeJobsWrite,
-	fireoncev1connect.JobServiceRescheduleJobProcedure:     ScopeJobsWrite,
-	fireoncev1connect.JobServiceRunJobNowProcedure:         ScopeJobsWrite,
-	fireoncev1connect.JobServiceRetryJobProcedure:          ScopeJobsWrite,
-	fireoncev1connect.JobServiceBulkCancelJobsProcedure:    ScopeJobsWrite,
-	fireoncev1connect.JobServiceBulkRetryJobsProcedure:     ScopeJobsWrite,
+// reads is the scope that shows the whole answer of a call that changes something.
+func (a access) reads() string {
+	kind, _, _ := strings.Cut(a.scope, ":")
+	return kind + ":read"
+}
 
-	fireoncev1connect.JobServiceResolveJobProcedure:      ScopeJobsResolve,
-	fireoncev1connect.JobServiceBulkResolveJobsProcedure: ScopeJobsResolve,
+// accessOf is the whole table of procedures. One that it does not name is not served.
+var accessOf = map[string]access{
+	fireoncev1connect.JobServiceGetJobProcedure:              {scope: ScopeJobsRead},
+	fireoncev1connect.JobServiceListJobsProcedure:            {scope: ScopeJobsRead},
+	fireoncev1connect.JobServiceListJobAttemptsProcedure:     {scope: ScopeJobsRead},
+	fireoncev1connect.JobServiceListJobObservationsProcedure: {scope: ScopeJobsRead},
+	fireoncev1connect.JobServiceListJobEventsProcedure:       {scope: ScopeJobsRead},
+	fireoncev1connect.JobServiceStreamJobEventsProcedure:     {scope: ScopeJobsRead},
+	fireoncev1connect.StatsServiceGetStatsProcedure:          {scope: ScopeJobsRead},
+	fireoncev1connect.StatsServiceCountJobsProcedure:         {scope: ScopeJobsRead},
+	fireoncev1connect.StatsServiceQueryStatsProcedure:        {scope: ScopeJobsRead},
 
-	fireoncev1connect.JobServiceDeleteJobProcedure: ScopeJobsDelete,
+	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsWrite, keptOfSubmit},
+	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsWrite, keptFields{
+		"results": {"success": keptOfSubmit, "error": nil},
+	}},
+	fireoncev1connect.JobServiceUpdateJobProcedure: {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceCancelJobProcedure: {ScopeJobsWrite, keptFields{"job": keptOfJob, "prevented": nil}},
+	fireoncev1connect.JobServiceRescheduleJobProcedure: {ScopeJobsWrite, keptFields{
+		"job": keptOfJob, "local_time_mark": nil,
+	}},
+	fireoncev1connect.JobServiceRunJobNowProcedure:      {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceRetryJobProcedure:       {ScopeJobsWrite, keptJob},
+	fireoncev1connect.JobServiceBulkCancelJobsProcedure: {ScopeJobsWrite, keptOfBulk},
+	fireoncev1connect.JobServiceBulkRetryJobsProcedure:  {ScopeJobsWrite, keptOfBulk},
 
-	fireoncev1connect.JobServiceRunDueProcedure: ScopeWorkRun,
+	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsResolve, keptJob},
+	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsResolve, keptOfBulk},
 
-	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   ScopeConnectionsRead,
-	fireoncev1connect.ConnectionServiceListConnectionsProcedure: ScopeConnectionsRead,
-	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  ScopeConnectionsRead,
+	fireoncev1connect.JobServiceDeleteJobProcedure: {scope: ScopeJobsDelete}, // names no person
 
-	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceTestConnectionProcedure:   ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       ScopeConnectionsWrite,
-	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure:    ScopeConnectionsWrite,
+	fireoncev1connect.JobServiceRunDueProcedure: {scope: ScopeWorkRun}, // has a count and a time
 
-	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     ScopeSchedulesRead,
-	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   ScopeSchedulesRead,
-	fireoncev1connect.ScheduleServiceListFiringsProcedure:     ScopeSchedulesRead,
-	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: ScopeSchedulesRead,
+	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   {scope: ScopeConnectionsRead},
+	fireoncev1connect.ConnectionServiceListConnectionsProcedure: {scope: ScopeConnectionsRead},
+	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  {scope: ScopeConnectionsRead},
 
-	fireoncev1connect.ScheduleServiceCreateScheduleProcedure:      ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:      ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:      ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServicePauseScheduleProcedure:       ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:      ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure:     ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceSkipFiringProcedure:          ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure:     ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  ScopeSchedulesWrite,
-	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure:   ScopeSchedulesRead,
-	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure:    ScopeSchedulesWrite,
+	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsWrite, keptFields{
+		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
+	}},
+	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
+	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsWrite, keptConnection},
+	// The words of a test name the account and quote the platform.
+	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsWrite, keptFields{
+		"ok": nil, "failure_kind": nil, "platform_reached": nil,
+	}},
+	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsWrite, keptConnection},
+	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsWrite, keptConnection},
+	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: {scope: ScopeConnectionsWrite}, // is empty
+	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       {scope: ScopeConnectionsWrite}, // is the caller's own login
+	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsWrite, keptFields{
+		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
+	}},
 
-	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     ScopeAdmin,
-	fireoncev1connect.AccessServiceListApiKeysProcedure:      ScopeAdmin,
-	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     ScopeAdmin,
-	fireoncev1connect.AccessServiceListSealingKeysProcedure:  ScopeAdmin,
-	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: ScopeAdmin,
-	fireoncev1connect.AccessServiceEraseProjectProcedure:     ScopeAdmin,
-	statusPath: ScopeAdmin,
+	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     {scope: ScopeSchedulesRead},
+	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   {scope: ScopeSchedulesRead},
+	fireoncev1connect.ScheduleServiceListFiringsProcedure:     {scope: ScopeSchedulesRead},
+	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: {scope: ScopeSchedulesRead},
+
+	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+		"schedule": plus(keptOfSchedule, "idempotency_key"), "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	fireoncev1connect.ScheduleServicePauseScheduleProcedure:       {ScopeSchedulesWrite, keptSchedule},
+	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:      {ScopeSchedulesWrite, keptSchedule},
+	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesWrite, keptOfBulkSchedules},
+	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesWrite, keptOfBulkSchedules},
+	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+		"firing": keptOfFiring, "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceSkipFiringProcedure: {ScopeSchedulesWrite, keptSchedule},
+	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesWrite, keptFields{
+		"item": plus(keptOfItem, "idempotency_key"), "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
+	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:   {ScopeSchedulesWrite, keptItem},
+	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure: {ScopeSchedulesWrite, keptItem},
+	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure:  {scope: ScopeSchedulesRead},
+	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesWrite, keptFields{
+		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
+	}},
+
+	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceListApiKeysProcedure:      {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceListSealingKeysProcedure:  {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: {scope: ScopeAdmin},
+	fireoncev1connect.AccessServiceEraseProjectProcedure:     {scope: ScopeAdmin}, // has counts
+	statusPath: {scope: ScopeAdmin},
 }
 
 // permit refuses a call that a caller may not make; nil: it may, or there is no such procedure,
 // and the router answers.
 func permit(who caller, procedure string) *fault {
-	need, known := scopeOf[procedure]
-	if !known || who.has(need) {
+	need, known := accessOf[procedure]
+	if !known || who.has(need.scope) {
 		return nil
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,
-		"this API key lacks the scope "+need, "scope", need)
+		"this API key lacks the scope "+need.scope, "scope", need.scope)
 }

@@ -15,8 +15,8 @@ func withhold(who caller, procedure string, answer any) {
 	if !ok || who.all {
 		return
 	}
-	if r := receiptOf[procedure]; r.scope != "" && !who.has(r.scope) {
-		trim(m.ProtoReflect(), r.keeps)
+	if a := accessOf[procedure]; a.keeps != nil && !who.has(a.reads()) {
+		trim(m.ProtoReflect(), a.keeps)
 	}
 	if !who.has(ScopePayloadsRead) {
 		withholdContent(m.ProtoReflect())
@@ -45,11 +45,9 @@ func trim(m protoreflect.Message, keeps keptFields) {
 	})
 }
 
-// withholding is the interceptor that calls withhold.
-type withholding struct{}
-
-// WrapUnary implements connect.Interceptor.
-func (withholding) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+// withholding is the interceptor that calls withhold. It leaves streams alone: a test makes sure
+// that each has a receipt that is whole, and content is withheld as it is sent (feed.send).
+func withholding(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, req)
 		if err == nil {
@@ -57,15 +55,4 @@ func (withholding) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		return res, err
 	}
-}
-
-// WrapStreamingHandler implements connect.Interceptor. A test makes sure that each stream
-// has a receipt that is whole; content is withheld as it is sent (feed.send).
-func (withholding) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return next
-}
-
-// WrapStreamingClient implements connect.Interceptor.
-func (withholding) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
 }

@@ -9,11 +9,6 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a connection is read, the change is decided, and it is written for the
-// version that was read. If the connection has changed between, all of that is repeated. A change
-// that is in place already succeeds before the etag is compared. The etag is compared before
-// every check, because the client judged by another state.
-
 // connectionChange is a change of one connection that a client asks for.
 type connectionChange struct {
 	of   connectionNamed
@@ -34,42 +29,26 @@ func (s *connectionService) change(ctx context.Context, a connectionChange) (*fi
 }
 
 func (s *connectionService) changeStored(ctx context.Context, a connectionChange) (store.Connection, error) {
-	var conn store.Connection
-	ref, err := connectionRef(ctx, a.of)
-	if err != nil {
-		return conn, err
-	}
-	for range maxDecisions {
-		conn, err = s.store.Connection(ctx, ref)
+	return decideAgain(func() (store.Connection, error) {
+		conn, err := s.readConnection(ctx, a.of)
 		if err != nil {
-			return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
-		}
-		done, err := a.inPlace(ctx, conn)
-		if errors.Is(err, store.ErrStale) {
-			continue
-		}
-		if err != nil || done {
 			return conn, err
 		}
-		if a.etag != "" && a.etag != etagOf(conn.ID, conn.Version) {
-			return conn, connectionChanged(conn)
+		if done, err := a.inPlace(ctx, conn); err != nil || done {
+			return conn, err
+		}
+		if err := checkEtag(a.etag, "connection", conn.ID, conn.Version); err != nil {
+			return conn, err
 		}
 		if !conn.Deleted.IsZero() {
 			return conn, disabled(&conn, "was deleted")
 		}
 		change, err := a.change(ctx, conn)
-		if errors.Is(err, store.ErrStale) {
-			continue
-		}
 		if err != nil {
 			return conn, err
 		}
-		after, err := s.writeChange(ctx, conn, change)
-		if !errors.Is(err, store.ErrStale) {
-			return after, err
-		}
-	}
-	return conn, connectionChanged(conn)
+		return s.writeChange(ctx, conn, change)
+	}, connectionChanged)
 }
 
 // writeChange writes a change that was decided on a connection.
@@ -82,16 +61,14 @@ func (s *connectionService) writeChange(ctx context.Context, conn store.Connecti
 			fmt.Sprintf("jobs that have not ended use connection %s; cancel or resolve them first", conn.ID),
 			"connection_id", conn.ID.String())
 	case err != nil:
-		return after, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(store.Ref{ID: conn.ID}))
+		return conn, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(store.Ref{ID: conn.ID}))
 	}
 	s.logConnectionChange(ctx, "a connection was changed", after, "changed", changedParts(c))
 	return after, nil
 }
 
-func connectionChanged(conn store.Connection) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-		fmt.Sprintf("connection %s has changed since it was read; its etag is now %s", conn.ID, etagOf(conn.ID, conn.Version)),
-		"connection_id", conn.ID.String(), "etag", etagOf(conn.ID, conn.Version))
+func connectionChanged(conn store.Connection) error {
+	return etagMismatch("connection", conn.ID, conn.Version)
 }
 
 // alreadyIf makes a connectionChange's inPlace of a condition.

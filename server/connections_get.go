@@ -5,32 +5,45 @@ import (
 	"fmt"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
 )
 
 // GetConnection implements the RPC.
 func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error) {
-	ref, err := connectionRef(ctx, req)
+	conn, err := s.readConnection(ctx, req)
 	if err != nil {
 		return nil, err
-	}
-	conn, err := s.store.Connection(ctx, ref)
-	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 	}
 	out, err := s.connectionWire(conn)
 	return &fireoncev1.GetConnectionResponse{Connection: out}, err
 }
 
+// readConnection reads the connection that a request is about.
+func (s *connectionService) readConnection(ctx context.Context, req connectionNamed) (store.Connection, error) {
+	ref, err := connectionRef(ctx, req)
+	if err != nil {
+		return store.Connection{}, err
+	}
+	conn, err := s.store.Connection(ctx, ref)
+	if err != nil {
+		return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
+	}
+	return conn, nil
+}
+
+// usableConnection reads the connection that a request is about, and refuses one that was deleted.
+func (s *connectionService) usableConnection(ctx context.Context, req connectionNamed) (store.Connection, error) {
+	conn, err := s.readConnection(ctx, req)
+	if err == nil && !conn.Deleted.IsZero() {
+		err = disabled(&conn, "was deleted")
+	}
+	return conn, err
+}
+
 // ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	project := callerOf(ctx).project
-	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListConnectionsRequest{
-		Filter: req.GetFilter(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	after, err := parsePage(connPages, owner, req.GetPageToken())
+	p, err := s.tokens.page(connPages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -39,21 +52,18 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 		return nil, err
 	}
 	q.CredentialRequired = s.credentialRequired
-	q.After, q.Deleted, q.Limit = after.id, req.GetFilter().GetShowDeleted(), pageSize(req.GetPageSize())
+	q.After, q.Deleted, q.Limit = p.after.id, req.GetFilter().GetShowDeleted(), pageSize(req.GetPageSize())
 	page, err := s.store.ListConnections(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	out := &fireoncev1.ListConnectionsResponse{}
+	out := &fireoncev1.ListConnectionsResponse{NextPageToken: p.next(page.Next, 0)}
 	for _, c := range page.Connections {
 		wire, err := s.connectionWire(c)
 		if err != nil {
 			return nil, err
 		}
 		out.Connections = append(out.Connections, wire)
-	}
-	if !page.Next.IsZero() {
-		out.NextPageToken = token{kind: connPages, owner: owner, id: page.Next}.String()
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,28 +70,12 @@ func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.Sta
 	if create := req.GetCreate(); create != nil {
 		return s.newLoginTarget(create)
 	}
-	conn, err := s.loginConnection(ctx, req)
+	conn, err := s.usableConnection(ctx, req)
 	if err != nil {
 		return "", nil, err
 	}
 	_, err = s.codeOf(conn)
 	return conn.Connector, conn.Settings, err
-}
-
-// loginConnection reads the connection that is logged in to again.
-func (s *connectionService) loginConnection(ctx context.Context, req *fireoncev1.StartOAuthRequest) (store.Connection, error) {
-	ref, err := connectionRef(ctx, req)
-	if err != nil {
-		return store.Connection{}, err
-	}
-	conn, err := s.store.Connection(ctx, ref)
-	if err != nil {
-		return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
-	}
-	if !conn.Deleted.IsZero() {
-		return conn, disabled(&conn, "was deleted")
-	}
-	return conn, nil
 }
 
 // newLoginTarget finds what is wrong with a connection before a person logs in for it.
@@ -309,22 +294,21 @@ func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, er
 
 // useToken stores a credential in the connection that the login is for.
 func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartOAuthRequest, cred *fireoncev1.Credential) (*fireoncev1.CompleteOAuthResponse, error) {
-	rotate := &fireoncev1.RotateCredentialRequest{Credential: cred}
-	if key := req.GetIdempotencyKey(); key != "" {
-		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: key}
-	} else {
-		rotate.Connection = &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: req.GetConnectionId()}
-	}
 	if create := req.GetCreate(); create != nil {
 		create.Credential = cred
 		made, err := s.createConnection(ctx, create, s.accountOf(ctx))
 		if err != nil {
 			return nil, ofLogin(err)
 		}
-		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: create.GetIdempotencyKey()}
 		if made.GetCreated() {
 			return &fireoncev1.CompleteOAuthResponse{Connection: made.GetConnection(), Created: true}, nil
 		}
+	}
+	rotate := &fireoncev1.RotateCredentialRequest{
+		Credential: cred, Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: req.GetConnectionId()},
+	}
+	if key := cmp.Or(req.GetCreate().GetIdempotencyKey(), req.GetIdempotencyKey()); key != "" {
+		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: key}
 	}
 	rotated, err := s.RotateCredential(ctx, rotate)
 	if err != nil {

@@ -82,7 +82,7 @@ func navigates(r *http.Request) bool {
 func (s *connectionService) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	ticket := r.URL.Query().Get(oauth.TicketParam)
 	if len(ticket) > maxState || !stateForm.MatchString(ticket) {
-		return new(faultPage(loginNotFound()))
+		return faultPage(loginNotFound())
 	}
 	state := oauth.StateOf(ticket)
 	login, err := s.readLogin(ctx, state)
@@ -94,7 +94,7 @@ func (s *connectionService) oauthStart(ctx context.Context, w http.ResponseWrite
 		to, err = login.app.LoginURL(login.RedirectURL, state, login.verifier)
 	}
 	if err != nil {
-		return new(s.failedPage(ctx, err))
+		return s.failedPage(ctx, err)
 	}
 	http.SetCookie(w, s.loginCookie(state, ticket))
 	redirect(w, to)
@@ -143,7 +143,7 @@ func parseCallback(q url.Values) (callbackParams, bool) {
 func (s *connectionService) oauthCallback(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
 	back, ok := parseCallback(r.URL.Query())
 	if !ok {
-		return new(faultPage(loginNotFound()))
+		return faultPage(loginNotFound())
 	}
 	login, err := s.readLogin(ctx, back.state)
 	if err == nil && login.req.GetRedirectUrl() != "" {
@@ -158,7 +158,7 @@ func (s *connectionService) oauthCallback(ctx context.Context, w http.ResponseWr
 		err = s.checkIssuer(ctx, login.app, back.issuer)
 	}
 	if err != nil {
-		return new(s.failedPage(ctx, err))
+		return s.failedPage(ctx, err)
 	}
 	if to := login.ReturnURL; to != "" {
 		return s.handOver(w, r, to, back)
@@ -170,7 +170,7 @@ func (s *connectionService) oauthCallback(ctx context.Context, w http.ResponseWr
 func (s *connectionService) handOver(w http.ResponseWriter, r *http.Request, to string, back callbackParams) *page {
 	u, err := url.Parse(to)
 	if err != nil || !s.cfg.OAuthApps.MayReturn(to) || r.Method != http.MethodGet {
-		return new(mismatchPage())
+		return notConnected(http.StatusBadRequest, wordsMismatch)
 	}
 	q := u.Query()
 	for _, name := range []string{"code", "error", "error_description", "error_uri", "iss"} {
@@ -204,27 +204,27 @@ func redirect(w http.ResponseWriter, to string) {
 func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter, r *http.Request, login *openLogin, back callbackParams) *page {
 	cookie, err := r.Cookie(s.loginCookie(back.state, "").Name)
 	if err != nil || !oauth.Begins(cookie.Value, back.state) {
-		return new(otherBrowserPage())
+		return otherBrowserPage()
 	}
 	ticket := cookie.Value
 	switch {
 	case back.said != "" && back.said != "access_denied":
-		return s.abandonLogin(ctx, w, back.state, new(s.notLetInPage(ctx, login.Login, back.said)))
+		return s.abandonLogin(ctx, w, back.state, s.notLetInPage(ctx, login.Login, back.said))
 	case back.said != "", len(back.code) > maxCode, !codeForm.MatchString(back.code):
 		declined := refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "the login was declined, or its code cannot be one")
-		return s.abandonLogin(ctx, w, back.state, new(faultPage(declined)))
+		return s.abandonLogin(ctx, w, back.state, faultPage(declined))
 	case r.Method == http.MethodGet:
-		return s.confirmation(ctx, login, ticket, back.code)
+		return s.askPage(ctx, login, oauth.Confirmation(ticket, back.code))
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil || !oauth.Confirms(r.PostForm.Get(fieldToken), ticket, back.code) {
-		return new(otherBrowserPage())
+		return otherBrowserPage()
 	}
 	switch {
 	case r.PostForm.Get(fieldAnswer) != answerYes:
-		return s.abandonLogin(ctx, w, back.state, new(notWantedPage()))
+		return s.abandonLogin(ctx, w, back.state, notConnected(http.StatusOK, wordsNotWanted))
 	case r.PostForm.Get(fieldMine) != confirmedOwn:
-		return s.confirmation(ctx, login, ticket, back.code)
+		return s.askPage(ctx, login, oauth.Confirmation(ticket, back.code))
 	}
 	return s.connect(ctx, w, login, back)
 }
@@ -232,32 +232,23 @@ func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter,
 // abandonLogin ends a login that has failed, and returns its page.
 func (s *connectionService) abandonLogin(ctx context.Context, w http.ResponseWriter, state string, p *page) *page {
 	if err := s.takeLogin(ctx, "", state); err != nil {
-		return new(s.failedPage(ctx, err))
+		return s.failedPage(ctx, err)
 	}
 	http.SetCookie(w, s.loginCookie(state, ""))
 	return p
 }
 
-// confirmation returns the page at which a person confirms the login.
-func (s *connectionService) confirmation(ctx context.Context, login *openLogin, ticket, code string) *page {
-	p, err := s.askPage(ctx, login, oauth.Confirmation(ticket, code))
-	if err != nil {
-		p = s.failedPage(ctx, err)
-	}
-	return &p
-}
-
 // connect uses the code of a login that the person has confirmed.
 func (s *connectionService) connect(ctx context.Context, w http.ResponseWriter, login *openLogin, back callbackParams) *page {
 	if err := s.takeLogin(ctx, "", back.state); err != nil {
-		return new(s.failedPage(ctx, err))
+		return s.failedPage(ctx, err)
 	}
 	http.SetCookie(w, s.loginCookie(back.state, ""))
 	done, err := s.completeLogin(ctx, login, back.code)
 	if err != nil {
-		return new(s.failedPage(ctx, err))
+		return s.failedPage(ctx, err)
 	}
 	s.log.InfoContext(ctx, "an account was connected", "request_id", requestID(ctx), "project", login.Project,
 		"connection", done.GetConnection().GetConnectionId(), "created", done.GetCreated())
-	return new(connectedPage())
+	return &page{status: http.StatusOK, Title: "Connected", Text: wordsConnected}
 }

@@ -69,7 +69,7 @@ var pageText = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 `))
 
 // show writes a page. A form on it can be sent to this server only.
-func (p page) show(w http.ResponseWriter) {
+func (p *page) show(w http.ResponseWriter) {
 	forms := "'none'"
 	if p.Ask != nil {
 		forms = "'self'"
@@ -83,49 +83,43 @@ func (p page) show(w http.ResponseWriter) {
 }
 
 // askPage asks a person whether to connect the account that they have logged in with.
-func (s *connectionService) askPage(ctx context.Context, login *openLogin, token string) (page, error) {
+func (s *connectionService) askPage(ctx context.Context, login *openLogin, token string) *page {
 	q := &question{Project: login.Project, Platform: s.cfg.OAuthApps.Title(login.app.Connector), Token: token}
 	if create := login.req.GetCreate(); create != nil {
 		q.Name = create.GetConnection().GetDisplayName()
 	} else {
-		conn, err := s.loginConnection(asStarter(ctx, login), login.req)
+		conn, err := s.usableConnection(asStarter(ctx, login), login.req)
 		if err != nil {
-			return page{}, err
+			return s.failedPage(ctx, err)
 		}
 		q.Name, q.Account = conn.DisplayName, text(conn.AccountIdentity)
 	}
-	return page{status: http.StatusOK, Title: "Connect this account?", Ask: q}, nil
+	return &page{status: http.StatusOK, Title: "Connect this account?", Ask: q}
 }
 
-// connectedPage ends a login.
-func connectedPage() page {
-	return page{status: http.StatusOK, Title: "Connected", Text: "The account is connected. You can close this window."}
+// notConnected is a page after a login that has connected nothing.
+func notConnected(status int, words string) *page {
+	return &page{status: status, Title: "Not connected", Text: words}
 }
 
-// notWantedPage ends a login that the person did not confirm.
-func notWantedPage() page {
-	return page{
-		status: http.StatusOK, Title: "Not connected",
-		Text: "Nothing was stored, and the login has ended. If you allowed the access by mistake, take it back in your account's settings at the platform.",
-	}
-}
+// The words of pages.
+const (
+	wordsConnected = "The account is connected. You can close this window."
+	wordsNotWanted = "Nothing was stored, and the login has ended. If you allowed the access by mistake, " +
+		"take it back in your account's settings at the platform."
+	wordsOtherBrowser = "This login was not begun in this browser, or the browser keeps no cookies for this site. " +
+		"Nothing was connected. If you want to connect an account, open the link that you were given, " +
+		"in one browser from begin to end."
+	wordsMismatch = "What came back does not belong to this login, so it was used for nothing, " +
+		"and the account was not connected. Begin again."
+	wordsBusy = "The platform cannot log anybody in at the moment. The account was not connected. Begin again later."
+	wordsShut = "The platform does not let this service ask for access, so the account was not connected. " +
+		"Those who run the service have to put that right."
+	wordsFailed = "Something went wrong on this side, and the account was not connected. Begin again."
+)
 
 // otherBrowserPage is for a browser that did not begin the login.
-func otherBrowserPage() page {
-	return page{
-		status: http.StatusForbidden, Title: "Not connected",
-		Text: "This login was not begun in this browser, or the browser keeps no cookies for this site. Nothing was connected. " +
-			"If you want to connect an account, open the link that you were given, in one browser from begin to end.",
-	}
-}
-
-// mismatchPage is for a code that may be of another platform.
-func mismatchPage() page {
-	return page{
-		status: http.StatusBadRequest, Title: "Not connected",
-		Text: "What came back does not belong to this login, so it was used for nothing, and the account was not connected. Begin again.",
-	}
-}
+func otherBrowserPage() *page { return notConnected(http.StatusForbidden, wordsOtherBrowser) }
 
 // errorForm is that of the error codes of RFC 6749, section 4.1.2.1.
 var errorForm = regexp.MustCompile(`^[a-z][a-z_]{0,63}$`)
@@ -139,20 +133,17 @@ func readable(code string) string {
 }
 
 // notLetInPage is for a platform's error that is no person's word.
-func (s *connectionService) notLetInPage(ctx context.Context, login store.Login, said string) page {
+func (s *connectionService) notLetInPage(ctx context.Context, login store.Login, said string) *page {
 	said = readable(said)
 	s.log.WarnContext(ctx, "a platform did not begin a login", "request_id", requestID(ctx), "app", login.App, "error", said)
-	p := page{status: http.StatusBadGateway, Title: "Not connected"}
 	if said == "server_error" || said == "temporarily_unavailable" {
-		p.Text = "The platform cannot log anybody in at the moment. The account was not connected. Begin again later."
-		return p
+		return notConnected(http.StatusBadGateway, wordsBusy)
 	}
-	p.Text = "The platform does not let this service ask for access, so the account was not connected. Those who run the service have to put that right."
-	return p
+	return notConnected(http.StatusBadGateway, wordsShut)
 }
 
 // failedPage is for an error. What a client may not read, a person may not.
-func (s *connectionService) failedPage(ctx context.Context, err error) page {
+func (s *connectionService) failedPage(ctx context.Context, err error) *page {
 	known := new(fault)
 	if errors.As(err, &known) {
 		return faultPage(known)
@@ -162,29 +153,26 @@ func (s *connectionService) failedPage(ctx context.Context, err error) page {
 		s.log.ErrorContext(ctx, "a login failed", "request_id", requestID(ctx), "err", hidden)
 	}
 	s.log.WarnContext(ctx, "a login failed", "request_id", requestID(ctx), "code", wire.Code().String())
-	return page{
-		status: http.StatusServiceUnavailable, Title: "Not connected",
-		Text: "Something went wrong on this side, and the account was not connected. Begin again.",
-	}
+	return notConnected(http.StatusServiceUnavailable, wordsFailed)
 }
 
-func faultPage(f *fault) page {
-	p := page{status: http.StatusBadRequest, Title: "Not connected", Text: "The account was not connected. Begin again."}
+func faultPage(f *fault) *page {
 	switch f.reason {
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND:
-		p.status = http.StatusNotFound
-		p.Text = "This login has ended already, or took too long. If the account is not connected, begin again."
+		return notConnected(http.StatusNotFound,
+			"This login has ended already, or took too long. If the account is not connected, begin again.")
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED:
-		p.Text = "The login was declined, or is no longer valid. The account was not connected. To connect it, begin again and allow access."
+		return notConnected(http.StatusBadRequest, "The login was declined, or is no longer valid. "+
+			"The account was not connected. To connect it, begin again and allow access.")
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH:
-		return mismatchPage()
+		return notConnected(http.StatusBadRequest, wordsMismatch)
 	case fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:
-		p.status = http.StatusConflict
-		p.Text = "You have logged in as another account than the one that is connected here. Log out at the platform, begin again, and log in as that account. Or connect this account as a new one."
+		return notConnected(http.StatusConflict, "You have logged in as another account than the one that is connected here. "+
+			"Log out at the platform, begin again, and log in as that account. Or connect this account as a new one.")
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED:
-		p.status = http.StatusBadGateway
-		p.Text = "The platform did not answer as expected, and the account was not connected. A login can be used only once: begin again."
+		return notConnected(http.StatusBadGateway, "The platform did not answer as expected, and the account was not connected. "+
+			"A login can be used only once: begin again.")
 	default:
+		return notConnected(http.StatusBadRequest, "The account was not connected. Begin again.")
 	}
-	return p
 }

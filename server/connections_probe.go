@@ -17,11 +17,7 @@ import (
 
 // TestConnection implements the RPC.
 func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
-	ref, err := connectionRef(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	conn, cred, err := s.opened(ctx, ref)
+	conn, cred, err := s.opened(ctx, req)
 	if unsealable := new(fault); errors.As(err, &unsealable) && unsealable.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE {
 		return failedTest(job.FailPermanent, unsealable.msg, false), nil
 	}
@@ -47,20 +43,15 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 }
 
 // opened reads a connection that was not deleted, and opens its credential.
-func (s *connectionService) opened(ctx context.Context, ref store.Ref) (conn store.Connection, cred connector.Credential, err error) {
-	for range maxDecisions {
-		conn, err = s.store.Connection(ctx, ref)
-		if err != nil {
-			return conn, cred, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
+func (s *connectionService) opened(ctx context.Context, req connectionNamed) (conn store.Connection, cred connector.Credential, err error) {
+	conn, err = decideAgain(func() (store.Connection, error) {
+		conn, err := s.usableConnection(ctx, req)
+		if err == nil {
+			cred, err = s.credentialOf(ctx, conn)
 		}
-		if !conn.Deleted.IsZero() {
-			return conn, cred, disabled(&conn, "was deleted")
-		}
-		if cred, err = s.credentialOf(ctx, conn); !errors.Is(err, store.ErrStale) {
-			return conn, cred, err
-		}
-	}
-	return conn, cred, connectionChanged(conn)
+		return conn, err
+	}, connectionChanged)
+	return conn, cred, err
 }
 
 func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.TestConnectionResponse {

@@ -341,12 +341,15 @@ func inRequest(err error, procedure string) error {
 	default:
 		return err
 	}
+	return f.withPaths(func(path string) string { return contract.PathIn(rpc.input, path) })
+}
+
+// withPaths is a copy of a fault whose fields have other paths.
+func (f *fault) withPaths(rename func(path string) string) *fault {
 	out := *f
-	out.violations = make([]*fireoncev1.FieldViolation, len(f.violations))
-	for i, v := range f.violations {
-		out.violations[i] = proto.CloneOf(v)
-		out.violations[i].Field = contract.PathIn(rpc.input, v.GetField())
-	}
+	out.violations = mapped(f.violations, func(v *fireoncev1.FieldViolation) *fireoncev1.FieldViolation {
+		return &fireoncev1.FieldViolation{Field: rename(v.GetField()), Rule: v.GetRule(), Message: v.GetMessage()}
+	})
 	return &out
 }
 

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/contract"
 )
 
@@ -82,11 +81,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 
 // fault is the error that a client gets.
 func (b *ruleViolations) fault() *fault {
-	found := make([]*fireoncev1.FieldViolation, len(b.found.Violations))
-	for i, v := range b.found.Violations {
-		found[i] = violation(v)
-	}
-	return invalid(b.more, found...)
+	return invalid(b.more, mapped(b.found.Violations, violation)...)
 }
 
 // ruleChecker checks requests by the contract's rules.
@@ -143,9 +138,6 @@ var changing = sync.OnceValue(func() map[protoreflect.FullName]bool {
 // checkRules refuses a request that breaks the contract's rules, or asks with fields that this
 // server does not know to change something.
 func (s *Server) checkRules(req any) error {
-	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && fastPathValid(r) {
-		return nil
-	}
 	m, ok := req.(proto.Message)
 	if !ok {
 		return errNoMessage

@@ -39,28 +39,31 @@ func ConnectionCacheGet(s store.Connections, limit time.Duration) func(context.C
 	return newConnectionCache(s, limit).connection
 }
 
+// BeginAnswer does what each call does that will show jobs.
+func (s *Server) BeginAnswer(ctx context.Context) { s.newJobConverter(ctx, DefaultProject) }
+
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
-
-// FastPathValid lets tests compare the fast path with the contract's rules.
-func FastPathValid(r *fireoncev1.ScheduleJobRequest) bool { return fastPathValid(r) }
 
 // Methods lets tests go through the contract.
 func Methods() iter.Seq[protoreflect.MethodDescriptor] { return contract.Methods() }
 
 // ScopeOf lets tests see what a procedure needs.
-func ScopeOf(procedure string) string { return scopeOf[procedure] }
+func ScopeOf(procedure string) string { return accessOf[procedure].scope }
 
 // ReceiptOf lets tests see which scope shows a procedure's whole answer.
 func ReceiptOf(procedure string) (scope string, classified bool) {
-	r, classified := receiptOf[procedure]
-	return r.scope, classified
+	a, classified := accessOf[procedure]
+	if a.keeps != nil {
+		scope = a.reads()
+	}
+	return scope, classified
 }
 
 // MisnamedKept lets tests see the fields that a receipt names and the answer does not
 // have.
 func MisnamedKept(procedure string, answer protoreflect.MessageDescriptor) []string {
-	return misnamed(answer, receiptOf[procedure].keeps)
+	return misnamed(answer, accessOf[procedure].keeps)
 }
 
 func misnamed(m protoreflect.MessageDescriptor, keeps keptFields) (out []string) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -90,15 +91,16 @@ func (m *message) readBody() error {
 	body := r.Body
 	in, size, zipped := io.Reader(body), r.ContentLength, m.form.gzip // size below 0: not known
 	if m.form.framed {
-		head, err := readHeader(body)
-		if errors.Is(err, io.EOF) {
+		var head [frameHeader]byte
+		_, err := io.ReadFull(body, head[:])
+		switch {
+		case errors.Is(err, io.EOF):
 			r.Body = http.NoBody
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return m.readError(err)
 		}
-		if size, zipped, err = m.frameSize(head); err != nil {
+		if size, zipped, err = m.server.frameSize(r.Context(), m.procedure, head, m.form.gzip); err != nil {
 			return err
 		}
 		in = io.LimitReader(body, size)
@@ -142,21 +144,17 @@ const frameHeader = 5
 // zippedFlag is set in the header of a frame whose message is compressed.
 const zippedFlag = 1
 
-func readHeader(body io.Reader) (head [frameHeader]byte, err error) {
-	_, err = io.ReadFull(body, head[:])
-	return head, err
-}
-
-// frameSize returns what a frame's header announces.
-func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, err error) {
-	size, zipped = int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag
-	switch id := requestID(m.request.Context()); {
+// frameSize returns what the header of a procedure's frame announces. gzip reports whether the
+// request's headers state how messages are compressed.
+func (s *Server) frameSize(ctx context.Context, procedure string, head [frameHeader]byte, gzip bool) (size int64, zipped bool, err error) {
+	size, zipped = int64(FrameSize(head)), head[0] == zippedFlag
+	switch id := requestID(ctx); {
 	case head[0] > zippedFlag:
 		err = errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
-	case zipped && !m.form.gzip:
+	case zipped && !gzip:
 		err = errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not state how", id)
 	default:
-		if f := m.server.tooLarge(m.procedure, size); f != nil {
+		if f := s.tooLarge(procedure, size); f != nil {
 			err = f
 		}
 	}

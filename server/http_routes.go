@@ -70,7 +70,7 @@ func (s *Server) routes() http.Handler {
 		connect.WithInterceptors(s.cfg.Tracer.Interceptors()...),
 		connect.WithInterceptors(
 			s.logCalls(), s.requireCaller(), s.clampDeadline(),
-			ruleChecker{s}, s.mapErrors(), withholding{},
+			ruleChecker{s}, s.mapErrors(), connect.UnaryInterceptorFunc(withholding),
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}

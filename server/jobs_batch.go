@@ -62,16 +62,14 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 
 // take checks one item. It fails with errors that every other item would have, too.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
-	if !fastPathValid(req) {
-		broken, err := violationsOf(b.server.rules, req, b.broken < maxViolations)
-		if err != nil {
-			return err
-		}
-		if broken != nil {
-			b.broken++
-			b.fail(ctx, i, broken.fault())
-			return nil
-		}
+	broken, err := violationsOf(b.server.rules, req, b.broken < maxViolations)
+	if err != nil {
+		return err
+	}
+	if broken != nil {
+		b.broken++
+		b.fail(ctx, i, broken.fault())
+		return nil
 	}
 	if b.binds[req.GetReplyToKey()] {
 		// The job that it replies to is an earlier item: that is stored first.

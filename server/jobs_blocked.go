@@ -70,10 +70,10 @@ type jobConverter struct {
 }
 
 func (s *Server) newJobConverter(ctx context.Context, project string) *jobConverter {
-	// A submit does not wait for the read before it is stored.
-	if _, cached := s.metaCache.Get(struct{}{}); !cached {
-		go func() { _, _ = s.meta(context.WithoutCancel(ctx)) }()
-	}
+	// The read begins now, and is shared. A submit does not wait for it before it is stored.
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, _ = s.meta(ended)
 	return &jobConverter{server: s, project: project, conns: make(map[job.ID]*store.Connection), holds: make(map[holdKey]store.Hold)}
 }
 

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,5 +131,33 @@ func TestConnectionSaysWhyItHolds(t *testing.T) {
 	}
 	if len(seen) != 7 {
 		t.Errorf("%d causes", len(seen))
+	}
+}
+
+// undescribed is a store that does not describe itself while the lock is held.
+type undescribed struct {
+	server.Store
+	gate *sync.RWMutex
+}
+
+func (s undescribed) Meta(ctx context.Context) (store.Meta, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	return s.Store.Meta(ctx)
+}
+
+// TestOneReadOfTheDescription: calls that begin while the database does not describe itself share
+// the wait for it, and leave nothing behind.
+func TestOneReadOfTheDescription(t *testing.T) {
+	var gate sync.RWMutex
+	f := start(t, func(c *server.Config) { c.Store = undescribed{c.Store, &gate} })
+	gate.Lock()
+	defer gate.Unlock()
+	before := runtime.NumGoroutine()
+	for range 500 {
+		f.server.BeginAnswer(t.Context())
+	}
+	if more := runtime.NumGoroutine() - before; more > 50 {
+		t.Errorf("500 calls that have left: %d goroutines wait for the database", more)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -22,79 +21,84 @@ import (
 // after the job that it replies to. A job that moved between read and write is read
 // again through the filter: one that is no longer selected is left alone.
 
-// bulk is a change of many jobs that a client asks for.
-type bulk struct {
+// bulkJobsRequest is a request to change many jobs.
+type bulkJobsRequest interface {
+	bulkRequest[*fireoncev1.JobFilter]
+	GetAsOfTime() *timestamppb.Timestamp
+}
+
+// bulkJobs is a change of many jobs that a client asks for.
+type bulkJobs struct {
 	// item is the procedure that does the same to one job.
-	item   string
-	filter *fireoncev1.JobFilter
+	item string
 	// acts are the states that the call can act on; meant when the filter names none.
 	acts []job.State
 	// order of the pages: by creation.
-	order     store.Order
-	evidence  job.Evidence
-	reason    string
-	asOf      *timestamppb.Timestamp
-	dryRun    bool
-	pageToken string
-	// request is the whole request without its page token.
-	request proto.Message
+	order    store.Order
+	evidence job.Evidence
+	reason   string
 }
 
 // BulkCancelJobs implements the RPC.
 func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
-	out, err := s.bulk(ctx, bulk{
-		item:   fireoncev1connect.JobServiceCancelJobProcedure,
-		filter: req.GetFilter(), evidence: job.CancelAsked{}, reason: req.GetReason(),
+	out, err := s.bulk(ctx, req, bulkJobs{
+		item: fireoncev1connect.JobServiceCancelJobProcedure, evidence: job.CancelAsked{}, reason: req.GetReason(),
 		acts: []job.State{
 			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution, job.Canceled,
 		},
 		order: store.ByCreatedDesc,
-		asOf:  req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
 	})
 	return &fireoncev1.BulkCancelJobsResponse{Result: out}, err
 }
 
 // BulkRetryJobs implements the RPC.
 func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
-	out, err := s.bulk(ctx, bulk{
-		item:   fireoncev1connect.JobServiceRetryJobProcedure,
-		filter: req.GetFilter(), evidence: job.RetryAsked{}, acts: []job.State{job.Failed, job.Canceled, job.Expired},
-		order: store.ByCreatedAsc,
-		asOf:  req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	out, err := s.bulk(ctx, req, bulkJobs{
+		item: fireoncev1connect.JobServiceRetryJobProcedure, evidence: job.RetryAsked{},
+		acts: []job.State{job.Failed, job.Canceled, job.Expired}, order: store.ByCreatedAsc,
 	})
 	return &fireoncev1.BulkRetryJobsResponse{Result: out}, err
 }
 
 // BulkResolveJobs implements the RPC.
 func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
 	acts := []job.State{job.NeedsResolution}
 	if req.GetOverrideReconciler() {
 		acts = append(acts, job.Ambiguous)
 	}
-	out, err := s.bulk(ctx, bulk{
-		item:   fireoncev1connect.JobServiceResolveJobProcedure,
-		filter: req.GetFilter(), acts: acts, order: store.ByCreatedDesc, reason: req.GetNote(),
+	out, err := s.bulk(ctx, req, bulkJobs{
+		item: fireoncev1connect.JobServiceResolveJobProcedure,
+		acts: acts, order: store.ByCreatedDesc, reason: req.GetNote(),
 		evidence: job.Resolved{
 			Ruling: job.Ruling(req.GetDecision()), Actor: callerOf(ctx).actor,
 			Note: req.GetNote(), Override: req.GetOverrideReconciler(),
 		},
-		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
 	})
 	return &fireoncev1.BulkResolveJobsResponse{Result: out}, err
 }
 
 // bulk runs one call on one page.
-func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, error) {
-	r, owner, err := s.newBulkRun(ctx, b)
+func (s *jobService) bulk(ctx context.Context, req bulkJobsRequest, b bulkJobs) (*fireoncev1.BulkResult, error) {
+	r := &bulkRun{jobs: s, call: b, dryRun: req.GetDryRun(), who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
+	p, err := s.tokens.page(bulkPages, r.who.project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
+	if r.asOf, err = timeFromWire("as_of_time", req.GetAsOfTime()); err != nil {
+		return nil, err
+	}
+	if r.asOf.Sub(s.cfg.Now()) > job.PastSlack {
+		return nil, badField("as_of_time", "not_in_future", "is in the future; take it from the answer of a dry run")
+	}
+	if r.query, err = s.selection(ctx, r.who.project, req.GetFilter()); err != nil {
+		return nil, err
+	}
+	if len(r.query.States) == 0 {
+		// No client may take up other CANCELED jobs again.
+		r.query.States, r.query.OnlyLeftBehind = b.acts, true
+	}
+	r.query.Order, r.query.Limit = b.order, maxPage
+	r.query.AfterTime, r.query.AfterID = p.after.time(), p.after.id
 	page, err := s.store.List(ctx, r.query)
 	if err != nil {
 		return nil, fmt.Errorf("select jobs: %w", err)
@@ -104,7 +108,7 @@ func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, 
 		r.out.AsOfTime = timeToWire(page.Jobs[n-1].Now)
 	}
 	if page.More {
-		r.out.NextPageToken = token{kind: bulkPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
+		r.out.NextPageToken = p.next(page.Next.ID, page.Next.At.UnixMicro())
 	}
 	for _, snap := range page.Jobs {
 		if r.selects(snap) {
@@ -116,40 +120,13 @@ func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, 
 
 // bulkRun is one call on many under way.
 type bulkRun struct {
-	jobs  *jobService
-	call  bulk
-	who   caller
-	query store.JobQuery
-	asOf  time.Time
-	out   *fireoncev1.BulkResult
-}
-
-func (s *jobService) newBulkRun(ctx context.Context, b bulk) (*bulkRun, [ownerLen]byte, error) {
-	r := &bulkRun{jobs: s, call: b, who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
-	owner, err := s.tokens.pageOwner(r.who.project, b.request)
-	if err != nil {
-		return nil, owner, err
-	}
-	after, err := parsePage(bulkPages, owner, b.pageToken)
-	if err != nil {
-		return nil, owner, err
-	}
-	if r.asOf, err = timeFromWire("as_of_time", b.asOf); err != nil {
-		return nil, owner, err
-	}
-	if r.asOf.Sub(s.cfg.Now()) > job.PastSlack {
-		return nil, owner, badField("as_of_time", "not_in_future", "is in the future; take it from the answer of a dry run")
-	}
-	if r.query, err = s.selection(ctx, r.who.project, b.filter); err != nil {
-		return nil, owner, err
-	}
-	if len(r.query.States) == 0 {
-		// No client may take up other CANCELED jobs again.
-		r.query.States, r.query.OnlyLeftBehind = b.acts, true
-	}
-	r.query.Order, r.query.Limit = b.order, maxPage
-	r.query.AfterTime, r.query.AfterID = after.time(), after.id
-	return r, owner, nil
+	jobs   *jobService
+	call   bulkJobs
+	dryRun bool
+	who    caller
+	query  store.JobQuery
+	asOf   time.Time
+	out    *fireoncev1.BulkResult
 }
 
 // selects reports whether a job is meant, and has not changed since the client's dry run.
@@ -195,7 +172,7 @@ func (r *bulkRun) inTurn(jobs []job.Snapshot) (now, later []job.Snapshot) {
 // again reads jobs again after the jobs that they reply to were written. A dry run writes
 // nothing: there the replies are as they would be.
 func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapshot, error) {
-	if r.call.dryRun {
+	if r.dryRun {
 		out := slices.Clone(jobs)
 		for i := range out {
 			if slices.Contains(r.out.ChangedJobIds, out[i].WaitsFor.String()) {
@@ -204,7 +181,7 @@ func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapsho
 		}
 		return out, nil
 	}
-	return r.reread(ctx, idsOf(jobs))
+	return r.reread(ctx, mapped(jobs, idOf))
 }
 
 // reread reads jobs through the filter.
@@ -220,7 +197,7 @@ func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, err
 
 // runAll decides and writes, and repeats both for the jobs that changed meanwhile.
 func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
-	if r.call.dryRun {
+	if r.dryRun {
 		for _, snap := range jobs {
 			if r.decide(ctx, snap, &store.Change{}) {
 				r.changed(snap.ID)
@@ -233,7 +210,7 @@ func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 			if moved == nil {
 				return jobs, nil
 			}
-			return r.reread(ctx, idsOf(moved))
+			return r.reread(ctx, mapped(moved, idOf))
 		},
 		func(snap job.Snapshot, c *store.Change) (bool, error) { return r.decide(ctx, snap, c), nil },
 		func(snap job.Snapshot, c *store.Change, a *store.Applied) error {
@@ -269,14 +246,7 @@ func (r *bulkRun) decide(ctx context.Context, snap job.Snapshot, c *store.Change
 	return write && err == nil
 }
 
-// idsOf returns the ids of jobs.
-func idsOf(jobs []job.Snapshot) []job.ID {
-	ids := make([]job.ID, len(jobs))
-	for i, s := range jobs {
-		ids[i] = s.ID
-	}
-	return ids
-}
+func idOf(snap job.Snapshot) job.ID { return snap.ID }
 
 func (r *bulkRun) changed(id job.ID) {
 	r.out.Changed++

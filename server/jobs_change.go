@@ -10,10 +10,6 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// maxDecisions bounds how often a change is decided again because its object changed between the
-// read and the write.
-const maxDecisions = store.MaxDecisions
-
 // jobChange is a change of one job that a client asks for.
 type jobChange struct {
 	of     jobNamed
@@ -38,9 +34,16 @@ func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 	return func(job.Snapshot) job.Evidence { return e }
 }
 
-// change reads, decides and writes, and repeats that while the job changes between. A change that
-// is in place already succeeds before its etag is compared. The etag is compared before the state
-// is judged, because the client judged by another state. The checks come last.
+// changed makes a change of a job, and converts the result.
+func (s *jobService) changed(ctx context.Context, w jobChange) (*fireoncev1.Job, error) {
+	snap, err := s.change(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return s.wholeJob(ctx, snap)
+}
+
+// change makes a change of a job. The checks come last.
 func (s *jobService) change(ctx context.Context, w jobChange) (job.Snapshot, error) {
 	who := callerOf(ctx)
 	ref, err := jobRef(ctx, w.of)
@@ -81,8 +84,8 @@ func (s *jobService) decide(ctx context.Context, w jobChange, snap job.Snapshot,
 	switch {
 	case err == nil && d.Action == job.ActNothing:
 		return false, nil
-	case w.etag != "" && w.etag != etagOf(snap.ID, snap.Version):
-		return false, etagMismatch(snap.ID, snap.Version)
+	case checkEtag(w.etag, "job", snap.ID, snap.Version) != nil:
+		return false, etagMismatch("job", snap.ID, snap.Version)
 	case errors.Is(err, job.ErrOwnEffectKey):
 		return false, effectKeyNeeded()
 	case err != nil:
@@ -155,10 +158,4 @@ func specAfter(spec job.Spec, c *store.Change) job.Spec {
 		return spec
 	}
 	return c.Content.Apply(spec)
-}
-
-func etagMismatch(id job.ID, version int64) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-		fmt.Sprintf("job %s has changed since it was read; its etag is now %s", id, etagOf(id, version)),
-		"job_id", id.String(), "etag", etagOf(id, version))
 }

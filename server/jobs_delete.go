@@ -33,27 +33,24 @@ func (s *jobService) DeleteJob(ctx context.Context, req *fireoncev1.DeleteJobReq
 	if err != nil {
 		return nil, err
 	}
-	for range maxDecisions {
+	erased, err := decideAgain(func() (store.ErasedJob, error) {
 		snap, err := s.store.Job(ctx, ref)
 		if errors.Is(err, store.ErrNotFound) {
-			return s.deletedBefore(ctx, ref, err)
+			return s.erasedBefore(ctx, ref, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the job: %w", err)
+			return store.ErasedJob{}, fmt.Errorf("read the job: %w", err)
 		}
-		erased, err := s.erase(ctx, snap, req.GetEtag())
-		switch {
-		case err == nil:
-			return &fireoncev1.DeleteJobResponse{Job: erasedJobToWire(erased)}, nil
-		case !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound):
-			return nil, err
-		}
+		return s.erase(ctx, snap, req.GetEtag())
+	}, func(store.ErasedJob) error { return fmt.Errorf("erase the job: %w", store.ErrStale) })
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("tried %d times: %w", maxDecisions, store.ErrStale)
+	return &fireoncev1.DeleteJobResponse{Job: erasedJobToWire(erased)}, nil
 }
 
-// deletedBefore answers for a job that is not there any more.
-func (s *jobService) deletedBefore(ctx context.Context, ref store.Ref, err error) (*fireoncev1.DeleteJobResponse, error) {
+// erasedBefore returns what stays of a job that is not there any more.
+func (s *jobService) erasedBefore(ctx context.Context, ref store.Ref, err error) (store.ErasedJob, error) {
 	id := ref.ID
 	var removed *store.RemovedError
 	if errors.As(err, &removed) {
@@ -61,17 +58,17 @@ func (s *jobService) deletedBefore(ctx context.Context, ref store.Ref, err error
 	}
 	erased, err := s.store.ErasedJob(ctx, ref.Project, id)
 	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("read what stays of the job: %w", err), jobNotFound(ref))
+		return erased, notFoundAs(fmt.Errorf("read what stays of the job: %w", err), jobNotFound(ref))
 	}
-	return &fireoncev1.DeleteJobResponse{Job: erasedJobToWire(erased)}, nil
+	return erased, nil
 }
 
 // erase erases a job as it was read.
 func (s *jobService) erase(ctx context.Context, snap job.Snapshot, etag string) (store.ErasedJob, error) {
-	switch {
-	case etag != "" && etag != etagOf(snap.ID, snap.Version):
-		return store.ErasedJob{}, etagMismatch(snap.ID, snap.Version)
-	case !snap.State.Terminal():
+	if err := checkEtag(etag, "job", snap.ID, snap.Version); err != nil {
+		return store.ErasedJob{}, err
+	}
+	if !snap.State.Terminal() {
 		return store.ErasedJob{}, &job.StateError{Current: snap.State, Allowed: terminalStates}
 	}
 	who := callerOf(ctx)
@@ -79,10 +76,12 @@ func (s *jobService) erase(ctx context.Context, snap job.Snapshot, etag string) 
 		Project: snap.Project, Job: snap.ID, Version: snap.Version, Keep: s.cfg.Keep, Actor: eraseActor(who),
 	})
 	var kept *store.KeptError
-	if errors.As(err, &kept) {
+	switch {
+	case errors.As(err, &kept):
 		return erased, keptFault(snap.ID, kept)
-	}
-	if err != nil {
+	case errors.Is(err, store.ErrNotFound):
+		return erased, store.ErrStale // it went since it was read
+	case err != nil:
 		return erased, fmt.Errorf("erase the job: %w", err)
 	}
 	s.log.InfoContext(ctx, "a job was erased", "request_id", requestID(ctx), "by", who.actor, "job", snap.ID.String(), "project", snap.Project)

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // ListJobAttempts implements the RPC.
@@ -16,12 +17,12 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 		return nil, err
 	}
 	owner := s.tokens.owner(ref.Project, []byte("attempts"), ref.ID[:], []byte(ref.Key))
-	after, err := parsePage(tryPages, owner, req.GetPageToken())
+	p, err := ownedPage(tryPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	out := &fireoncev1.ListJobAttemptsResponse{}
-	limit, size, last := pageSize(req.GetPageSize()), 0, int(after.at)
+	limit, size, last := pageSize(req.GetPageSize()), 0, int(p.after.at)
 	for len(out.GetAttempts()) < limit {
 		// One more than asked for would exceed the store's limit at 500, so the last
 		// page may be an empty one.
@@ -42,7 +43,7 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 			return out, nil
 		}
 	}
-	out.NextPageToken = token{kind: tryPages, owner: owner, at: int64(last)}.String()
+	out.NextPageToken = p.next(job.ID{}, int64(last))
 	return out, nil
 }
 
@@ -56,11 +57,11 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		return nil, err
 	}
 	owner := s.tokens.owner(ref.Project, []byte("observations"), ref.ID[:], []byte(ref.Key))
-	after, err := parsePage(lookPages, owner, req.GetPageToken())
+	p, err := ownedPage(lookPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	looks, err := s.store.Observations(ctx, ref, int(after.at), pageSize(req.GetPageSize()))
+	looks, err := s.store.Observations(ctx, ref, int(p.after.at), pageSize(req.GetPageSize()))
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list observations: %w", err), jobNotFound(ref))
 	}
@@ -74,7 +75,7 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		out.Observations, last = append(out.Observations, wire), o.Number
 	}
 	if last > 1 {
-		out.NextPageToken = token{kind: lookPages, owner: owner, at: int64(last)}.String()
+		out.NextPageToken = p.next(job.ID{}, int64(last))
 	}
 	return out, nil
 }

@@ -16,15 +16,11 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		return nil, err
 	}
 	q.Order, q.Limit = orders[req.GetOrder()], pageSize(req.GetPageSize())
-	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListJobsRequest{Filter: req.GetFilter(), Order: req.GetOrder()})
+	p, err := s.tokens.page(jobPages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	after, err := parsePage(jobPages, owner, req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	q.AfterTime, q.AfterID = after.time(), after.id
+	q.AfterTime, q.AfterID = p.after.time(), p.after.id
 	page, err := s.store.List(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
@@ -35,7 +31,7 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 		out.Jobs = append(out.Jobs, view.job(ctx, snap))
 	}
 	if page.More {
-		out.NextPageToken = token{kind: jobPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
+		out.NextPageToken = p.next(page.Next.ID, page.Next.At.UnixMicro())
 	}
 	return out, nil
 }

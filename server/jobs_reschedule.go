@@ -39,22 +39,14 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 	}
 	window := submit.Duration(req.GetStartWindow())
 	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
-	snap, err := s.change(ctx, jobChange{
+	out, err := s.changed(ctx, jobChange{
 		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.checkedTime(timeField(req), at, pastMove, move),
 	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
 	return &fireoncev1.RescheduleJobResponse{Job: out, LocalTimeMark: mark}, err
 }
 
 // RunJobNow implements the RPC.
 func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
-	snap, err := s.change(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
+	out, err := s.changed(ctx, jobChange{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
 	return &fireoncev1.RunJobNowResponse{Job: out}, err
 }

@@ -15,16 +15,12 @@ func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobR
 	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, jobChange{
+	out, err := s.changed(ctx, jobChange{
 		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
 		check: func(ctx context.Context, snap job.Snapshot) (checkedChange, error) {
 			return s.checkNewEffectKey(ctx, req, snap)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
 	return &fireoncev1.ResolveJobResponse{Job: out}, err
 }
 

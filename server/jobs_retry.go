@@ -15,12 +15,8 @@ func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobReque
 		return nil, err
 	}
 	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
-	snap, err := s.change(ctx, jobChange{
+	out, err := s.changed(ctx, jobChange{
 		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.checkedTime("next_attempt_time", at, pastRetry, again),
 	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
 	return &fireoncev1.RetryJobResponse{Job: out}, err
 }

@@ -105,7 +105,7 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, jobChange{
+	out, err := s.changed(ctx, jobChange{
 		of: req, etag: req.GetEtag(),
 		ask: func(snap job.Snapshot) job.Evidence {
 			return job.UpdateAsked{Same: u.inPlace(snap.Spec), Fields: u.fields()}
@@ -114,10 +114,6 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 			return s.checkUpdate(ctx, u, snap)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.wholeJob(ctx, snap)
 	return &fireoncev1.UpdateJobResponse{Job: out}, err
 }
 

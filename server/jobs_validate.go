@@ -78,32 +78,17 @@ func (in *validator) check(ctx context.Context, request *scheduleRequest) error 
 	if request.effectKey, err = effectKeyAt(conn, request.spec); err != nil {
 		return err
 	}
-	return in.count(ctx, request.spec) // the last check: a job that passes it counts
+	return in.count(ctx, sizeOf(1, len(request.spec.Payload))) // the last check: a job that passes it counts
 }
 
-// sizeOf is the use of a project's quotas by a job.
-func sizeOf(s job.Spec) store.StoredJobs {
-	return store.StoredJobs{Jobs: 1, Bytes: int64(len(s.Payload))}
+// sizeOf is the use of a project's quotas by jobs of a size.
+func sizeOf(jobs, size int) store.StoredJobs {
+	return store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)}
 }
 
-// count counts a job against the project's quotas, or refuses it. settle follows.
-func (in *validator) count(ctx context.Context, s job.Spec) error {
-	return in.countMany(ctx, 1, len(s.Payload))
-}
-
-// countMany counts jobs of a size against the project's quotas, or refuses them. settle
-// follows.
-func (in *validator) countMany(ctx context.Context, jobs, size int) error {
-	return in.countUse(ctx, store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)})
-}
-
-// countBytes counts content that is no job yet against the project's quotas, or refuses it.
+// count counts jobs, or content that is no job yet, against the project's quotas, or refuses them.
 // settle follows.
-func (in *validator) countBytes(ctx context.Context, size int) error {
-	return in.countUse(ctx, store.StoredJobs{Bytes: int64(size)})
-}
-
-func (in *validator) countUse(ctx context.Context, n store.StoredJobs) error {
+func (in *validator) count(ctx context.Context, n store.StoredJobs) error {
 	if err := in.server.admission.take(ctx, in.who.project, n); err != nil {
 		return err
 	}
@@ -296,7 +281,7 @@ func (in *validator) stored(ctx context.Context, request scheduleRequest, c stor
 	case !c.Created:
 		return in.repeated(ctx, request, c.Snapshot)
 	default:
-		in.kept = sumOf(in.kept, sizeOf(request.spec))
+		in.kept = sumOf(in.kept, sizeOf(1, len(request.spec.Payload)))
 		out := in.view.job(ctx, c.Snapshot)
 		out.Payload = request.payload
 		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true, LocalTimeMark: request.mark}, nil

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -25,17 +23,11 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
-	owner, err := s.tokens.pageOwner(of.Project, bound)
+	p, err := s.tokens.page(backfillPages, of.Project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	after, err := parsePage(backfillPages, owner, req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	if at := after.time(); at.After(from) {
+	if at := p.after.time(); at.After(from) {
 		from = at
 	}
 	items, err := s.waitingItems(ctx, of)
@@ -48,7 +40,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, s.firingFault(of, err)
 	}
-	taken := itemsTaken(after.id)
+	taken := itemsTaken(p.after.id)
 	switch {
 	case !req.GetDryRun() && len(done.Firings) > 0:
 		s.logScheduleChange(ctx, "a schedule was backfilled", of, "jobs", len(done.Firings))
@@ -57,10 +49,10 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		taken += len(done.Firings)
 	}
 	out := &fireoncev1.BackfillScheduleResponse{
-		Firings: firingsToWire(done.Firings), Present: int32(done.Present), WithoutContent: firingsToWire(done.Empty),
+		Firings: mapped(done.Firings, firingToWire), Present: int32(done.Present), WithoutContent: mapped(done.Empty, firingToWire),
 	}
 	if !done.Next.IsZero() {
-		out.NextPageToken = token{kind: backfillPages, owner: owner, at: done.Next.UnixMicro(), id: idOfTaken(taken)}.String()
+		out.NextPageToken = p.next(idOfTaken(taken), done.Next.UnixMicro())
 	}
 	return out, nil
 }
@@ -83,13 +75,13 @@ func (s *scheduleService) backfill(
 		if of.Queued {
 			jobs = min(jobs, items)
 		}
-		return in.countMany(ctx, jobs, contentSize(of))
+		return in.count(ctx, sizeOf(jobs, contentSize(of)))
 	})
-	switch made := int64(len(done.Firings)); {
+	switch {
 	case errors.Is(err, store.ErrUnconfirmed):
 		in.kept = in.taken
 	case err == nil:
-		in.kept = store.StoredJobs{Jobs: made, Bytes: made * int64(contentSize(of))}
+		in.kept = sizeOf(len(done.Firings), contentSize(of))
 	}
 	return done, err
 }

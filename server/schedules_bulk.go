@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -21,35 +19,27 @@ const bulkFor = 5 * time.Second
 // bulkSchedules is a change of many schedules that a client asks for.
 type bulkSchedules struct {
 	// item is the procedure that does the same to one.
-	item   string
-	filter *fireoncev1.ScheduleFilter
+	item string
 	// acts is the state that the call acts on.
-	acts      store.ScheduleState
-	revision  scheduleChange
-	dryRun    bool
-	pageToken string
-	// request is the whole request without its page token.
-	request proto.Message
+	acts     store.ScheduleState
+	revision scheduleChange
+	dryRun   bool
 }
 
 // BulkPauseSchedules implements the RPC.
 func (s *scheduleService) BulkPauseSchedules(ctx context.Context, req *fireoncev1.BulkPauseSchedulesRequest) (*fireoncev1.BulkPauseSchedulesResponse, error) {
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
-	out, err := s.bulk(ctx, bulkSchedules{
-		item: fireoncev1connect.ScheduleServicePauseScheduleProcedure, filter: req.GetFilter(), acts: store.ScheduleActive,
-		revision: s.pausing("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	out, err := s.bulk(ctx, req, bulkSchedules{
+		item: fireoncev1connect.ScheduleServicePauseScheduleProcedure, acts: store.ScheduleActive,
+		revision: s.pausing("", req.GetNote()), dryRun: req.GetDryRun(),
 	})
 	return &fireoncev1.BulkPauseSchedulesResponse{Result: out}, err
 }
 
 // BulkResumeSchedules implements the RPC.
 func (s *scheduleService) BulkResumeSchedules(ctx context.Context, req *fireoncev1.BulkResumeSchedulesRequest) (*fireoncev1.BulkResumeSchedulesResponse, error) {
-	bound := proto.CloneOf(req)
-	bound.PageToken = ""
-	out, err := s.bulk(ctx, bulkSchedules{
-		item: fireoncev1connect.ScheduleServiceResumeScheduleProcedure, filter: req.GetFilter(), acts: store.SchedulePaused,
-		revision: s.resuming("", req.GetNote()), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	out, err := s.bulk(ctx, req, bulkSchedules{
+		item: fireoncev1connect.ScheduleServiceResumeScheduleProcedure, acts: store.SchedulePaused,
+		revision: s.resuming("", req.GetNote()), dryRun: req.GetDryRun(),
 	})
 	return &fireoncev1.BulkResumeSchedulesResponse{Result: out}, err
 }
@@ -57,24 +47,22 @@ func (s *scheduleService) BulkResumeSchedules(ctx context.Context, req *fireonce
 var errSelectedNoMore = errors.New("the filter selects the schedule no more")
 
 // bulk runs one call on one page, one schedule after the other: each is a write of its own.
-func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev1.BulkScheduleResult, error) {
+func (s *scheduleService) bulk(
+	ctx context.Context, req bulkRequest[*fireoncev1.ScheduleFilter], b bulkSchedules,
+) (*fireoncev1.BulkScheduleResult, error) {
 	project, out := callerOf(ctx).project, &fireoncev1.BulkScheduleResult{}
-	owner, err := s.tokens.pageOwner(project, b.request)
+	p, err := s.tokens.page(bulkSchedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	after, err := parsePage(bulkSchedulePages, owner, b.pageToken)
-	if err != nil {
-		return nil, err
-	}
-	q, err := s.scheduleSelection(ctx, project, b.filter)
+	q, err := s.scheduleSelection(ctx, project, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
 	if len(q.States) > 0 && !slices.Contains(q.States, b.acts) {
 		return out, nil
 	}
-	q.States, q.After, q.Limit = []store.ScheduleState{b.acts}, after.id, maxPage
+	q.States, q.After, q.Limit = []store.ScheduleState{b.acts}, p.after.id, maxPage
 	page, err := s.schedulePage(ctx, q)
 	if err != nil {
 		return nil, err
@@ -89,9 +77,7 @@ func (s *scheduleService) bulk(ctx context.Context, b bulkSchedules) (*fireoncev
 			return nil, err
 		}
 	}
-	if !next.IsZero() {
-		out.NextPageToken = token{kind: bulkSchedulePages, owner: owner, id: next}.String()
-	}
+	out.NextPageToken = p.next(next, 0)
 	return out, nil
 }
 

@@ -14,11 +14,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a schedule is read, the change is decided, and it is written for the version
-// that was read, which firings change too; if it has changed between, all of that is repeated. A
-// change that is in place already succeeds before the etag is compared. The etag is compared before
-// every check, because the client judged by another state. After a restore, the firings that may
-// have taken place in the state that was lost are decided before anything is changed.
+// Rules of this file: firings change the version of a schedule, too. After a restore, the firings
+// that may have taken place in the state that was lost are decided before anything is changed.
 
 // scheduleChange is a change of one schedule that a client asks for.
 type scheduleChange struct {
@@ -42,6 +39,15 @@ type scheduleChange struct {
 // living are the states that are not for good.
 var living = []store.ScheduleState{store.ScheduleActive, store.SchedulePaused, store.ScheduleEnded}
 
+// changed makes a change of the schedule that a request is about, and converts the result.
+func (s *scheduleService) changed(ctx context.Context, of scheduleNamed, r scheduleChange) (*fireoncev1.Schedule, error) {
+	after, err := s.change(ctx, of, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.scheduleWire(ctx, after)
+}
+
 // change makes a change of the schedule that a request is about.
 func (s *scheduleService) change(ctx context.Context, of scheduleNamed, r scheduleChange) (store.Schedule, error) {
 	ref, err := scheduleRef(ctx, of)
@@ -52,25 +58,23 @@ func (s *scheduleService) change(ctx context.Context, of scheduleNamed, r schedu
 }
 
 func (s *scheduleService) changeAt(ctx context.Context, ref store.Ref, r scheduleChange) (store.Schedule, error) {
-	var was store.Schedule
-	for range maxDecisions {
-		var err error
-		if was, err = s.store.Schedule(ctx, ref); err != nil {
+	return decideAgain(func() (store.Schedule, error) {
+		was, err := s.store.Schedule(ctx, ref)
+		if err != nil {
 			return was, notFoundAs(fmt.Errorf("read the schedule: %w", err), scheduleNotFound(ref))
 		}
 		if done, err := r.inPlace(was); err != nil || done {
 			return was, err
 		}
-		if r.etag != "" && r.etag != etagOf(was.ID, was.Version) {
-			return was, scheduleChanged(was)
+		if err := checkEtag(r.etag, "schedule", was.ID, was.Version); err != nil {
+			return was, err
 		}
 		if store.Settled(was.State, was.HeldUntil, was.State) != nil && !r.dry {
-			err := s.settle(ctx, was)
-			if err == nil {
-				continue
-			}
-			if !r.deletes {
-				return was, err
+			switch err := s.cfg.Scheduler.Settle(ctx, store.Ref{Project: was.Project, ID: was.ID}); {
+			case err == nil:
+				return was, store.ErrStale
+			case !r.deletes:
+				return was, s.firingFault(was, err)
 			}
 		}
 		if !slices.Contains(r.from, was.State) && !(r.settles && was.Doubtful()) {
@@ -81,32 +85,18 @@ func (s *scheduleService) changeAt(ctx context.Context, ref store.Ref, r schedul
 			return was, err
 		}
 		after, err := s.store.ChangeSchedule(ctx, c)
-		if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrUndecided) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUndecided):
+			return was, store.ErrStale
+		case err != nil:
 			return was, notFoundAs(fmt.Errorf("change the schedule: %w", err), scheduleNotFound(ref))
 		}
 		s.logScheduleChange(ctx, r.what, after)
 		return after, nil
-	}
-	return was, scheduleChanged(was)
+	}, scheduleChanged)
 }
 
-// settle has the firings of a schedule's lost time decided.
-func (s *scheduleService) settle(ctx context.Context, of store.Schedule) error {
-	err := s.cfg.Scheduler.Settle(ctx, store.Ref{Project: of.Project, ID: of.ID})
-	if err != nil {
-		return s.firingFault(of, err)
-	}
-	return nil
-}
-
-func scheduleChanged(s store.Schedule) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-		fmt.Sprintf("schedule %s has changed since it was read; its etag is now %s", s.ID, etagOf(s.ID, s.Version)),
-		"schedule_id", s.ID.String(), "etag", etagOf(s.ID, s.Version))
-}
+func scheduleChanged(s store.Schedule) error { return etagMismatch("schedule", s.ID, s.Version) }
 
 // scheduleState is the error for a change that a schedule's state does not allow.
 func scheduleState(s store.Schedule, why string) *fault {

@@ -160,11 +160,9 @@ func specCost(err error) error {
 
 // specFault is the error for the spec that a request has at a path.
 func specFault(reason fireoncev1.ErrorReason, at string, wrong schedule.SpecError) *fault {
-	found := make([]*fireoncev1.FieldViolation, len(wrong))
-	for i, v := range wrong {
-		found[i] = &fireoncev1.FieldViolation{Field: under(at, v.Field), Rule: ruleName(reason), Message: v.Message}
-	}
-	f := invalid(false, found...)
+	f := invalid(false, mapped(wrong, func(v schedule.Violation) *fireoncev1.FieldViolation {
+		return &fireoncev1.FieldViolation{Field: under(at, v.Field), Rule: ruleName(reason), Message: v.Message}
+	})...)
 	f.reason = reason
 	return f
 }
@@ -174,14 +172,7 @@ func inPart(at string, err error) error {
 	f, wrong := new(fault), new(connector.InputError)
 	switch {
 	case errors.As(err, &f):
-		out := *f
-		out.violations = nil
-		for _, v := range f.violations {
-			out.violations = append(out.violations, &fireoncev1.FieldViolation{
-				Field: under(at, v.GetField()), Rule: v.GetRule(), Message: v.GetMessage(),
-			})
-		}
-		return &out
+		return f.withPaths(func(path string) string { return under(at, path) })
 	case errors.As(err, &wrong):
 		return &connector.InputError{Reason: wrong.Reason, Field: under(at, wrong.Field), Msg: wrong.Msg}
 	default:
@@ -285,7 +276,7 @@ func (s *scheduleService) validated(
 	if err != nil {
 		return nil, specCost(err)
 	}
-	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: plannedListToWire(schedule.Due(beats, d.template))}, nil
+	return &fireoncev1.CreateScheduleResponse{Schedule: out, NextFirings: mapped(schedule.Due(beats, d.template), plannedToWire)}, nil
 }
 
 // repeated answers a request whose key is bound: with the schedule that the same request made,

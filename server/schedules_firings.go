@@ -17,28 +17,22 @@ func (s *scheduleService) ListFirings(ctx context.Context, req *fireoncev1.ListF
 	if err != nil {
 		return nil, err
 	}
-	owner, err := s.tokens.pageOwner(of.Project, &fireoncev1.ListFiringsRequest{
+	p, err := s.tokens.page(firingPages, of.Project, &fireoncev1.ListFiringsRequest{
 		Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, Outcomes: req.GetOutcomes(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	after, err := parsePage(firingPages, owner, req.GetPageToken())
+	}, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	page, err := s.store.Firings(ctx, store.FiringQuery{
-		Project: of.Project, Schedule: of.ID, Outcomes: outcomesFromWire(req.GetOutcomes()),
-		Before: after.at, Limit: pageSize(req.GetPageSize()),
+		Project: of.Project, Schedule: of.ID, Outcomes: renumbered[store.FiringOutcome](req.GetOutcomes()),
+		Before: p.after.at, Limit: pageSize(req.GetPageSize()),
 	})
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("list firings: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
 	}
-	out := &fireoncev1.ListFiringsResponse{Firings: firingsToWire(page.Firings)}
-	if page.Next > 0 {
-		out.NextPageToken = token{kind: firingPages, owner: owner, at: page.Next}.String()
-	}
-	return out, nil
+	return &fireoncev1.ListFiringsResponse{
+		Firings: mapped(page.Firings, firingToWire), NextPageToken: p.next(job.ID{}, page.Next),
+	}, nil
 }
 
 // firingNamed reads one firing of the ledger; nil: there is none of that name.

@@ -63,18 +63,23 @@ func (s *scheduleService) GetSchedule(ctx context.Context, req *fireoncev1.GetSc
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("read the last firings: %w", err), scheduleNotFound(store.Ref{ID: found.ID}))
 	}
-	return &fireoncev1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: firingsToWire(last.Firings)}, nil
+	return &fireoncev1.GetScheduleResponse{Schedule: out, NextFirings: next, RecentFirings: mapped(last.Firings, firingToWire)}, nil
 }
 
 // readSchedule reads the schedule that a request is about.
 func (s *scheduleService) readSchedule(ctx context.Context, req scheduleNamed) (store.Schedule, error) {
-	ref, err := scheduleRef(ctx, req)
+	return s.scheduleNamed(ctx, subjectSchedule, req.GetScheduleId(), req.GetIdempotencyKey())
+}
+
+// scheduleNamed reads the schedule that has an id or a key, which fields of a request name.
+func (s *scheduleService) scheduleNamed(ctx context.Context, fields names, id, key string) (store.Schedule, error) {
+	ref, err := fields.ref(ctx, id, key)
 	if err != nil {
 		return store.Schedule{}, err
 	}
 	found, err := s.store.Schedule(ctx, ref)
 	if err != nil {
-		return found, notFoundAs(fmt.Errorf("read the schedule: %w", err), scheduleNotFound(ref))
+		return found, notFoundAs(fmt.Errorf("read the schedule: %w", err), fields.noSchedule(ref))
 	}
 	return found, nil
 }
@@ -96,7 +101,7 @@ func (s *scheduleService) withNext(ctx context.Context, of store.Schedule) (*fir
 	if err := s.assign(ctx, of, next); err != nil {
 		return nil, nil, err
 	}
-	return out, plannedListToWire(next), nil
+	return out, mapped(next, plannedToWire), nil
 }
 
 // assign returns which items of a schedule's queue its next firings take.

@@ -44,17 +44,7 @@ type itemNamed interface {
 
 // scheduleOfItems reads the schedule of a request about items.
 func (s *scheduleService) scheduleOfItems(ctx context.Context, req itemOwned) (store.Schedule, error) {
-	id, err := idFromWire(subjectOfItem.id, req.GetScheduleId())
-	if err != nil {
-		return store.Schedule{}, err
-	}
-	ref := store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetScheduleKey()}
-	found, err := s.store.Schedule(ctx, ref)
-	if err != nil {
-		return found, notFoundAs(fmt.Errorf("read the schedule: %w", err),
-			subjectOfItem.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref))
-	}
-	return found, nil
+	return s.scheduleNamed(ctx, subjectOfItem, req.GetScheduleId(), req.GetScheduleKey())
 }
 
 // itemContent is the content of an item, in a form to store.
@@ -148,7 +138,7 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	}
 	in := s.newValidator(ctx)
 	defer in.settle()
-	if err := in.countBytes(ctx, len(content.Payload)); err != nil {
+	if err := in.count(ctx, store.StoredJobs{Bytes: int64(len(content.Payload))}); err != nil {
 		return nil, err
 	}
 	item, created, err := s.store.AddItem(ctx, store.NewItem{Project: of.Project, Front: req.GetAtFront(), Item: store.ScheduleItem{
@@ -211,21 +201,14 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	owner, err := s.tokens.pageOwner(of.Project, &fireoncev1.ListScheduleItemsRequest{
-		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
-	})
+	p, after, err := s.itemPage(of, req)
 	if err != nil {
 		return nil, err
 	}
 	q := store.ItemQuery{
-		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()),
+		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()), After: after,
+		States:   renumbered[store.ItemState](req.GetStates()),
 		Payloads: req.GetIncludePayloads() && callerOf(ctx).has(ScopePayloadsRead),
-	}
-	for _, state := range req.GetStates() {
-		q.States = append(q.States, store.ItemState(state))
-	}
-	if q.After, err = parseItemPage(owner, req.GetPageToken()); err != nil {
-		return nil, err
 	}
 	page, err := s.store.Items(ctx, q)
 	if err != nil {
@@ -244,23 +227,29 @@ func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1
 	switch next := page.Next; {
 	case next.IsZero():
 	case next.Ended:
-		out.NextPageToken = token{kind: endedItemPages, owner: owner, id: next.ID, at: next.At}.String()
+		p.kind = endedItemPages
+		out.NextPageToken = p.begin(next.ID, next.At)
 	default:
-		out.NextPageToken = token{kind: itemPages, owner: owner, id: next.ID, at: next.At + lowestPosition}.String()
+		p.kind = itemPages
+		out.NextPageToken = p.begin(next.ID, next.At+lowestPosition)
 	}
 	return out, nil
 }
 
-// parseItemPage reads a page token of items, of whichever part of the list.
-func parseItemPage(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
-	if ended, err := parsePage(endedItemPages, owner, token); err == nil && token != "" {
-		return store.ItemPlace{Ended: true, At: ended.at, ID: ended.id}, nil
+// itemPage reads a page token of items, of whichever part of the list.
+func (s *scheduleService) itemPage(of store.Schedule, req *fireoncev1.ListScheduleItemsRequest) (pager, store.ItemPlace, error) {
+	query := &fireoncev1.ListScheduleItemsRequest{
+		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
 	}
-	waiting, err := parsePage(itemPages, owner, token)
-	if err != nil || token == "" {
-		return store.ItemPlace{}, err
+	p, err := s.tokens.page(endedItemPages, of.Project, query, req.GetPageToken())
+	if err == nil && req.GetPageToken() != "" {
+		return p, store.ItemPlace{Ended: true, At: p.after.at, ID: p.after.id}, nil
 	}
-	return store.ItemPlace{At: waiting.at - lowestPosition, ID: waiting.id}, nil
+	p, err = s.tokens.page(itemPages, of.Project, query, req.GetPageToken())
+	if err != nil || req.GetPageToken() == "" {
+		return p, store.ItemPlace{}, err
+	}
+	return p, store.ItemPlace{At: p.after.at - lowestPosition, ID: p.after.id}, nil
 }
 
 // itemChange is a change of one item that a client asks for.
@@ -282,45 +271,40 @@ func (s *scheduleService) changeItem(ctx context.Context, req itemNamed, of stor
 		return nil, err
 	}
 	ref := store.ItemRef{Project: of.Project, Schedule: of.ID, ID: id}
-	var was store.ScheduleItem
-	for range maxDecisions {
-		if was, err = s.store.Item(ctx, ref); err != nil {
-			return nil, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
+	after, err := decideAgain(func() (store.ScheduleItem, error) {
+		was, err := s.store.Item(ctx, ref)
+		if err != nil {
+			return was, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
 		}
 		if done, err := r.inPlace(was); err != nil || done {
-			return wireOrError(was, err)
+			return was, err
 		}
-		if etag := etagOf(was.ID, was.Version); req.GetEtag() != "" && req.GetEtag() != etag {
-			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-				fmt.Sprintf("item %s has changed since it was read; its etag is now %s", id, etag), "item_id", id.String(), "etag", etag)
+		if err := checkEtag(req.GetEtag(), "item", id, was.Version); err != nil {
+			return was, err
 		}
 		if was.State != store.ItemWaiting && was.State != r.from {
-			return nil, itemState(was)
+			return was, itemState(was)
 		}
 		if r.check != nil {
 			if err := r.check(was); err != nil {
-				return nil, err
+				return was, err
 			}
 		}
 		r.change.Ref, r.change.Version, r.change.Actor = ref, was.Version, callerOf(ctx).actor
 		after, err := s.store.ChangeItem(ctx, r.change)
-		if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrIllegal) {
-			continue // it has changed since it was read
-		}
-		if err != nil {
-			return nil, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
+		switch {
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrIllegal):
+			return was, store.ErrStale
+		case err != nil:
+			return was, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
 		}
 		s.logScheduleChange(ctx, r.what, of, "item_id", id.String())
-		return itemToWire(after)
-	}
-	return nil, itemState(was)
-}
-
-func wireOrError(i store.ScheduleItem, err error) (*fireoncev1.ScheduleItem, error) {
+		return after, nil
+	}, itemState)
 	if err != nil {
 		return nil, err
 	}
-	return itemToWire(i)
+	return itemToWire(after)
 }
 
 func itemNotFound(of store.Schedule, id job.ID) *fault {
@@ -329,7 +313,7 @@ func itemNotFound(of store.Schedule, id job.ID) *fault {
 }
 
 // itemState is the error for a change that an item's state does not allow.
-func itemState(i store.ScheduleItem) *fault {
+func itemState(i store.ScheduleItem) error {
 	name := fireoncev1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE,
 		fmt.Sprintf("not possible with item %s, which is %s", i.ID, name), "item_id", i.ID.String(), "state", name)

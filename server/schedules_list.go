@@ -14,11 +14,7 @@ import (
 // ListSchedules implements the RPC.
 func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.ListSchedulesRequest) (*fireoncev1.ListSchedulesResponse, error) {
 	project := callerOf(ctx).project
-	owner, err := s.tokens.pageOwner(project, &fireoncev1.ListSchedulesRequest{Filter: req.GetFilter()})
-	if err != nil {
-		return nil, err
-	}
-	after, err := parsePage(schedulePages, owner, req.GetPageToken())
+	p, err := s.tokens.page(schedulePages, project, withoutPage(req), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +22,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 	if err != nil {
 		return nil, err
 	}
-	q.After, q.Limit = after.id, pageSize(req.GetPageSize())
+	q.After, q.Limit = p.after.id, pageSize(req.GetPageSize())
 	page, err := s.schedulePage(ctx, q)
 	if err != nil {
 		return nil, err
@@ -48,9 +44,7 @@ func (s *scheduleService) ListSchedules(ctx context.Context, req *fireoncev1.Lis
 		}
 		out.Schedules = append(out.Schedules, wire)
 	}
-	if !page.Next.IsZero() {
-		out.NextPageToken = token{kind: schedulePages, owner: owner, id: page.Next}.String()
-	}
+	out.NextPageToken = p.next(page.Next, 0)
 	return out, nil
 }
 

@@ -13,11 +13,7 @@ import (
 
 // PauseSchedule implements the RPC.
 func (s *scheduleService) PauseSchedule(ctx context.Context, req *fireoncev1.PauseScheduleRequest) (*fireoncev1.PauseScheduleResponse, error) {
-	after, err := s.change(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.scheduleWire(ctx, after)
+	out, err := s.changed(ctx, req, s.pausing(req.GetEtag(), req.GetNote()))
 	return &fireoncev1.PauseScheduleResponse{Schedule: out}, err
 }
 
@@ -46,11 +42,7 @@ func (s *scheduleService) pausing(etag, note string) scheduleChange {
 
 // ResumeSchedule implements the RPC.
 func (s *scheduleService) ResumeSchedule(ctx context.Context, req *fireoncev1.ResumeScheduleRequest) (*fireoncev1.ResumeScheduleResponse, error) {
-	after, err := s.change(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.scheduleWire(ctx, after)
+	out, err := s.changed(ctx, req, s.resuming(req.GetEtag(), req.GetNote()))
 	return &fireoncev1.ResumeScheduleResponse{Schedule: out}, err
 }
 

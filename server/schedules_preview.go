@@ -61,7 +61,7 @@ func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.P
 	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
 		return nil, err
 	}
-	out.Firings = plannedListToWire(list)
+	out.Firings = mapped(list, plannedToWire)
 	return out, nil
 }
 

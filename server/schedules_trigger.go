@@ -34,7 +34,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 	}
 	in := s.newValidator(ctx)
 	defer in.settle()
-	if err := in.countMany(ctx, 1, contentSize(of)); err != nil {
+	if err := in.count(ctx, sizeOf(1, contentSize(of))); err != nil {
 		return nil, err
 	}
 	f, created, err := s.cfg.Scheduler.Trigger(ctx, store.Ref{Project: of.Project, ID: of.ID}, req.GetTriggerKey(), req.GetAllowOverlap())

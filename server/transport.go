@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -236,15 +235,9 @@ func (m *Message) Read(ctx context.Context, head [FrameHeader]byte, zip bool, bo
 // readFrame reads and decompresses one message, up to its method's limit. What it returns is of
 // getBuffer, also when it fails.
 func (m *Message) readFrame(ctx context.Context, head [FrameHeader]byte, zip bool, body io.Reader) ([]byte, error) {
-	size, zipped, id := int64(FrameSize(head)), head[0] == zippedFlag, requestID(ctx)
-	if head[0] > zippedFlag {
-		return nil, errorWithoutReason(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
-	}
-	if zipped && !zip { // grpc-go has refused any other compression
-		return nil, errorWithoutReason(connect.CodeInternal, "the message is compressed, and the headers do not state how", id)
-	}
-	if f := m.server.tooLarge(m.procedure, size); f != nil {
-		return nil, f
+	size, zipped, err := m.server.frameSize(ctx, m.procedure, head, zip) // grpc-go has refused any other compression
+	if err != nil {
+		return nil, err
 	}
 	if zipped {
 		unzip, _ := unzippers.Get().(*gzip.Reader)

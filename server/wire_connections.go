@@ -117,10 +117,7 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.ConnectionQuery, error) {
 	q := store.ConnectionQuery{
 		Project: project, Connectors: f.GetConnectors(), Keys: f.GetIdempotencyKeys(), Labels: f.GetLabels(),
-		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(),
-	}
-	for _, s := range f.GetStates() {
-		q.States = append(q.States, store.ConnectionState(s))
+		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(), States: renumbered[store.ConnectionState](f.GetStates()),
 	}
 	var err error
 	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
@@ -133,13 +130,10 @@ func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.
 func connectorToWire(d connector.Description) *fireoncev1.Connector {
 	out := &fireoncev1.Connector{
 		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
-		CredentialRequired: d.CredentialRequired,
+		CredentialRequired: d.CredentialRequired, EffectClasses: mapped(d.Classes, classToWire),
 	}
 	if !d.NoSettings {
 		out.SettingsKind = string(settingsFor(d.Name).Name())
-	}
-	for _, c := range d.Classes {
-		out.EffectClasses = append(out.EffectClasses, classToWire(c))
 	}
 	return out
 }

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
@@ -17,110 +19,100 @@ import (
 // what it names. Fields have their names in the request, because an error about a conflict names
 // them. Stored fingerprints depend on every line.
 
+// prints takes a fingerprint part by part. err is of the first one that cannot be compared.
+type prints struct {
+	job.Fingerprint
+	err error
+}
+
+func (p *prints) message(path string, m proto.Message) {
+	enc, err := canonicalOrNil(path, m)
+	p.Set(path, enc)
+	p.err = cmp.Or(p.err, err)
+}
+
+func (p *prints) duration(path string, d *durationpb.Duration) {
+	var enc []byte
+	if d != nil {
+		enc = canonicalInt(int64(d.AsDuration()))
+	}
+	p.Set(path, enc)
+}
+
+// alias adds the key by which the client named what a part has the id of. Empty: none.
+func (p *prints) alias(path, key string) {
+	if key != "" {
+		p.Alias(path, []byte(key))
+	}
+}
+
+func (p *prints) policy(path string, a fireoncev1.AmbiguityPolicy) {
+	p.Set(path, binary.BigEndian.AppendUint32(nil, uint32(a)))
+}
+
 // jobPrints returns the fingerprint of a request, and the key that is derived from its
 // connection, payload and time. conn and replyTo are the ids of what it names.
 func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fingerprint, derived string, err error) {
-	if err := noUnknown(r); err != nil {
-		return f, "", err
-	}
-	payload, err := canonicalOrNil("payload", r.GetPayload())
-	if err != nil {
-		return f, "", err
-	}
-	retry, err := canonicalOrNil("retry_policy", r.GetRetryPolicy())
-	if err != nil {
-		return f, "", err
-	}
-	var at, window, timeout, wait, reply []byte
+	p := prints{err: noUnknown(r)}
+	var at, reply []byte
 	if t := r.GetScheduleTime(); t != nil {
 		at = canonicalInt(job.Micros(t.AsTime()).UnixMicro())
-	}
-	if d := r.GetStartWindow(); d != nil {
-		window = canonicalInt(int64(d.AsDuration()))
-	}
-	if d := r.GetAttemptTimeout(); d != nil {
-		timeout = canonicalInt(int64(d.AsDuration()))
-	}
-	if d := r.GetWaitWindow(); d != nil {
-		wait = canonicalInt(int64(d.AsDuration()))
 	}
 	if r.GetReplyTo() != nil {
 		reply = []byte(idToWire(replyTo))
 	}
-	f.Set(ofConnection.id, []byte(idToWire(conn)))
-	f.Set("payload", payload)
-	f.Set("schedule_time", at)
+	p.Set(ofConnection.id, []byte(idToWire(conn)))
+	p.message("payload", r.GetPayload())
+	p.Set("schedule_time", at)
 	if local := r.GetLocalTime(); local != nil {
-		said, err := canonicalOrNil("local_time", local)
-		if err != nil {
-			return f, "", err
-		}
-		f.Set("local_time", said)
+		p.message("local_time", local)
 	}
 	if r.GetDeriveKey() {
-		derived = job.DerivedKey(f)
+		derived = job.DerivedKey(p.Fingerprint)
 	}
-	f.Set("start_window", window)
-	f.Set("retry_policy", retry)
-	f.Set("attempt_timeout", timeout)
-	f.Set("ambiguity_policy", binary.BigEndian.AppendUint32(nil, uint32(r.GetAmbiguityPolicy())))
-	f.Set(repliedTo.id, reply)
+	p.duration("start_window", r.GetStartWindow())
+	p.message("retry_policy", r.GetRetryPolicy())
+	p.duration("attempt_timeout", r.GetAttemptTimeout())
+	p.policy("ambiguity_policy", r.GetAmbiguityPolicy())
+	p.Set(repliedTo.id, reply)
 	if k := r.GetEffectKey(); k != "" {
-		f.Set("effect_key", []byte(k))
+		p.Set("effect_key", []byte(k))
 	}
-	f.Set("wait_window", wait)
-	if p := r.GetSkipIfPresent(); p != nil {
-		f.Set("skip_if_present", canonicalInt(int64(p.GetMaxAge().AsDuration())))
+	p.duration("wait_window", r.GetWaitWindow())
+	if skip := r.GetSkipIfPresent(); skip != nil {
+		p.duration("skip_if_present", skip.GetMaxAge())
 	}
-	if key := r.GetConnectionKey(); key != "" {
-		f.Alias(ofConnection.id, []byte(key))
-	}
-	if key := r.GetReplyToKey(); key != "" {
-		f.Alias(repliedTo.id, []byte(key))
-	}
-	return f, derived, nil
+	p.alias(ofConnection.id, r.GetConnectionKey())
+	p.alias(repliedTo.id, r.GetReplyToKey())
+	return p.Fingerprint, derived, p.err
 }
 
 // schedulePrint returns the fingerprint of a request to create a schedule. conn is the id of what
 // its template names.
-func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (f job.Fingerprint, err error) {
+func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (job.Fingerprint, error) {
 	t := r.GetJobTemplate()
-	if err := noUnknownAt("job_template", t); err != nil {
-		return f, err
-	}
-	set := func(path string, m proto.Message) {
-		enc, bad := canonicalOrNil(path, m)
-		if f.Set(path, enc); err == nil {
-			err = bad
-		}
-	}
-	set("spec", r.GetSpec())
-	set("job_template.payload", t.GetPayload())
-	set("job_template.retry_policy", t.GetRetryPolicy())
-	set("policies", r.GetPolicies())
-	var window, timeout, labels, paused []byte
-	if d := t.GetStartWindow(); d != nil {
-		window = canonicalInt(int64(d.AsDuration()))
-	}
-	if d := t.GetAttemptTimeout(); d != nil {
-		timeout = canonicalInt(int64(d.AsDuration()))
-	}
-	if err == nil && len(t.GetLabels()) > 0 {
+	p := prints{err: noUnknownAt("job_template", t)}
+	p.message("spec", r.GetSpec())
+	p.message("job_template.payload", t.GetPayload())
+	p.message("job_template.retry_policy", t.GetRetryPolicy())
+	p.message("policies", r.GetPolicies())
+	var labels, paused []byte
+	if len(t.GetLabels()) > 0 {
+		var err error
 		labels, err = canonical((&fireoncev1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
+		p.err = cmp.Or(p.err, err)
 	}
 	if r.GetPaused() {
 		paused = []byte{1}
 	}
-	f.Set("job_template.connection_id", []byte(idToWire(conn)))
-	f.Set("job_template.start_window", window)
-	f.Set("job_template.ambiguity_policy", binary.BigEndian.AppendUint32(nil, uint32(t.GetAmbiguityPolicy())))
-	f.Set("job_template.labels", labels)
-	f.Set("job_template.attempt_timeout", timeout)
-	f.Set("paused", paused)
-	if key := t.GetConnectionKey(); key != "" {
-		f.Alias("job_template.connection_id", []byte(key))
-	}
-	return f, err
+	p.Set("job_template.connection_id", []byte(idToWire(conn)))
+	p.duration("job_template.start_window", t.GetStartWindow())
+	p.policy("job_template.ambiguity_policy", t.GetAmbiguityPolicy())
+	p.Set("job_template.labels", labels)
+	p.duration("job_template.attempt_timeout", t.GetAttemptTimeout())
+	p.Set("paused", paused)
+	p.alias("job_template.connection_id", t.GetConnectionKey())
+	return p.Fingerprint, p.err
 }
 
 // connectionPrint returns the fingerprint of a connection to be created, which a request has at a

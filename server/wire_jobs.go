@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +20,21 @@ import (
 // Every conversion between the wire and the domain is in the files wire_*.go.
 // This one has jobs.
 
+// mapped converts the elements of a list.
+func mapped[A, B any](list []A, convert func(A) B) []B {
+	out := slices.Grow([]B(nil), len(list))
+	for _, a := range list {
+		out = append(out, convert(a))
+	}
+	return out
+}
+
+// renumbered converts a list of values whose numbers mean the same on both sides.
+func renumbered[B, A ~int | ~uint8 | ~int32](list []A) []B {
+	return mapped(list, func(a A) B { return B(a) })
+}
+
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
-func stateFromWire(s fireoncev1.JobState) job.State  { return job.State(s) }
 func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
 func policyToWire(p job.Policy) fireoncev1.AmbiguityPolicy {
 	return fireoncev1.AmbiguityPolicy(p)
@@ -213,9 +227,9 @@ var orders = map[fireoncev1.JobOrder]store.Order{
 // filterFromWire makes the query of what a filter selects. In a query an empty value is no
 // condition, so a field that is set and would become one is refused.
 func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
-	q := store.JobQuery{Project: project, Labels: f.GetLabels()}
-	for _, s := range f.GetStates() {
-		q.States = append(q.States, stateFromWire(s))
+	q := store.JobQuery{
+		Project: project, Labels: f.GetLabels(), States: renumbered[job.State](f.GetStates()),
+		ErrorKinds: renumbered[job.FailureKind](f.GetErrorKinds()), Classes: renumbered[job.Class](f.GetEffectClasses()),
 	}
 	var err error
 	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
@@ -227,14 +241,12 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 	if q.Schedule, err = idFromWire("filter.schedule_id", f.GetScheduleId()); err != nil {
 		return q, err
 	}
-	if q.ScheduleTimeFrom, err = timeFromWire("filter.schedule_time_from", f.GetScheduleTimeFrom()); err != nil {
-		return q, err
-	}
 	for _, t := range []struct {
 		field string
 		from  *timestamppb.Timestamp
 		to    *time.Time
 	}{
+		{"filter.schedule_time_from", f.GetScheduleTimeFrom(), &q.ScheduleTimeFrom},
 		{"filter.schedule_time_before", f.GetScheduleTimeBefore(), &q.ScheduleTimeBefore},
 		{"filter.create_time_from", f.GetCreateTimeFrom(), &q.CreatedFrom},
 		{"filter.create_time_before", f.GetCreateTimeBefore(), &q.CreatedBefore},
@@ -249,12 +261,6 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 	q.ExternalID, q.InState = f.GetExternalId(), submit.Duration(f.GetStateAge())
 	if q.Recipient = submit.Recipient(f.GetRecipient()); q.Recipient == "" && f.GetRecipient() != "" {
 		return q, badField("filter.recipient", "not_blank", "is blank; leave it out, or name a recipient")
-	}
-	for _, k := range f.GetErrorKinds() {
-		q.ErrorKinds = append(q.ErrorKinds, job.FailureKind(k))
-	}
-	for _, c := range f.GetEffectClasses() {
-		q.Classes = append(q.Classes, job.Class(c))
 	}
 	return q, nil
 }

@@ -29,14 +29,12 @@ type jobNamed interface {
 
 // jobRef reads which job a request is about.
 func jobRef(ctx context.Context, req jobNamed) (store.Ref, error) {
-	id, err := idFromWire("job_id", req.GetJobId())
-	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+	return subjectJob.ref(ctx, req.GetJobId(), req.GetIdempotencyKey())
 }
 
 // connectionRef reads which connection a request is about.
 func connectionRef(ctx context.Context, req connectionNamed) (store.Ref, error) {
-	id, err := idFromWire("connection_id", req.GetConnectionId())
-	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+	return subjectConnection.ref(ctx, req.GetConnectionId(), req.GetIdempotencyKey())
 }
 
 // scheduleNamed is a request with a oneof of a schedule's names.
@@ -47,8 +45,7 @@ type scheduleNamed interface {
 
 // scheduleRef reads which schedule a request is about.
 func scheduleRef(ctx context.Context, req scheduleNamed) (store.Ref, error) {
-	id, err := idFromWire("schedule_id", req.GetScheduleId())
-	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+	return subjectSchedule.ref(ctx, req.GetScheduleId(), req.GetIdempotencyKey())
 }
 
 // names are the fields by which a request names a job or a connection.
@@ -64,6 +61,12 @@ var (
 	// repliedTo is the job that another one replies to.
 	repliedTo = names{"reply_to_job_id", "reply_to_key"}
 )
+
+// ref is what a request names by these fields.
+func (n names) ref(ctx context.Context, id, key string) (store.Ref, error) {
+	named, err := idFromWire(n.id, id)
+	return store.Ref{Project: callerOf(ctx).project, ID: named, Key: key}, err
+}
 
 // field is the field of a request that named what ref does.
 func (n names) field(ref store.Ref) string {
@@ -90,12 +93,14 @@ func (n names) noConnection(ref store.Ref) *fault {
 	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, "connection", ref)
 }
 
+func (n names) noSchedule(ref store.Ref) *fault {
+	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref)
+}
+
 func jobNotFound(ref store.Ref) *fault        { return subjectJob.noJob(ref) }
 func connectionNotFound(ref store.Ref) *fault { return subjectConnection.noConnection(ref) }
 
-func scheduleNotFound(ref store.Ref) *fault {
-	return subjectSchedule.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref)
-}
+func scheduleNotFound(ref store.Ref) *fault { return subjectSchedule.noSchedule(ref) }
 
 // connectionOwned is a request with a oneof of the names of a connection that something
 // else belongs to.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
@@ -132,32 +133,74 @@ func (t tokens) parseCursor(project, text string) (token, error) {
 	}
 }
 
-// pageOwner binds a page token to a query, the request without what may change
-// from page to page.
-func (t tokens) pageOwner(project string, query proto.Message) ([ownerLen]byte, error) {
+// pager is one list that a client reads page by page.
+type pager struct {
+	kind  tokenKind
+	owner [ownerLen]byte
+	after token // where the page begins; zero: at the list's beginning
+}
+
+// page reads a page token. It is bound to a query, the request without what may change from page
+// to page.
+func (t tokens) page(kind tokenKind, project string, query proto.Message, text string) (pager, error) {
 	name := query.ProtoReflect().Descriptor().FullName()
 	enc, err := canonical(query.ProtoReflect())
 	if err != nil {
-		return [ownerLen]byte{}, badField("", "unknown_field", errUnknownField.Error())
+		return pager{}, badField("", "unknown_field", errUnknownField.Error())
 	}
-	return t.owner(project, []byte(name), enc), nil
+	return ownedPage(kind, t.owner(project, []byte(name), enc), text)
 }
 
-// parsePage reads a page token; an empty one is the zero token.
-func parsePage(kind tokenKind, owner [ownerLen]byte, text string) (token, error) {
+// ownedPage reads a page token that is bound to an owner; an empty one is the zero token.
+func ownedPage(kind tokenKind, owner [ownerLen]byte, text string) (pager, error) {
+	p := pager{kind: kind, owner: owner}
 	if text == "" {
-		return token{}, nil
-	}
-	const reason = fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID
-	p, err := parseToken(text)
-	switch {
-	case err != nil, p.kind != kind:
-		return token{}, refuse(reason, "page_token is no token of this call", "field", "page_token")
-	case p.owner != owner:
-		return token{}, refuse(reason, "page_token was made for another query; start from the first page", "field", "page_token")
-	default:
 		return p, nil
 	}
+	const reason = fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID
+	after, err := parseToken(text)
+	switch {
+	case err != nil, after.kind != kind:
+		return p, refuse(reason, "page_token is no token of this call", "field", "page_token")
+	case after.owner != owner:
+		return p, refuse(reason, "page_token was made for another query; start from the first page", "field", "page_token")
+	}
+	p.after = after
+	return p, nil
+}
+
+// next is the token of the page that begins after a place. The zero place has none: it is not that
+// of an element.
+func (p pager) next(id job.ID, at int64) string {
+	if id.IsZero() && at == 0 {
+		return ""
+	}
+	return p.begin(id, at)
+}
+
+// begin is the token of the page that begins after a place, whichever it is.
+func (p pager) begin(id job.ID, at int64) string {
+	return token{kind: p.kind, owner: p.owner, id: id, at: at}.String()
+}
+
+// withoutPage is a request without what may change from page to page.
+func withoutPage(req proto.Message) proto.Message {
+	m := proto.Clone(req).ProtoReflect()
+	for _, name := range []protoreflect.Name{"page_token", "page_size"} {
+		if field := m.Descriptor().Fields().ByName(name); field != nil {
+			m.Clear(field)
+		}
+	}
+	m.SetUnknown(nil)
+	return m.Interface()
+}
+
+// bulkRequest changes all objects that a filter selects, a page in each call.
+type bulkRequest[F any] interface {
+	proto.Message
+	GetFilter() F
+	GetDryRun() bool
+	GetPageToken() string
 }
 
 func (p token) time() time.Time {

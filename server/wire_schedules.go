@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -77,14 +76,6 @@ func firingToWire(f store.Firing) *fireoncev1.Firing {
 	}
 }
 
-func firingsToWire(list []store.Firing) []*fireoncev1.Firing {
-	out := make([]*fireoncev1.Firing, len(list))
-	for i, f := range list {
-		out[i] = firingToWire(f)
-	}
-	return out
-}
-
 // plannedToWire converts a firing to come.
 func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
 	return &fireoncev1.PlannedFiring{
@@ -95,35 +86,16 @@ func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
 	}
 }
 
-func plannedListToWire(list []schedule.Planned) []*fireoncev1.PlannedFiring {
-	out := make([]*fireoncev1.PlannedFiring, len(list))
-	for i, p := range list {
-		out[i] = plannedToWire(p)
-	}
-	return out
-}
-
 // schedulesFromWire makes the query of what a filter selects, less the connections that it
 // names by key.
 func schedulesFromWire(project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
-	q := store.ScheduleQuery{Project: project, Labels: f.GetLabels()}
-	for _, s := range f.GetStates() {
-		q.States = append(q.States, store.ScheduleState(s))
-	}
-	for _, c := range f.GetPauseCauses() {
-		q.PauseCauses = append(q.PauseCauses, store.PauseCause(c))
+	q := store.ScheduleQuery{
+		Project: project, Labels: f.GetLabels(), States: renumbered[store.ScheduleState](f.GetStates()),
+		PauseCauses: renumbered[store.PauseCause](f.GetPauseCauses()),
 	}
 	var err error
 	q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds())
 	return q, err
-}
-
-func outcomesFromWire(list []fireoncev1.FiringOutcome) []store.FiringOutcome {
-	var out []store.FiringOutcome
-	for _, o := range list {
-		out = append(out, store.FiringOutcome(o))
-	}
-	return slices.Clip(out)
 }
 
 // The parts of a schedule that an update may name, as it has them.
